@@ -12,6 +12,7 @@ from .output import Output
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .effects import Effects
     from .process import ProcessInfo
     from .recording import RecordingReport
     from .terminal import TerminalKind, Waiting
@@ -67,6 +68,7 @@ class Outcome:
             is no ConPTY. ``None`` when it had none.
         silence: The seconds of silence that ended it, rather than its timeout or anything else; ``None`` otherwise.
         recording: What became of the recording; ``None`` when none was asked for, or nothing was started.
+        effects: What it did to files; ``None`` when that was not asked for.
     """
 
     status: Status
@@ -84,6 +86,7 @@ class Outcome:
     terminal: TerminalKind | None = None
     silence: float | None = None
     recording: RecordingReport | None = None
+    effects: Effects | None = None
 
     @property
     def ended_at_once(self) -> bool:
