@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import stat
@@ -23,6 +24,7 @@ from anyshell import Environment, InvalidCommand, Outcome, Scan, Terminal
 from anyshell._runner.effects import Looks
 from anyshell.effects import diff
 
+from .cli_program import anyshell as anyshell_program
 from .conftest import missing
 
 if TYPE_CHECKING:
@@ -403,3 +405,31 @@ async def test_files_without_a_diff_say_why(tmp_path: Path) -> None:
     }
     assert effects.diff == "--- /dev/null\n+++ b/text\n@@ -0,0 +1 @@\n+x\n"
     assert diff.LARGEST_FILE == 64 * 1024
+
+
+def test_command_line_says_what_was_done(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("x")
+    (tmp_path / "text").write_text("1\n")
+    (tmp_path / "text").chmod(0o600)
+    command = (
+        r"mv old 'ne\033w'; echo 2 >> text; chmod 640 text; mkdir node_modules dir; touch dir/a; echo out"
+    )
+    command = command.replace(r"\033", "\033")
+    done = anyshell_program("run", "--cwd", str(tmp_path), "--diff", "--", command)
+    assert (done.returncode, done.stdout) == (0, b"out\n")
+    assert done.stderr.decode() == (
+        "anyshell: 3 created, 1 changed, 1 renamed\n"
+        "  + dir/ (4.0 KiB)\n  + dir/a (0 B)\n  + node_modules/ (4.0 KiB)\n"
+        "  ~ text (2 B to 4 B, mode 600 to 640)\n"
+        "  > ne\\x1bw (was old)\n"
+        "not looked into: node_modules\n"
+        "--- a/text\n+++ b/text\n@@ -1 +1,2 @@\n 1\n+2\n"
+    )
+    done = anyshell_program("run", "--cwd", str(tmp_path), "--effects", "--json", "--", "rm dir/a; ls gone")
+    effects = json.loads(done.stdout)["effects"]
+    assert [each["path"] for each in effects["deleted"]] == ["dir/a"]
+    assert (effects["incomplete"], effects["diff"]) == ([], None)
+    for option in ("--pty", "--background"):
+        done = anyshell_program("run", "--effects", option, "--", "true")
+        assert done.returncode == 2
+        assert b"--effects does not go with " + option.encode() in done.stderr
