@@ -15,6 +15,7 @@ class Sizes:
         spawns: Commands in a row.
         slow_spawns: The same in a shell that takes long to start.
         output: Bytes of one big output.
+        files: Files that are looked at.
         at_once: Commands at once.
         in_session: Commands in a row in a session.
         in_slow_session: The same where each takes long: in a session of somebody else, or far away.
@@ -32,6 +33,7 @@ class Sizes:
     spawns: int
     slow_spawns: int
     output: int
+    files: tuple[int, ...]
     at_once: int
     in_session: int
     in_slow_session: int
@@ -52,6 +54,7 @@ FULL = Sizes(
     spawns=200,
     slow_spawns=10,
     output=500_000_000,
+    files=(2_000, 20_000, 100_000),
     at_once=500,
     in_session=1_000,
     in_slow_session=20,
@@ -71,6 +74,7 @@ QUICK = Sizes(
     spawns=50,
     slow_spawns=3,
     output=50_000_000,
+    files=(2_000,),
     at_once=100,
     in_session=200,
     in_slow_session=5,
@@ -90,6 +94,7 @@ TINY = Sizes(
     spawns=2,
     slow_spawns=1,
     output=300_000,
+    files=(50,),
     at_once=3,
     in_session=2,
     in_slow_session=1,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from . import (
     bounding,
     concurrency,
+    effects,
     endings,
     fleet,
     frameworks,
@@ -49,6 +50,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "policy": Benchmark(policies.measure, policies.ROUNDS),
     "output": Benchmark(output.measure, output.ROUNDS),
     "bounding": Benchmark(bounding.measure, bounding.ROUNDS),
+    "effects": Benchmark(effects.measure, effects.ROUNDS),
     "redaction": Benchmark(redaction.measure, redaction.ROUNDS),
     "terminal-text": Benchmark(screens.measure, screens.ROUNDS),
     "concurrency": Benchmark(concurrency.measure, concurrency.ROUNDS),

@@ -35,6 +35,7 @@ FLOORS = {
     "policy": 1,
     "_files": 1,
     "resolve": 1,
+    "effects": 1,
     "_wrapped": 1,
     "recordings": 2,
     "_transfer": 1,

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from ._types import CommandRequest as CommandRequest
     from ._types import CopyProgress as CopyProgress
     from ._types import CopyResult as CopyResult
+    from ._types import Effects as Effects
     from ._types import ExitStatus as ExitStatus
+    from ._types import FileEffect as FileEffect
     from ._types import FileEntry as FileEntry
     from ._types import FileStat as FileStat
     from ._types import Foreground as Foreground
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from ._types import RecordingReport as RecordingReport
     from ._types import Refused as Refused
     from ._types import Resolved as Resolved
+    from ._types import Scan as Scan
     from ._types import Screen as Screen
     from ._types import SecretInputRequest as SecretInputRequest
     from ._types import SessionReport as SessionReport
@@ -119,7 +122,9 @@ _HOMES = {
     "CommandRequest": "._types",
     "CopyProgress": "._types",
     "CopyResult": "._types",
+    "Effects": "._types",
     "ExitStatus": "._types",
+    "FileEffect": "._types",
     "FileEntry": "._types",
     "FileStat": "._types",
     "Foreground": "._types",
@@ -138,6 +143,7 @@ _HOMES = {
     "RecordingReport": "._types",
     "Refused": "._types",
     "Resolved": "._types",
+    "Scan": "._types",
     "Screen": "._types",
     "SecretInputRequest": "._types",
     "SessionReport": "._types",

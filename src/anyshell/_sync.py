@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, TypeVar
 from ._environment import Environment
 from ._exceptions import AnyshellError, InvalidCommand
 from ._runner import RunOptions, to_command
-from ._types import DEFAULT_GRACE, to_recording
+from ._types import DEFAULT_GRACE, to_recording, to_scan
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Coroutine, Mapping
+    from collections.abc import AsyncIterable, Callable, Coroutine, Mapping, Sequence
 
-    from ._types import LeftBehind, Outcome, OutputLimits, Recording
+    from ._types import LeftBehind, Outcome, OutputLimits, Recording, Scan
 
 T = TypeVar("T")
 
@@ -185,6 +185,7 @@ def run(
     interactive: bool = False,
     record: str | os.PathLike[str] | Recording | None = None,
     limits: OutputLimits | None = None,
+    effects: bool | Sequence[str] | Scan = False,
 ) -> Outcome:
     """Run a command on this machine in a fresh shell and wait for its end, blocking like `subprocess.run`.
 
@@ -218,6 +219,7 @@ def run(
         split_stderr=split_stderr,
         recording=to_recording(record),
         limits=limits,
+        effects=to_scan(effects),
     )
 
     async def runs() -> Outcome:
@@ -225,6 +227,9 @@ def run(
         request = to_command(command, path, env, stdin)
         request = await environment.runner.addresses.expand(request, workspace=here)
         request = replace(request, cwd=environment.info.resolve(request.cwd, here))
-        return await environment.runner.run(request, options)
+        scan = options.effects
+        if scan is not None:
+            scan = replace(scan, directory=environment.info.resolve(scan.directory, request.cwd))
+        return await environment.runner.run(request, replace(options, effects=scan))
 
     return _front.call(runs)

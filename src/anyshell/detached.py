@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from os import PathLike
 
-    from ._runner.runner import Surroundings
+    from ._runner.surroundings import Surroundings
     from ._types import Command
 
 MOST_JOBS = 1000

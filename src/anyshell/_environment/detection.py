@@ -11,7 +11,7 @@ import anyio
 from .. import shells
 from .._exceptions import InvalidCommand
 from .._runner import Runner
-from .._runner.runner import check_directory
+from .._runner.directories import check_directory
 from .._runner.variables import ASK_FOR_UTF8, settings_of, unset_of
 from .._types import cut_name
 from .._waits import to_the_end

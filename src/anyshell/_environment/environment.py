@@ -21,6 +21,7 @@ from .._types import (
     check_choice,
     check_text,
     to_recording,
+    to_scan,
 )
 from .._waits import to_the_end
 from ..jobs import MAX_JOBS, READY_SECONDS
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Awaitable, Mapping, Sequence
     from os import PathLike
 
-    from .._types import ProcessInfo, Variables
+    from .._types import ProcessInfo, Scan, Variables
     from ..abc import Backend, Resolver
     from ..backends import SSHOptions
     from ..detached import DetachedJob
@@ -164,6 +165,7 @@ class Environment(EnvironmentFacts):
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
         limits: OutputLimits | None = None,
+        effects: bool | Sequence[str] | Scan = False,
         control: _engine.Control | None = None,
     ) -> Outcome:
         """Run a command in a fresh shell and wait for its end.
@@ -194,6 +196,8 @@ class Environment(EnvironmentFacts):
                 says more. `Outcome.recording` says what became of it. Without a terminal it is recorded as one of
                 80 columns and 24 rows would show it.
             limits: How much of its output becomes text; by default as `Environment.detect` was given.
+            effects: Compare the files in `directory`, in these directories, or as a `Scan` says, before the command and after
+                it: `Outcome.effects` has what differs, whatever process did it. The two looks are no part of the time.
             control: Stops the command from another task; the outcome is then ``cancelled``, with what was printed. One
                 for each run.
 
@@ -222,6 +226,7 @@ class Environment(EnvironmentFacts):
             recording=to_recording(record),
             background_after=background_after,
             limits=limits,
+            effects=to_scan(effects),
         )
         return await self.runner.run(request, options, control=control)
 
@@ -345,6 +350,7 @@ class Environment(EnvironmentFacts):
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
         limits: OutputLimits | None = None,
+        effects: bool | Sequence[str] | Scan = False,
     ) -> Stream:
         """Run a command and see its output as it comes.
 
@@ -371,6 +377,7 @@ class Environment(EnvironmentFacts):
             terminal=terminal,
             recording=to_recording(record),
             limits=limits,
+            effects=to_scan(effects),
         )
 
         def start(listener: Listener, control: _engine.Control) -> Awaitable[Outcome]:

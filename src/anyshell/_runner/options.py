@@ -10,6 +10,7 @@ from .._exceptions import InvalidCommand
 from .._types import (
     DEFAULT_GRACE,
     Command,
+    Effects,
     LeftBehind,
     OutputLimits,
     Terminal,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from .._stream import Listener
-    from .._types import Recording
+    from .._types import Recording, Scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class RunOptions:
         recording: Into what it is recorded; ``None`` is nothing.
         background_after: Seconds after which it goes on as a job; ``None`` is never.
         limits: How much of its output becomes text; ``None`` is what the environment has.
+        effects: The files that are looked at before it and after it; ``None`` are none.
 
     Raises:
         InvalidCommand: Names the option.
@@ -56,6 +58,14 @@ class RunOptions:
     recording: Recording | None = None
     background_after: float | None = None
     limits: OutputLimits | None = None
+    effects: Scan | None = None
+
+    @property
+    def effects_so_far(self) -> Effects | None:
+        """What is told of the effects of a command that goes on as a job."""
+        if self.effects is None:
+            return None
+        return Effects(incomplete=("the command still runs: the outcome of its job has its effects",))
 
     def __post_init__(self) -> None:
         if self.terminal is not None and not isinstance(self.terminal, Terminal):

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 
 from .. import _engine, shells
-from .._exceptions import AnyshellError, InvalidCommand
+from .._exceptions import AnyshellError
 from .._types import Outcome, Spawn, Variables
 from .._waits import outlast
 from .._wrapped import WrappingSpawner
 from ..jobs import Adopting, Jobs, Work
 from ..output import OutputBuilder
 from .addresses import Addresses
+from .directories import check_directory
 from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 
-    from .._files import HostFiles
     from .._types import Channel, Command, HostInfo, OutputLimits, Recording, ShellInfo, Terminal
     from ..abc import Backend, Process, Resolver, Spawner
     from ..jobs import Job, Ready
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..policy.redaction import Masks, Redaction
     from ..recordings.recorder import Recorder
     from ..terminal import Controller
+    from .effects import Looks
     from .options import RunOptions
 
 
@@ -376,6 +377,7 @@ class Runner:
             duration=time.monotonic() - began,
             started=work.begun.done(),
             job=job.id,
+            effects=options.effects_so_far,
         )
 
     def _perform_work(
@@ -457,9 +459,15 @@ class Runner:
             if controller is None
             else controller.watched(options.timeout, options.silence)
         )
+        looks: Looks | None = None
         try:
             if recorder is not None:
                 await recorder.begin()
+            if options.effects is not None:
+                from .effects import Looks  # here, since few runs are looked at
+
+                looks = Looks(self.backend, self.info, options.effects, self.directory)
+                await looks.begin()
             async with self.addresses.placed(command.text):
                 with watching:
                     outcome = await _engine.run(
@@ -492,7 +500,7 @@ class Runner:
             outcome = replace(outcome, waiting=waiting, terminal=controller.process.terminal_kind)
         if adopting is not None and adopting.job is not None:
             outcome = replace(outcome, job=adopting.job)
-        return outcome
+        return outcome if looks is None else await looks.end(outcome)
 
     def _spawn(self, command: Command, options: RunOptions) -> Spawn:
         return self.spawn_of(command, split_stderr=options.split_stderr, terminal=options.terminal)
@@ -569,31 +577,3 @@ def _recorder(
         masks=None if controller is None else controller.masks,
         code_page=runner.code_page(terminal),
     )
-
-
-class Surroundings(Protocol):
-    """The part of an `Environment` that detached jobs take.
-
-    Attributes:
-        runner: Knows how a command is started there.
-    """
-
-    runner: Runner
-
-    @property
-    def files(self) -> HostFiles:
-        """The host's files."""
-
-
-async def check_directory(backend: Backend, path: str) -> None:
-    """Refuse what is no directory of a host.
-
-    Raises:
-        InvalidCommand: It is not a directory, or cannot be used.
-    """
-    try:
-        stat = await backend.files.stat(path)
-    except OSError as error:
-        raise InvalidCommand(f"cwd {path!r} cannot be used: {error.strerror}") from error
-    if stat.kind != "directory":
-        raise InvalidCommand(f"cwd {path!r} is not a directory")

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from .command import LeftBehind as LeftBehind
     from .command import LoginCommand as LoginCommand
     from .command import Spawn as Spawn
+    from .effects import Effects as Effects
+    from .effects import FileEffect as FileEffect
+    from .effects import Scan as Scan
+    from .effects import Usage as Usage
+    from .effects import to_scan as to_scan
     from .files import CopyProgress as CopyProgress
     from .files import CopyResult as CopyResult
     from .files import FileEntry as FileEntry
@@ -84,6 +89,7 @@ else:
             "approval": "ApprovalRequest Approved CommandRequest Grant JobInputRequest Refused SecretInputRequest TerminalInputRequest",
             "checks": "LONGEST_NAME as_duration check_choice check_count check_port check_seconds check_text check_variable cut_name exact one_line",
             "command": "DEFAULT_GRACE Command LeftBehind LoginCommand Spawn",
+            "effects": "Effects FileEffect Scan Usage to_scan",
             "files": "CopyProgress CopyResult FileEntry FileKind FileStat",
             "host": "HostInfo HostQuery OperatingSystem",
             "outcome": "CommandFailed JobStatus Outcome SessionReport Status",

@@ -12,6 +12,7 @@ from .output import Output
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .effects import Effects
     from .process import ProcessInfo
     from .recording import RecordingReport
     from .terminal import TerminalKind, Waiting
@@ -69,6 +70,7 @@ class Outcome:
         recording: What became of the recording; ``None`` when none was asked for, or nothing was started.
         editor_terminal: An editor's id of the terminal that it ran in, with `anyshell.acp`; ``None`` otherwise, and when the
             editor did not say how it ended.
+        effects: What it did to files; ``None`` when that was not asked for.
     """
 
     status: Status
@@ -87,6 +89,7 @@ class Outcome:
     silence: float | None = None
     recording: RecordingReport | None = None
     editor_terminal: str | None = None
+    effects: Effects | None = None
 
     @property
     def ended_at_once(self) -> bool:

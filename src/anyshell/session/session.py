@@ -17,7 +17,7 @@ from .. import _engine, shells
 from .._engine import Control
 from .._exceptions import AnyshellError, InvalidCommand, SpawnError
 from .._runner import RunOptions, to_command
-from .._types import DEFAULT_GRACE, SessionReport, Spawn, to_recording
+from .._types import DEFAULT_GRACE, SessionReport, Spawn, to_recording, to_scan
 from .._waits import to_the_end
 from ..output import OutputBuilder
 from .shell import END_SECONDS, SessionShell, ShellGone
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         OutputLimits,
         ProcessInfo,
         Recording,
+        Scan,
         ShellInfo,
     )
     from ..abc import Process
@@ -143,6 +144,7 @@ class Session:
         listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
         record: str | PathLike[str] | Recording | None = None,
         limits: OutputLimits | None = None,
+        effects: bool | Sequence[str] | Scan = False,
         control: Control | None = None,
     ) -> Outcome:
         """Run a command in the session's shell and wait for its end.
@@ -163,6 +165,7 @@ class Session:
             listener: Is given every piece of output as it comes, and is awaited: a slow one slows the command down.
             record: A new file into which what it prints is recorded, as for `Environment.run`.
             limits: How much of its output becomes text, as for `Environment.run`.
+            effects: As for `Environment.run`. The first look comes before its turn.
             control: Stops the command from another task, as for `Environment.run`.
 
         Returns:
@@ -190,6 +193,7 @@ class Session:
             listener=listener,
             recording=to_recording(record),
             limits=limits,
+            effects=to_scan(effects),
         )
         spawn = Spawn(
             argv=(),

@@ -64,6 +64,12 @@ _STDIN, _STDOUT, _STDERR = range(3)
 )
 @record_options
 @click.option(
+    "--effects",
+    is_flag=True,
+    help="When the command has ended, say which files it created, changed, deleted and renamed in its directory.",
+)
+@click.option("--diff", is_flag=True, help="The same, and show the changed lines of text files.")
+@click.option(
     "-q",
     "--quiet",
     is_flag=True,
@@ -162,6 +168,9 @@ def run(ctx: click.Context, /, **options: Any) -> None:
 
 def _check_pty(request: RunRequest) -> None:
     """Refuse what does not go with a terminal, and what goes with one alone."""
+    if request.scan is not None and (request.pty or request.background):
+        name, other = "--diff" if request.diff else "--effects", "--pty" if request.pty else "--background"
+        raise click.UsageError(f"{name} does not go with {other}: leave one of them out")
     if not request.pty:
         for name, value in (("--columns", request.columns), ("--rows", request.rows)):
             if value is not None:

@@ -143,6 +143,8 @@ def console(ctx: click.Context, /, **options: Any) -> None:
         record_input=False,
         as_json=False,
         limit=None,
+        effects=False,
+        diff=False,
         split_stderr=False,
     )
 

@@ -149,6 +149,7 @@ class Run:
             split_stderr=apart and terminal is None,
             terminal=terminal,
             record=request.recording,
+            effects=request.scan or False,
         )
 
     async def _forward(self, stdin: DescriptorReader | None, terminal: Terminal | None = None) -> Outcome:
@@ -224,9 +225,14 @@ class Run:
             said.append(f"the recording {path} is not whole: {outcome.recording.notice}")
         if stdin is not None and stdin.error is not None:
             said.append(f"cannot read stdin: {stdin.error.strerror}")
-        if not said:
+        if not said and outcome.effects is None:
             return
         text = "".join(f"anyshell: {notice}\n" for notice in said)
+        if outcome.effects is not None:
+            from .effects import lines
+
+            first, *others = lines(outcome.effects)
+            text += "".join(f"{line}\n" for line in (f"anyshell: {first}", *others))
         if self._open_line and self._stdout is self._stderr:
             text = "\n" + text
         await self._stderr.write(text.encode("utf-8", "backslashreplace"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from .... import Environment, Recording
+    from .... import Environment, Recording, Scan
     from ...._environment import Detection
     from ...host.reach import Target
 
@@ -36,6 +36,8 @@ class RunRequest:
     record_input: bool
     as_json: bool
     limit: int | None
+    effects: bool
+    diff: bool
     split_stderr: bool
     command: tuple[str, ...]
 
@@ -57,6 +59,15 @@ class RunRequest:
     def held(self) -> bool:
         """Whether nothing is shown before the command has ended."""
         return self.as_json or self.limit is not None
+
+    @property
+    def scan(self) -> Scan | None:
+        """Which files are looked at."""
+        if not (self.effects or self.diff):
+            return None
+        from .... import Scan
+
+        return Scan(diff=self.diff)
 
     @property
     def recording(self) -> Recording | None:

@@ -1,0 +1,175 @@
+"""The difference between two looks at the same directories."""
+
+from __future__ import annotations
+
+import posixpath
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .._types import Effects, FileEffect
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+    from .._types import FileKind
+    from .look import Look, Record
+
+_KINDS: Mapping[str, FileKind] = {"f": "file", "d": "directory", "l": "link"}
+_FORMATS: Mapping[int, FileKind] = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
+_BASES = {"x": 16, "o": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file as it was at a look."""
+
+    kind: FileKind
+    mode: int
+    size: int
+    owner: Hashable
+    inode: Hashable
+    """Its number; ``None`` where files are not numbered."""
+    modified: Hashable
+    changed: Hashable
+
+    @property
+    def identity(self) -> Hashable:
+        """By what it is known again under another path; ``None`` if by nothing.
+
+        A number may be given again to a new file: the time tells.
+        """
+        size = 0 if self.kind == "directory" else self.size
+        return None if self.inode is None else (self.inode, self.kind, size, self.modified)
+
+
+def parse(records: Mapping[str, Iterable[Record]], names: Mapping[str, str]) -> dict[str, Entry]:
+    """Read records.
+
+    Args:
+        records: As a look has them.
+        names: What each root is called in the paths of effects; empty for the directory to which these are relative.
+    """
+    entries: dict[str, Entry] = {}
+    for directory, record in ((each, record) for each, found in records.items() for record in found):
+        if isinstance(record, tuple):
+            name, mode, size, owner, inode, modified, changed = record
+            kind, bits = _FORMATS.get(stat.S_IFMT(mode), "other"), stat.S_IMODE(mode)
+            path, entry = (
+                f"{directory}/{name}",
+                Entry(kind, bits, size, owner, inode or None, modified, changed),
+            )
+        else:
+            path, entry = _read(record)
+        if called := _name(path, names):
+            entries[called] = entry
+    return entries
+
+
+def _read(record: bytes) -> tuple[str, Entry]:
+    facts, modified, changed, path = record.decode("utf-8", "surrogateescape").split("\t", 3)
+    mark, mode, size, _, owner, inode = facts.split(" ")
+    if (base := _BASES.get(mark)) is not None:
+        number = int(mode, base)
+        kind, bits = _FORMATS.get(stat.S_IFMT(number), "other"), stat.S_IMODE(number)
+    else:
+        kind, bits = _KINDS.get(mark, "other"), int(mode, 8)
+    return path, Entry(kind, bits, int(size), owner, inode, modified, changed)
+
+
+def _name(path: str, names: Mapping[str, str]) -> str:
+    """What effects call a path; empty for a root itself."""
+    root, _, inside = path.partition("/./")
+    return posixpath.join(names[root], inside) if inside else ""
+
+
+def compare(before: Look, after: Look, names: Mapping[str, str]) -> Effects:
+    """Tell what differs. Nothing is told where a look has seen nothing since it had to be given up."""
+    incomplete = tuple(dict.fromkeys(filter(None, (before.incomplete, after.incomplete))))
+    if before.records is None or after.records is None:
+        return Effects(incomplete=incomplete)
+    then = parse(_differing(before.records, after.records), names)
+    now = parse(_differing(after.records, before.records), names)
+    renamed = _renamed(
+        {path: entry for path, entry in then.items() if path not in now},
+        {path: entry for path, entry in now.items() if path not in then},
+    )
+    moved = set(renamed.values())
+    return Effects(
+        created=tuple(
+            _effect(path, None, now[path]) for path in sorted(now.keys() - then.keys() - renamed.keys())
+        ),
+        changed=tuple(
+            _effect(path, then[path], now[path])
+            for path in sorted(now.keys() & then.keys())
+            if _is_change(then[path], now[path])
+        ),
+        deleted=tuple(_effect(path, then[path], None) for path in sorted(then.keys() - now.keys() - moved)),
+        renamed=tuple(
+            _effect(path, then[old], now[path], old)
+            for path, old in sorted(renamed.items())
+            if not _follows(path, old, renamed)
+        ),
+        incomplete=incomplete,
+        skipped=tuple(sorted({_name(path, names) for path in before.skipped | after.skipped})),
+    )
+
+
+def _differing(
+    some: Mapping[str, Sequence[Record]], others: Mapping[str, Sequence[Record]]
+) -> dict[str, set[Record]]:
+    """The records that are not among the others."""
+    return {
+        directory: set(records).difference(others.get(directory, ()))
+        for directory, records in some.items()
+        if records != others.get(directory)
+    }
+
+
+def _renamed(gone: Mapping[str, Entry], new: Mapping[str, Entry]) -> dict[str, str]:
+    """The old path of each new one under which a file was found again."""
+    paths: dict[Hashable, list[str]] = {}
+    for path in sorted(gone, reverse=True):
+        if (identity := gone[path].identity) is not None:
+            paths.setdefault(identity, []).append(path)
+    renamed = {}
+    for path in sorted(new):
+        identity = new[path].identity
+        if identity is not None and paths.get(identity):
+            renamed[path] = paths[identity].pop()
+    return renamed
+
+
+def _follows(path: str, old: str, renamed: Mapping[str, str]) -> bool:
+    """Whether a path is another because a directory above it is."""
+    above, name = posixpath.split(path)
+    old_above, old_name = posixpath.split(old)
+    return name == old_name and renamed.get(above) == old_above
+
+
+def _is_change(then: Entry, now: Entry) -> bool:
+    if then.kind != "directory" or now.kind != "directory":
+        return True
+    # What is made or removed in a directory changes both of its times.
+    quietly = then.modified == now.modified and then.changed != now.changed
+    return quietly or (then.mode, then.owner, then.inode) != (now.mode, now.owner, now.inode)
+
+
+def _effect(path: str, then: Entry | None, now: Entry | None, old: str | None = None) -> FileEffect:
+    there = now or then
+    assert there is not None
+    content = True
+    if then is not None and now is not None:
+        content = (then.kind, then.inode) != (now.kind, now.inode)
+        if not content and now.kind != "directory":
+            content = (then.size, then.modified) != (now.size, now.modified)
+    return FileEffect(
+        path=path,
+        path_before=old,
+        kind=there.kind,
+        size_before=None if then is None else then.size,
+        size=None if now is None else now.size,
+        mode_before=None if then is None else then.mode,
+        mode=None if now is None else now.mode,
+        content=content,
+    )

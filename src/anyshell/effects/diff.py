@@ -1,0 +1,129 @@
+"""The changes of text files as a unified diff, from contents that were read before and after a command."""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .._types import Effects
+    from .comparison import Entry
+
+LARGEST_FILE = 64 * 1024
+"""Bytes of a file of which there is a diff (`Scan.diff`); a larger one is in `Effects.without_diff`."""
+
+LARGEST_KEPT = 8 * 1024 * 1024
+"""Bytes of all files that are read before a command for its diff; those changed longest ago are left out."""
+
+MOST_LINES = 2000
+"""Lines of a file of which there is a diff, before as well as after; comparing takes their square at worst."""
+
+LONGEST_DIFF = 256 * 1024
+"""Characters of a diff, after which no file is added to it."""
+
+_LARGE = f"larger than {LARGEST_FILE >> 10} KiB"
+
+
+def to_keep(entries: Mapping[str, Entry]) -> list[str]:
+    """The files to read before a command: the smaller ones, as many as may be kept."""
+    kept, size = [], 0
+    small = [
+        (path, entry)
+        for path, entry in entries.items()
+        if entry.kind == "file" and entry.size <= LARGEST_FILE
+    ]
+    for path, entry in sorted(small, key=lambda item: str(item[1].modified), reverse=True):
+        size += entry.size
+        if size > LARGEST_KEPT:
+            break
+        kept.append(path)
+    return kept
+
+
+def to_read(effects: Effects) -> list[str]:
+    """The files to read after it."""
+    return [
+        effect.path
+        for effect in (*effects.created, *effects.changed)
+        if effect.kind == "file" and (effect.size or 0) <= LARGEST_FILE
+    ]
+
+
+def unified(
+    effects: Effects, then: Mapping[str, bytes], now: Mapping[str, bytes]
+) -> tuple[str, dict[str, str]]:
+    """Make the diff, and say of which files it has nothing, and why.
+
+    Args:
+        effects: What has differed.
+        then: Contents before.
+        now: Contents after.
+    """
+    parts: list[str] = []
+    without: dict[str, str] = {}
+    length = 0
+    for effect in sorted((*effects.created, *effects.changed, *effects.deleted), key=lambda each: each.path):
+        path = effect.path
+        if effect.kind == "directory":
+            continue
+        before, after = then.get(path), now.get(path)
+        why = _why_not(before, effect.size_before) or _why_not(after, effect.size)
+        if effect.kind != "file":
+            why = "not a regular file"
+        if not why and length > LONGEST_DIFF:
+            why = "the diff is long enough without it"
+        if why:
+            without[path] = why
+            continue
+        part = _part(
+            path, None if effect.size_before is None else before, None if effect.size is None else after
+        )
+        length += len(part)
+        parts.append(part)
+    return "".join(parts), without
+
+
+def _why_not(content: bytes | None, size: int | None) -> str:
+    """Why there is no diff with this on a side of it; empty if there is. A `size` of ``None`` is no file."""
+    if size is None:
+        return ""
+    if content is None:
+        return _LARGE if size > LARGEST_FILE else "not read"
+    if b"\0" in content:
+        return "binary"
+    if content.count(b"\n") > MOST_LINES:
+        return f"more than {MOST_LINES} lines"
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return "not UTF-8"
+    return ""
+
+
+def _part(path: str, before: bytes | None, after: bytes | None) -> str:
+    old = "/dev/null" if before is None else _name(f"a/{path}")
+    new = "/dev/null" if after is None else _name(f"b/{path}")
+    lines = unified_diff(_lines(before), _lines(after), old, new)
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+
+
+def _lines(content: bytes | None) -> list[str]:
+    """Lines as `patch` has them: it knows the line feed alone, and Python's own ``splitlines`` many ends more."""
+    lines = [f"{line}\n" for line in (content or b"").decode().split("\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
+def _name(path: str) -> str:
+    """A path on a line of its own, quoted as git quotes it where it has to be."""
+    if path.isprintable() and not set('"\\').intersection(path):
+        return path
+    quoted = "".join(
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}"
+        for byte in path.encode("utf-8", "surrogateescape")
+    )
+    return f'"{quoted}"'

@@ -1,0 +1,178 @@
+"""A look at all files of directories: by Python on this machine, by a program of the host elsewhere.
+
+Either gives *records*, one for each file, that are equal as long as nothing of the file has changed. They are compared a
+directory at once, and only those that differ are ever read: most of the time is the kernel's, for one stat of each file.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+_Found: TypeAlias = tuple[str, int, int, int, int, int, int]
+Record: TypeAlias = bytes | _Found
+"""As the program prints it; or name, mode, size, of a directory the owner, inode, and the times of modification and change."""
+
+END = b"//\n"
+"""What a printed record ends with. No path holds it, since no name holds a slash."""
+
+_TIMES: Sequence[Callable[[_Found], int]] = (itemgetter(-2), itemgetter(-1))
+
+_FORMAT = stat.S_IFMT(0o7777777)
+
+_DIRECTORIES = (b"d", b"x 4", b"o 4")
+"""What the printed record of a directory begins with."""
+
+# KIND MODE SIZE LINKS OWNER INODE, the two times and the path, with tabs between; the path is last, and may hold anything.
+# find of GNU prints it by itself; elsewhere stat does, busybox's as GNU's. `x` and `o` say what the whole mode is written in.
+_PROGRAM = r"""
+LC_ALL=C; export LC_ALL
+tab=$(printf '\t')
+if find / -prune -printf '' 2>/dev/null; then
+    exec find "$@" -printf '%y %m %s %n %U:%G %D:%i\t%T@\t%C@\t%p//\n'
+elif stat -c %f / >/dev/null 2>&1; then
+    exec find "$@" -exec stat -c "x %f %s %h %u:%g %d:%i$tab%y$tab%z$tab%n//" {} +
+elif stat -f %p / >/dev/null 2>&1; then
+    exec find "$@" -exec stat -f "o %p %z %l %u:%g %d:%i$tab%Fm$tab%Fc$tab%N//" {} +
+fi
+exit 127
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen.
+
+    Attributes:
+        records: One for each file, by the directory that it is in; all together where the host has printed them. ``None``
+            if the look was given up.
+        incomplete: Why not all was seen; empty if it was.
+        missing: Roots that are no directory, or cannot be entered.
+        skipped: Directories that were not entered.
+        newest: The last time of all files, in nanoseconds since the epoch; ``None`` is not known.
+    """
+
+    records: Mapping[str, Sequence[Record]] | None
+    incomplete: str = ""
+    missing: tuple[str, ...] = ()
+    skipped: frozenset[str] = field(default_factory=frozenset)
+    newest: int | None = None
+
+
+def arguments(roots: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
+    """The program for a POSIX host, with its arguments: it prints records, exits with 127 if the host cannot do it.
+
+    Args:
+        roots: Directories, absolute.
+        skip: Patterns of the directories that are not entered.
+    """
+    pruned: list[str] = []
+    for pattern in skip:
+        test = ("-path", f"*/{pattern}") if "/" in pattern else ("-name", pattern)
+        pruned += ["-o", *test] if pruned else test
+    # A directory that is not entered is printed itself.
+    names = ("(", "-type", "d", "(", *pruned, ")", "-prune", "-o", "-type", "d", "-o", "!", "-type", "d", ")")
+    return ("/bin/sh", "-c", _PROGRAM, "anyshell", *map(_start, roots), *(names if pruned else ()))
+
+
+def printed(out: bytes, complaint: bytes, roots: Sequence[str], skip: Sequence[str], *, whole: bool) -> Look:
+    """The look that the program has printed.
+
+    Args:
+        out: Its stdout.
+        complaint: Its stderr: a line for each file that could not be looked at.
+        roots: What it looked at.
+        skip: As it was given.
+        whole: Whether it has said that it looked at all.
+    """
+    records = out.split(END)[:-1]
+    missing = tuple(root for root in roots if b"\t" + os.fsencode(_start(root)) + END not in out)
+    failed = complaint.count(b"\n") or int(not whole)
+    found = [record.split(b"\t", 3)[3] for record in records if skip and record.startswith(_DIRECTORIES)]
+    directories = (path.decode("utf-8", "surrogateescape") for path in found)
+    skipped = frozenset(path for path in directories if _is_skipped(path, skip))
+    return Look({"": records}, _unreadable(failed - len(missing)), missing, skipped)
+
+
+def here(roots: Sequence[str], skip: Sequence[str], *, seconds: float, most: int) -> Look:
+    """Look at directories of this machine.
+
+    Args:
+        roots: The directories, absolute and with slashes.
+        skip: Patterns of the directories that are not entered.
+        seconds: Bound of the time; it blocks for that.
+        most: Bound of the files.
+    """
+    seen: dict[str, list[_Found]] = {}
+    missing, skipped, failed, count = [], set(), 0, 0
+    give_up = time.monotonic() + seconds
+    for root in roots:
+        waiting = [_start(root)]
+        while waiting:
+            directory = waiting.pop()
+            records = seen[directory] = []
+            try:
+                with os.scandir(directory) as entries:
+                    for entry in entries:
+                        try:
+                            found = entry.stat(follow_symlinks=False)
+                        except OSError:
+                            failed += 1
+                            continue
+                        mode = found.st_mode
+                        owner = 0
+                        if mode & _FORMAT == stat.S_IFDIR:
+                            owner = found.st_uid << 32 | found.st_gid
+                            path = f"{directory}/{entry.name}"
+                            if _is_skipped(path, skip):
+                                skipped.add(path)
+                            else:
+                                waiting.append(path)
+                        modified, changed = found.st_mtime_ns, found.st_ctime_ns
+                        records.append(
+                            (entry.name, mode, found.st_size, owner, found.st_ino, modified, changed)
+                        )
+            except OSError:
+                if directory == _start(root):
+                    missing.append(root)
+                else:
+                    failed += 1
+            count += len(records)
+            if count > most:
+                return Look(None, too_many(f"{most:,} files"))
+            if time.monotonic() > give_up:
+                return Look(None, too_slow(seconds))
+    newest = max((max(map(at, records)) for records in seen.values() if records for at in _TIMES), default=0)
+    return Look(seen, _unreadable(failed), tuple(missing), frozenset(skipped), newest)
+
+
+def _start(root: str) -> str:
+    """Where a look at a root begins. The dot keeps it from being skipped, and has a link to a directory followed."""
+    return f"{root.rstrip('/')}/."
+
+
+def _is_skipped(path: str, skip: Iterable[str]) -> bool:
+    name = path.rpartition("/")[2]
+    return any(fnmatchcase(path, f"*/{each}") if "/" in each else fnmatchcase(name, each) for each in skip)
+
+
+def too_many(bound: str) -> str:
+    """Why nothing is known of directories with too many files."""
+    return f"there are too many files, more than {bound}: name fewer directories"
+
+
+def too_slow(seconds: float) -> str:
+    """Why nothing is known of directories that are read too slowly."""
+    return f"the files could not be looked at within {seconds:g} s: name fewer directories"
+
+
+def _unreadable(count: int) -> str:
+    return f"{count} files or directories could not be looked at" if count > 0 else ""

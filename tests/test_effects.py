@@ -1,0 +1,435 @@
+"""What a command did to files, against the truth; and at every door."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import anyshell
+from anyshell import Environment, InvalidCommand, Outcome, Scan, Terminal
+from anyshell._runner.effects import Looks
+from anyshell.effects import diff
+
+from .cli_program import anyshell as anyshell_program
+from .conftest import missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from anyshell import Effects, HostInfo, Spawn
+    from anyshell.abc import Backend
+
+assert sys.platform != "win32"  # mypy follows what is below otherwise
+
+NAMES = ("a", "b c", "é", "n\nl", "by\udcffte", "-x", "*", "~", 'q"', "node_modules", "t\tb")
+
+
+class Seen(NamedTuple):
+    """A file as it truly is."""
+
+    kind: int
+    mode: int
+    content: bytes
+    inode: int
+    changed: int
+
+
+def truth(root: Path) -> dict[str, Seen]:
+    """Every file below a directory, less what a scan leaves out, read by other means than a scan reads it."""
+    found = {}
+    for above, directories, files in os.walk(root):
+        for name in (*directories, *files):
+            path = os.path.join(above, name)
+            facts = os.lstat(path)
+            content = b""
+            if stat.S_ISREG(facts.st_mode):
+                content = Path(path).read_bytes()
+            elif stat.S_ISLNK(facts.st_mode):
+                content = os.fsencode(os.readlink(path))
+            mode = stat.S_IMODE(facts.st_mode)
+            found[os.path.relpath(path, root)] = Seen(
+                stat.S_IFMT(facts.st_mode), mode, content, facts.st_ino, facts.st_ctime_ns
+            )
+        directories[:] = [name for name in directories if name != "node_modules"]
+    return found
+
+
+Step = tuple[str, str, str, int]
+
+
+def perform(root: Path, steps: list[Step]) -> None:
+    """Do what can be done of some steps."""
+    for verb, first, second, number in steps:
+        one, two = root / first, root / second
+        if one.is_fifo() and verb in ("write", "append", "same", "sparse"):
+            continue  # which would wait for a reader
+        with suppress(OSError):
+            match verb:
+                case "write":
+                    one.write_bytes(b"line\n" * (number % 7) + b"end" * (number % 2))
+                case "append":
+                    with open(one, "ab") as file:
+                        file.write(b"\0\xff" if number == 3 else b"more\n")
+                case "same":  # other bytes, as many, and the times set back
+                    before = one.stat()
+                    one.write_bytes(bytes(byte ^ 1 for byte in one.read_bytes()))
+                    os.utime(one, ns=(before.st_atime_ns, before.st_mtime_ns))
+                case "sparse":
+                    with open(one, "ab") as file:
+                        file.truncate(number * 100_000)
+                case "rename":
+                    os.rename(one, two)
+                case "link":
+                    os.link(one, two)
+                case "symlink":
+                    os.symlink(second, one)
+                case "mkdir":
+                    one.mkdir()
+                case "replace":
+                    if one.is_dir() and not one.is_symlink():
+                        shutil.rmtree(one)
+                        one.mkdir()
+                case "remove":
+                    shutil.rmtree(one) if one.is_dir() and not one.is_symlink() else one.unlink()
+                case "mode":
+                    os.chmod(one, 0o700 | number)
+                case "times":
+                    os.utime(one, ns=(number, number))
+                case "fifo":
+                    os.mkfifo(one)
+
+
+VERBS = [
+    "write",
+    "append",
+    "same",
+    "sparse",
+    "rename",
+    "link",
+    "symlink",
+    "mkdir",
+    "replace",
+    "remove",
+    "mode",
+    "times",
+    "fifo",
+]
+paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join)
+steps = st.lists(
+    st.tuples(st.sampled_from([*VERBS, "mkdir", "write"]), paths, paths, st.integers(0, 7)), max_size=25
+)
+
+
+class Shell:
+    """A program of this machine as a host that is none, so that it is asked as another would be."""
+
+    def __init__(self, backend: Backend, *, path: str | None = None) -> None:
+        self._backend = backend
+        self._path = path
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._backend, name)
+
+    async def spawn(self, spawn: Spawn) -> object:
+        env = {} if self._path is None else {"PATH": self._path}
+        return await self._backend.spawn(replace(spawn, env=env))
+
+
+@pytest.fixture(scope="module")
+def busybox() -> Iterator[str]:
+    """A PATH with nothing but busybox's programs."""
+    if (program := shutil.which("busybox")) is None:
+        missing("busybox", "apt-get install busybox")
+    with tempfile.TemporaryDirectory() as directory:
+        for name in ("find", "stat", "printf"):
+            os.symlink(program, f"{directory}/{name}")
+        yield directory
+
+
+async def looked_at(
+    root: Path, between: Callable[[], object], way: str, path: str | None, scan: Scan
+) -> Effects:
+    async with Environment.detect(cwd=root) as env:
+        info: HostInfo = replace(env.info, is_this_machine=way == "here")
+        backend = env.runner.backend if way == "here" else Shell(env.runner.backend, path=path)
+        looks = Looks(backend, info, scan, str(root))  # type: ignore[arg-type] # it is a backend by what it hands on
+        await looks.begin()
+        between()
+        effects = (await looks.end(Outcome(status="exited", exit_code=0))).effects
+    assert effects is not None
+    return effects
+
+
+def check(effects: Effects, before: Mapping[str, Seen], after: Mapping[str, Seen]) -> None:
+    """Hold effects to the truth."""
+    assert effects.complete, effects.incomplete
+    renamed: dict[str, str] = {}
+    for moved in effects.renamed:
+        assert moved.path_before is not None
+        old = moved.path_before
+        renamed[moved.path] = old
+        for path in after:
+            if path.startswith(f"{moved.path}/") and path not in before:
+                its_old = old + path.removeprefix(moved.path)
+                if its_old in before and its_old not in after and before[its_old].inode == after[path].inode:
+                    renamed.setdefault(path, its_old)
+    for path, old in renamed.items():
+        assert before[old].inode == after[path].inode
+        assert (before[old].kind, before[old].content) == (after[path].kind, after[path].content)
+    created = {effect.path for effect in effects.created}
+    deleted = {effect.path for effect in effects.deleted}
+    changed = {effect.path: effect for effect in effects.changed}
+    assert created | renamed.keys() == after.keys() - before.keys()
+    assert deleted | set(renamed.values()) == before.keys() - after.keys()
+    assert not created & renamed.keys()
+    assert not deleted & set(renamed.values())
+    for path in before.keys() & after.keys():
+        then, now = before[path], after[path]
+        if (then.kind, then.mode, then.content) != (now.kind, now.mode, now.content):
+            assert path in changed
+        if then == now:
+            assert path not in changed
+    assert changed.keys() <= before.keys() & after.keys()
+    for effect in (*effects.created, *effects.changed, *effects.renamed):
+        if effect.kind == "file":
+            assert effect.size == len(after[effect.path].content)
+        assert effect.mode == after[effect.path].mode
+    for effect in (*effects.changed, *effects.deleted):
+        assert effect.mode_before == before[effect.path].mode
+    there = {path for path in (*before, *after) if path.rpartition("/")[2] == "node_modules"}
+    kinds = {path: {seen[path].kind for seen in (before, after) if path in seen} for path in there}
+    assert set(effects.skipped) == {path for path in there if stat.S_IFDIR in kinds[path]}
+
+
+def check_diff(effects: Effects, root: Path, kept: Path) -> None:
+    """Apply the diff to what was there before, by git, and hold what comes of it to what is there now."""
+    assert effects.diff is not None
+    if effects.diff:
+        # Not in a repository, whatever is above; and no whitespace is mended.
+        done = subprocess.run(
+            ["git", "apply", "--whitespace=nowarn", "-"],
+            cwd=kept,
+            input=effects.diff.encode("utf-8", "surrogateescape"),
+            capture_output=True,
+            env={**os.environ, "GIT_CEILING_DIRECTORIES": str(kept.parent)},
+            check=False,
+        )
+        assert done.returncode == 0, (done.stderr, effects.diff)
+    for effect in (*effects.created, *effects.changed):
+        if effect.kind == "file" and effect.path not in effects.without_diff and effect.size:
+            assert (kept / effect.path).read_bytes() == (root / effect.path).read_bytes()
+    for effect in effects.deleted:
+        if effect.kind == "file" and effect.path not in effects.without_diff and effect.size_before:
+            assert not (kept / effect.path).exists()
+
+
+@pytest.mark.parametrize("way", ["here", "find", "busybox"])
+@settings(max_examples=40)
+@given(before=steps, between=steps)
+@example(before=[("write", "a", "", 1)], between=[("same", "a", "", 0)])
+@example(before=[("mkdir", "a", "", 0), ("write", "a/é", "", 3)], between=[("rename", "a", "b c", 0)])
+@example(before=[("mkdir", "a", "", 0), ("mkdir", "a/a", "", 0)], between=[("replace", "a", "", 0)])
+@example(before=[("write", "a", "", 1)], between=[("link", "a", "é", 0), ("remove", "a", "", 0)])
+@example(before=[("write", "a", "", 1)], between=[("remove", "a", "", 0), ("write", "é", "", 1)])
+def test_effects_are_the_truth(
+    way: str, before: list[Step], between: list[Step], request: pytest.FixtureRequest
+) -> None:
+    path = request.getfixturevalue("busybox") if way == "busybox" else None
+    with tempfile.TemporaryDirectory() as directory:
+        root, kept = Path(directory, "root"), Path(directory, "kept")
+        root.mkdir()
+        perform(root, before)
+        then = truth(root)
+        shutil.copytree(root, kept, symlinks=True, ignore=_no_regular_file)
+        scan = Scan(diff=way == "here")
+        effects = asyncio.run(looked_at(root, lambda: perform(root, between), way, path, scan))
+        check(effects, then, truth(root))
+        if scan.diff:
+            check_diff(effects, root, kept)
+
+
+def _no_regular_file(directory: str, names: list[str]) -> list[str]:
+    return [name for name in names if stat.S_ISFIFO(os.lstat(os.path.join(directory, name)).st_mode)]
+
+
+# At every door, and on every host.
+
+
+def paths_of(effects: Effects | None) -> dict[str, list[str]]:
+    assert effects is not None
+    return {
+        what: [effect.path for effect in getattr(effects, what)]
+        for what in ("created", "changed", "deleted", "renamed")
+        if getattr(effects, what)
+    }
+
+
+@pytest.mark.anyio
+async def test_run_names_what_a_command_did(env: Environment, tmp_path: Path) -> None:
+    (tmp_path / "a dir").mkdir(mode=0o777)
+    for name in ("old", "gone", "a dir/kept", "mode", "edited"):
+        (tmp_path / name).write_text("1\n")
+        (tmp_path / name).chmod(0o666)
+    os.chmod(tmp_path / "a dir", 0o777)
+    before = {each: each.stat().st_uid for each in tmp_path.iterdir()}
+    command = "mv old new; rm gone; echo 2 > made; echo 23 > edited; mv 'a dir' dir; mkdir -p node_modules/x"
+    outcome = await env.run(command, effects=Scan(diff=True))
+    assert (outcome.exit_code, outcome.output.text, len(before)) == (0, "", 5)
+    effects = outcome.effects
+    assert paths_of(effects) == {
+        "created": ["made", "node_modules"],
+        "changed": ["edited"],
+        "deleted": ["gone"],
+        "renamed": ["dir", "new"],
+    }
+    assert effects is not None
+    assert effects.complete
+    assert effects.skipped == ("node_modules",)
+    (edited,) = effects.changed
+    assert (edited.kind, edited.size_before, edited.size, edited.content) == ("file", 2, 3, True)
+    assert "--- a/edited\n+++ b/edited\n@@ -1 +1 @@\n-1\n+23\n" in (effects.diff or "")
+    assert "a/old" not in (effects.diff or "")
+    assert effects.summary() == "2 created, 1 changed, 1 deleted, 2 renamed"
+    assert (await env.run("true")).effects is None
+
+
+@pytest.mark.anyio
+async def test_some_directories_alone_are_looked_at(env: Environment, tmp_path: Path) -> None:
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "src").mkdir()
+    for each in tmp_path.iterdir():
+        each.chmod(0o777)
+    command = "touch x src/a node_modules/b"
+    assert paths_of((await env.run(command, effects=["src/"])).effects) == {"created": ["src/a"]}
+    outcome = await env.run("touch y; touch node_modules/c", effects=["node_modules", str(tmp_path / "src")])
+    assert paths_of(outcome.effects) == {"created": ["node_modules/c"]}
+    with pytest.raises(InvalidCommand, match="'/no/such' is not a directory that can be looked at"):
+        await env.run("touch z", effects=["/no/such"])
+    with pytest.raises(InvalidCommand, match="a list of directories"):
+        await env.run("touch z", effects="src")
+    assert not (tmp_path / "z").exists()
+
+
+@pytest.mark.anyio
+async def test_directory_that_is_removed_is_told_whole(env: Environment, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    outcome = await env.run("mkdir -p d/e; touch d/e/f", effects=True)
+    assert paths_of(outcome.effects) == {"created": ["d", "d/e", "d/e/f"]}
+    outcome = await env.run("rm -r d", effects=["d"])
+    assert paths_of(outcome.effects) == {"deleted": ["d/e", "d/e/f"]}
+    assert outcome.effects is not None
+    assert outcome.effects.complete
+
+
+@pytest.mark.anyio
+async def test_effects_are_not_complete_while_something_runs(tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path) as env:
+        outcome = await env.run("sleep 300 & touch a", effects=True)
+        assert paths_of(outcome.effects) == {"created": ["a"]}
+        assert outcome.effects is not None
+        assert outcome.effects.incomplete == ("processes of the command still run, and may change more",)
+        outcome = await env.run("sleep 1; touch b", effects=True, background_after=0.1)
+        assert outcome.effects is not None
+        assert not outcome.effects.complete
+        assert outcome.job is not None
+        ended = await env.jobs.get(outcome.job).wait()
+        assert ended is not None
+        assert paths_of(ended.effects) == {"created": ["b"]}
+
+
+@pytest.mark.anyio
+async def test_effects_in_sessions_streams_and_terminals(tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path) as env:
+        async with env.session() as session:
+            assert paths_of((await session.run("touch a", effects=True)).effects) == {"created": ["a"]}
+        async with env.stream("touch b", effects=True) as events:
+            assert [event async for event in events] == []
+        assert paths_of(events.outcome.effects) == {"created": ["b"]}
+        outcome = await env.run("touch c", effects=True, terminal=Terminal())
+        assert paths_of(outcome.effects) == {"created": ["c"]}
+
+
+def test_blocking_run_looks_where_the_command_runs(tmp_path: Path) -> None:
+    outcome = anyshell.run("touch a", cwd=tmp_path, effects=True)
+    assert paths_of(outcome.effects) == {"created": ["a"]}
+
+
+@pytest.mark.anyio
+async def test_look_that_is_given_up_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anyshell._runner import effects
+
+    (tmp_path / "a").touch()
+    (tmp_path / "b").touch()
+    monkeypatch.setattr(effects, "MOST_FILES", 1)
+    async with Environment.detect(cwd=tmp_path) as env:
+        outcome = await env.run("rm a", effects=True)
+    assert outcome.exit_code == 0
+    assert outcome.effects is not None
+    assert paths_of(outcome.effects) == {}
+    assert outcome.effects.incomplete == (
+        "there are too many files, more than 1 files: name fewer directories",
+    )
+
+
+@pytest.mark.anyio
+async def test_files_without_a_diff_say_why(tmp_path: Path) -> None:
+    command = (
+        r"printf 'a\0b' > binary; head -c 70000 /dev/zero > large; seq 3000 > long; ln -s x link; "
+        r"printf '\377' > latin; echo x > text; rm gone"
+    )
+    (tmp_path / "gone").write_bytes(b"x" * 70000)
+    async with Environment.detect(cwd=tmp_path) as env:
+        effects = (await env.run(command, effects=Scan(diff=True))).effects
+    assert effects is not None
+    assert effects.without_diff == {
+        "binary": "binary",
+        "gone": "larger than 64 KiB",
+        "large": "larger than 64 KiB",
+        "latin": "not UTF-8",
+        "link": "not a regular file",
+        "long": "more than 2000 lines",
+    }
+    assert effects.diff == "--- /dev/null\n+++ b/text\n@@ -0,0 +1 @@\n+x\n"
+    assert diff.LARGEST_FILE == 64 * 1024
+
+
+def test_command_line_says_what_was_done(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("x")
+    (tmp_path / "text").write_text("1\n")
+    (tmp_path / "text").chmod(0o600)
+    command = (
+        r"mv old 'ne\033w'; echo 2 >> text; chmod 640 text; mkdir node_modules dir; touch dir/a; echo out"
+    )
+    command = command.replace(r"\033", "\033")
+    done = anyshell_program("run", "--cwd", str(tmp_path), "--diff", "--", command)
+    assert (done.returncode, done.stdout) == (0, b"out\n")
+    assert done.stderr.decode() == (
+        "anyshell: 3 created, 1 changed, 1 renamed\n"
+        "  + dir/ (4.0 KiB)\n  + dir/a (0 B)\n  + node_modules/ (4.0 KiB)\n"
+        "  ~ text (2 B to 4 B, mode 600 to 640)\n"
+        "  > ne\\x1bw (was old)\n"
+        "not looked into: node_modules\n"
+        "--- a/text\n+++ b/text\n@@ -1 +1,2 @@\n 1\n+2\n"
+    )
+    done = anyshell_program("run", "--cwd", str(tmp_path), "--effects", "--json", "--", "rm dir/a; ls gone")
+    effects = json.loads(done.stdout)["effects"]
+    assert [each["path"] for each in effects["deleted"]] == ["dir/a"]
+    assert (effects["incomplete"], effects["diff"]) == ([], None)
+    for option in ("--pty", "--background"):
+        done = anyshell_program("run", "--effects", option, "--", "true")
+        assert done.returncode == 2
+        assert b"--effects does not go with " + option.encode() in done.stderr
