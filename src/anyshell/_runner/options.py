@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from .._stream import Listener
     from .._types import Recording
+    from ..reach import Reach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class RunOptions:
         recording: Into what it is recorded; ``None`` is nothing.
         background_after: Seconds after which it goes on as a job; ``None`` is never.
         limits: How much of its output becomes text; ``None`` is what the environment has.
+        reach: What it may see, write and reach; ``None`` is the reach of the environment.
 
     Raises:
         InvalidCommand: Names the option.
@@ -56,6 +58,7 @@ class RunOptions:
     recording: Recording | None = None
     background_after: float | None = None
     limits: OutputLimits | None = None
+    reach: Reach | None = None
 
     def __post_init__(self) -> None:
         if self.terminal is not None and not isinstance(self.terminal, Terminal):
