@@ -150,6 +150,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "result": 0,
         "session": 0,
         "signals": 0,
+        "unconfined": 0,
         "updates": 0,
         "params": 1,
         "words": 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import shutil
@@ -18,9 +19,19 @@ import anyio
 import pytest
 
 import anyshell
-from anyshell import Environment, InvalidCommand, Limits, Reach, ReachUnavailable, Variables
+from anyshell import (
+    Environment,
+    InvalidCommand,
+    Limits,
+    Reach,
+    ReachUnavailable,
+    ShellTool,
+    Variables,
+    approve_all,
+)
 from anyshell._types import Spawn
 from anyshell.reach import NONE, Facts, LocalPlaces, compile_reach, explain, narrow, question, read_facts
+from anyshell.tool import unconfined
 
 from .conftest import NOBODY, bubblewrap, open_to_all, python_for_all, row
 from .ssh_server import is_root
@@ -260,8 +271,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 @pytest.fixture
 async def env(world: World, anyio_backend: str) -> AsyncIterator[Environment]:
-    reach = replace(Reach.preset("workspace"), environment=Variables())
-    async with Environment.detect(cwd=world.workspace, reach=reach) as environment:
+    async with Environment.detect(cwd=world.workspace, reach=Reach.preset("workspace")) as environment:
         yield environment
 
 
@@ -356,7 +366,7 @@ async def test_what_may_not_be_read_is_not_there(world: World) -> None:
 
 
 async def test_a_call_may_reach_less_and_not_more(world: World, env: Environment) -> None:
-    narrower = replace(Reach.preset("read-only"), environment=Variables())
+    narrower = Reach.preset("read-only")
     assert (await env.run("echo x > new", reach=narrower)).exit_code != 0
     assert (await env.run("echo x > new")).exit_code == 0
     for wider in (
@@ -364,9 +374,9 @@ async def test_a_call_may_reach_less_and_not_more(world: World, env: Environment
         replace(narrower, write=("/",)),
         replace(narrower, hide=()),
         replace(narrower, write=(".",), protect=()),
-        replace(narrower, environment=None),
+        replace(narrower, environment=Variables(inherit="none")),
     ):
-        with pytest.raises(InvalidCommand, match=r"than the reach of the environment|more variables"):
+        with pytest.raises(InvalidCommand, match=r"than the reach of the environment|for every call"):
             await env.run("true", reach=wider)
 
 
@@ -510,6 +520,45 @@ def test_a_refusal_is_explained_with_what_to_ask_for() -> None:
     assert explain("Network is unreachable", replace(reach, network=True), "/home/x") == ""
 
 
+async def test_a_model_is_told_what_the_sandbox_refused(world: World, env: Environment) -> None:
+    tool = ShellTool(env, approver=approve_all)
+    result = await tool({"command": f"touch {world.outside}/new"})
+    assert f"[anyshell] The sandbox does not let commands write {world.outside}/new." in result.text
+    result = await tool({"command": "cat none"})
+    assert "sandbox" not in result.text
+
+
+async def test_people_are_told_once_that_there_is_no_sandbox(
+    world: World, env: Environment, caplog: pytest.LogCaptureFixture
+) -> None:
+    unconfined._mention.cache_clear()
+    ShellTool(env, approver=approve_all)
+    assert not caplog.records
+    async with Environment.detect(cwd=world.workspace) as other:
+        ShellTool(other, approver=approve_all)
+        ShellTool(other, approver=approve_all)
+    assert [record.name for record in caplog.records] == ["anyshell"]
+    assert "without a sandbox" in caplog.text
+
+
+def test_the_command_line_takes_a_reach_and_the_doctor_says_what_it_needs(world: World) -> None:
+    def anyshell_(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-P", "-m", "anyshell", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=world.workspace)
+
+    text = f"echo x > {world.outside}/kept; echo x > made; kill -9 $$"
+    ended = anyshell_("run", "--reach", "workspace", "--", text)
+    assert ended.returncode == 128 + 9
+    assert "Read-only file system" in ended.stdout + ended.stderr
+    assert (world.workspace / "made").exists()
+    assert anyshell_("run", "--reach", "read-only", "--", "echo x > more").returncode != 0
+    assert anyshell_("run", "--reach", "none", "--", "echo x > more").returncode == 0
+    findings = json.loads(anyshell_("doctor", "--json").stdout)["findings"]
+    told = {each["name"]: each for each in findings if each["topic"] == "reach"}
+    assert told["sandbox"]["verdict"] == "ok"
+    assert {"bubblewrap", "namespaces", "Landlock", "kernel", "cgroup v2"} <= told.keys()
+
+
 def test_places_of_this_machine(tmp_path: Path) -> None:
     places = LocalPlaces()
     assert places.kind(str(tmp_path)) == "directory"
@@ -534,8 +583,8 @@ def test_an_ordinary_user_is_confined_as_root_is(tmp_path: Path) -> None:
     own.mkdir(mode=0o777)
     own.chmod(0o777)
     top = Path(__file__).parents[1]
-    packages = {str(Path(module.__file__ or "").parents[1]) for module in (anyshell, anyio, pytest)}
-    if not all(os.stat(place).st_mode & 0o005 == 0o005 for place in (top, *packages)):
+    packages: set[str] = {str(Path(str(module.__file__)).parents[1]) for module in (anyshell, anyio, pytest)}
+    if not all(Path(place).stat().st_mode & 0o005 == 0o005 for place in (str(top), *packages)):
         pytest.skip("the packages that the tests need belong to root alone")
     answer = subprocess.run(
         [

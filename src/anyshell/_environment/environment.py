@@ -122,7 +122,8 @@ class Environment(EnvironmentFacts):
                 ``{"skill": Root(path="/srv/skills")}``: a word ``skill://a.md`` of a command becomes a path. ``None`` as a
                 resolver takes ``artifact`` or ``workspace`` away.
             reach: What commands may see, write and reach: a `Reach`, such as ``Reach.preset("workspace")``, or a `Sandbox` of
-                your own. ``None`` lets them do what their user may. Its variables hold where `variables` is ``None``.
+                your own. ``None`` lets them do what their user may. Its `Reach.environment` holds where `variables` is ``None``, and the policy
+                has none.
 
         Raises:
             ReachUnavailable: The host cannot enforce the reach; the message names the missing part.

@@ -76,10 +76,10 @@ class EnvironmentOptions:
                 raise InvalidCommand(
                     f"reach must be a Reach, such as Reach.preset('workspace'), not {type(self.reach).__name__}"
                 )
-            if self.variables is None and isinstance(self.reach, Reach):
-                object.__setattr__(self, "variables", self.reach.environment)
         if self.variables is None and self.policy is not None:
             object.__setattr__(self, "variables", self.policy.variables)
+        if self.variables is None and self.reach is not None:
+            object.__setattr__(self, "variables", getattr(self.reach, "environment", None))
         check_count("max_jobs", self.max_jobs)
         check_count("max_terminals", self.max_terminals)
         check_seconds("background_after", self.background_after)

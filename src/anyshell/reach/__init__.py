@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from .._lazy import importer
 
 if TYPE_CHECKING:
+    from .bubblewrap import SCOPED_SINCE as SCOPED_SINCE
     from .compiler import compile_reach as compile_reach
+    from .compiler import lack_of as lack_of
     from .compiler import narrow as narrow
     from .host import ANSWER_BYTES as ANSWER_BYTES
     from .host import ANSWER_SECONDS as ANSWER_SECONDS
@@ -28,7 +30,8 @@ else:
     __getattr__ = importer(
         __name__,
         {
-            "compiler": "compile_reach narrow",
+            "bubblewrap": "SCOPED_SINCE",
+            "compiler": "compile_reach lack_of narrow",
             "host": "ANSWER_BYTES ANSWER_SECONDS Facts LocalPlaces python_here question read_facts",
             "places": "PROTECTED SECRETS",
             "refusal": "explain",

@@ -153,14 +153,17 @@ class Bubblewrap:
         ]
         if not self.reach.network:
             options.append("--unshare-net")
-        options += ["--disable-userns", "--cap-drop", "ALL", *view.mounts(), "--chdir", directory]
+        options += ["--disable-userns", "--cap-drop", "ALL", *view.mounts()]
         inside = [f"status={STATUS_FD}", *limits(self.reach.limits)]
         if self.reach.network and self.facts.landlock >= SCOPED_SINCE:
             inside.append("scope=1")
-        argv = (
-            *("/bin/sh", "-c", text_of("leader.sh"), "sh", self.facts.bwrap, *options, "--"),
-            *(self.facts.python, "-I", "-S", "-c", text_of("inside.py"), *inside, "--", *spawn.argv),
+        sockets = view.sockets()
+        end = (
+            *("--chdir", directory, "--", self.facts.python, "-I", "-S", "-c", text_of("inside.py")),
+            *(*inside, "--", *spawn.argv),
         )
+        leader = ("/bin/sh", "-c", text_of("leader.sh"), "sh", str(len(sockets)), str(len(end)))
+        argv = (*leader, *sockets, *end, self.facts.bwrap, *options)
         settings = spawn.settings if "TMPDIR" in spawn.env else {**spawn.settings, "TMPDIR": "/tmp"}  # noqa: S108 - its own
         return replace(spawn, argv=argv, settings=settings, holder="bwrap")
 
@@ -219,7 +222,9 @@ class _View:
         kind = self._places.kind
         for path in self._write:
             if not kind(path):
-                raise InvalidCommand(f"reach: write: {path!r} is not there: make it, or leave it out")
+                raise InvalidCommand(
+                    f"reach: write: {path!r} is not there, or cannot be entered in a sandbox"
+                )
         if self._whole:
             yield from ("--bind" if "/" in self._write else "--ro-bind", "/", "/")
         yield from ("--dev", "/dev", "--proc", "/proc")
@@ -238,8 +243,6 @@ class _View:
             yield from (option, path, path)
         yield from self._links()
         yield from self._protected()
-        for path in self._sockets():
-            yield from ("--ro-bind", "/dev/null", path)
         for path in sorted(self._hide, key=lambda each: each.count("/")):
             if (what := kind(path)) and self._shows_place(path):
                 yield from (
@@ -290,8 +293,7 @@ class _View:
                 yield from ("--bind", each, each)
             yield from ("--ro-bind", path, path)
 
-    def _sockets(self) -> Iterator[str]:
-        """Sockets of other programs that would be seen. A socket that is seen can be connected to, also where nothing can be written."""
-        for path in self._places.sockets():
-            if self._shows_place(path) and not lies_in(path, self._write):
-                yield path
+    def sockets(self) -> list[str]:
+        """Sockets of other programs that would be seen. One that is seen can be connected to, also on a read-only mount."""
+        own = (*self._write, *self._hide)
+        return [path for path in self._places.sockets() if self._shows_place(path) and not lies_in(path, own)]

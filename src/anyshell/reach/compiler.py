@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._exceptions import InvalidCommand, ReachUnavailable
-from .bubblewrap import Bubblewrap
+from .bubblewrap import Bubblewrap, missing
 from .sandbox import NONE
 from .values import Reach
 
@@ -41,6 +41,11 @@ def compile_reach(reach: Reach, facts: Facts, places: Places) -> Sandbox:
             "run the commands on a Linux host, or leave the reach out",
         )
     return Bubblewrap(reach, facts, places)
+
+
+def lack_of(facts: Facts) -> tuple[str, str] | None:
+    """The part that a host has not for a reach as most have it, and how to get it; ``None`` if it has all."""
+    return missing(Reach.preset("workspace"), facts)
 
 
 def narrow(sandbox: Sandbox, reach: Reach, *, directory: str, home: str) -> Sandbox:

@@ -10,6 +10,7 @@ import stat
 import sys
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from .._types import Spawn, one_line
@@ -79,7 +80,7 @@ class Places(Protocol):
         """The path without links."""
 
     def kind(self, path: str) -> Kind:
-        """What is there; empty for nothing, and for what cannot be looked at."""
+        """What is there; empty for nothing, and for what a command could not look at either."""
 
     def sockets(self) -> Sequence[str]:
         """The sockets of the file system at which programs listen, `MOST_SOCKETS` at most."""
@@ -98,6 +99,8 @@ class LocalPlaces:
             mode = os.stat(path).st_mode
         except OSError:
             return ""
+        if os.geteuid() == 0 and not all(map(_may_enter, Path(path).parents)):
+            return ""
         return "directory" if stat.S_ISDIR(mode) else "file"
 
     def sockets(self) -> Sequence[str]:
@@ -110,8 +113,15 @@ class LocalPlaces:
         words = (line.split(" ", 7)[-1].strip() for line in lines[1:])
         names = {name.split(" ", 1)[-1] for name in words}
         paths = {self.real(name) for name in names if name.startswith("/")}
-        found = [path for path in sorted(paths) if _is_socket(path)]
+        found = [path for path in sorted(paths) if _is_socket(path) and self.kind(path)]
         return found[:MOST_SOCKETS]
+
+
+def _may_enter(directory: Path) -> bool:
+    """Whether root may enter a directory without the capability for it, as in a sandbox."""
+    how = directory.stat()
+    bits = 0o100 if how.st_uid == 0 else 0o010 if how.st_gid in (0, *os.getgroups()) else 0o001
+    return bool(how.st_mode & bits)
 
 
 def _is_socket(path: str) -> bool:

@@ -1,7 +1,20 @@
 # The process that the caller waits for. It runs what builds the sandbox ("$@"), and ends as the command in there has ended:
 # that is told at descriptor 8, as the number of the signal, or 0. The signals by which a caller asks are not for it: the
 # command decides on those.
+# $1 sockets are covered that still are there, and then come $2 words which follow what covers them.
 trap '' HUP INT QUIT TERM
+sockets=$1 words=$2
+shift 2
+while [ "$sockets" -gt 0 ]; do
+    [ ! -S "$1" ] || set -- "$@" --ro-bind /dev/null "$1"
+    shift
+    sockets=$((sockets - 1))
+done
+while [ "$words" -gt 0 ]; do
+    set -- "$@" "$1"
+    shift
+    words=$((words - 1))
+done
 exec 9<<_
 _
 exec 8>/dev/fd/9

@@ -18,8 +18,6 @@ Preset = Literal["workspace", "read-only", "none"]
 MOST_PATHS = 256
 """Paths in one field of a reach; with more of them it is refused."""
 
-_INHERIT = ("none", "core", "all")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -105,13 +103,13 @@ class Reach:
     def preset(cls, name: Preset) -> Reach:
         """Make one of the common ones.
 
-        ``workspace`` reads everything but secrets, writes the directory of the environment, and has no network. ``read-only``
-        writes nothing but its own ``/tmp``. ``none`` confines nothing.
+        ``workspace`` reads everything but secrets, writes the directory of the environment, and has no network and no variables
+        that hold secrets. ``read-only`` writes nothing but its own ``/tmp``. ``none`` confines nothing.
         """
         check_choice("the name of a preset", name, get_args(Preset))
         if name == "none":
             return cls(write=("/",), hide=(), protect=(), network=True)
-        return cls(write=(".",) if name == "workspace" else ())
+        return cls(write=(".",) if name == "workspace" else (), environment=Variables())
 
     @property
     def confines(self) -> bool:
@@ -164,10 +162,8 @@ class Reach:
             raise InvalidCommand("reach: network is more than the reach of the environment allows")
         if above := self.limits.exceeds(outer.limits):
             raise InvalidCommand(f"reach: limits: {above} is more than the reach of the environment allows")
-        if outer.environment is not None and not _stricter(self.environment, outer.environment):
-            raise InvalidCommand(
-                "reach: environment passes more variables than the reach of the environment allows"
-            )
+        if self.environment not in (None, outer.environment):
+            raise InvalidCommand("reach: environment is that of the environment for every call: leave it out")
 
 
 def lies_in(path: str, places: Iterable[str]) -> bool:
@@ -183,13 +179,6 @@ def _named(network: bool | Collection[str], outer: bool | Collection[str]) -> bo
     if isinstance(network, bool) or isinstance(outer, bool):
         return True
     return set(network) <= set(outer)
-
-
-def _stricter(own: Variables | None, outer: Variables) -> bool:
-    if own is None:
-        return False
-    narrower = _INHERIT.index(own.inherit) <= _INHERIT.index(outer.inherit)
-    return narrower and set(own.exclude) >= set(outer.exclude) and own.set.items() <= outer.set.items()
 
 
 def _texts(name: str, given: object) -> tuple[str, ...]:
