@@ -9,6 +9,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -432,6 +433,19 @@ def missing(part: str, how: str) -> NoReturn:
     if os.environ.get("ANYSHELL_REQUIRE") == "all" and (required is None or part in required):
         pytest.fail(message)
     pytest.skip(message)
+
+
+def bubblewrap() -> str:
+    """The program bubblewrap, if it can make a sandbox here."""
+    path = shutil.which("bwrap")
+    if path is None:
+        missing("bubblewrap", "install bubblewrap")
+    tried = subprocess.run(
+        [path, "--unshare-all", "--ro-bind", "/", "/", "true"], capture_output=True, check=False
+    )
+    if tried.returncode:
+        missing("bubblewrap", f"it makes no sandbox: {tried.stderr.decode()}")
+    return path
 
 
 def framework(package: str, *, apart: bool = False, python: tuple[int, int] = (3, 11)) -> None:

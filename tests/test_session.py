@@ -1310,14 +1310,16 @@ async def test_what_has_closed_all_that_it_inherits_is_left_behind_all_the_same(
     assert not living(seconds)
 
 
-async def test_a_prefix_into_other_pids_is_refused(tmp_path: Path) -> None:
+async def test_a_prefix_into_other_pids_is_seen_through(tmp_path: Path) -> None:
     if not is_root():
         pytest.skip("only root makes a pid namespace without a user namespace")
-    async with Environment.detect(cwd=tmp_path, prefix="unshare --pid --fork") as env:
-        assert (await env.run("echo $$")).output.text == "1\n"
-        async with env.session() as session:
-            with pytest.raises(SpawnError, match="other numbers"):
-                await session.run("true", timeout=20)
+    seconds = unique_seconds()
+    within = Environment.detect(cwd=tmp_path, prefix="unshare --pid --fork")
+    async with within as env, env.session() as session:
+        assert (await session.run("echo $$")).output.text == "1\n"
+        outcome = await session.run(f"setsid sleep {seconds} & sleep {seconds}", timeout=0.5)
+        assert outcome.status == "timed_out"
+        assert not living(seconds)
 
 
 async def test_what_is_said_before_the_shell_is_there_is_passed_over(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ._exceptions import InvalidCommand as InvalidCommand
     from ._exceptions import JobNotFound as JobNotFound
     from ._exceptions import PolicyError as PolicyError
+    from ._exceptions import ReachUnavailable as ReachUnavailable
     from ._exceptions import RecordingError as RecordingError
     from ._exceptions import ShellNotFound as ShellNotFound
     from ._exceptions import SpawnError as SpawnError
@@ -88,6 +89,9 @@ if TYPE_CHECKING:
     from .policy.redaction import Redaction as Redaction
     from .policy.rules import Policy as Policy
     from .policy.rules import Verdict as Verdict
+    from .reach import Limits as Limits
+    from .reach import Reach as Reach
+    from .reach import Sandbox as Sandbox
     from .resolve import Root as Root
     from .session import Session as Session
     from .terminal import DrivenTerminal as DrivenTerminal
@@ -110,6 +114,7 @@ _HOMES = {
     "JobNotFound": "._exceptions",
     "PolicyError": "._exceptions",
     "RecordingError": "._exceptions",
+    "ReachUnavailable": "._exceptions",
     "ShellNotFound": "._exceptions",
     "SpawnError": "._exceptions",
     "TerminalUnavailable": "._exceptions",
@@ -176,6 +181,9 @@ _HOMES = {
     "Verdict": ".policy.rules",
     "Audit": ".policy.audit",
     "Redaction": ".policy.redaction",
+    "Limits": ".reach",
+    "Reach": ".reach",
+    "Sandbox": ".reach",
     "Root": ".resolve",
     "Session": ".session",
     "DrivenTerminal": ".terminal",

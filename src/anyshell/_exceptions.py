@@ -11,6 +11,7 @@
     │  ├─ HostKeyUntrusted             the host's key is unknown, or is not the one that was known
     │  └─ SpawnError                   the program could not be started
     │     └─ TerminalUnavailable       the host gives it no terminal
+    ├─ ReachUnavailable                the host cannot enforce a reach: the missing part, and how to get it
     ├─ ShellNotFound                   every path tried, and what to install
     ├─ ArtifactNotFound (LookupError)  no kept output has that id
     ├─ JobNotFound (LookupError)       no job has that id
@@ -163,3 +164,17 @@ class PolicyError(AnyshellError):
 
 class RecordingError(AnyshellError):
     """A recording of a terminal could not be made, or read. The message says what to do, or names the line."""
+
+
+class ReachUnavailable(AnyshellError):  # noqa: N818 - a public name
+    """A host cannot enforce a reach, and nothing weaker is taken instead. No command was started.
+
+    Attributes:
+        part: What is missing.
+        way: How to get it.
+    """
+
+    def __init__(self, part: str, way: str) -> None:
+        super().__init__(f"this host cannot enforce the reach; it lacks {part}. What to do: {way}")
+        self.part = part
+        self.way = way

@@ -117,6 +117,12 @@ class Program(Process, Protocol):
             shell: The shell's pid, if the program is not the shell itself but what runs it.
         """
 
+    async def pid_outside(self, pid: int) -> int | None:
+        """The pid by which the host knows the process of the tree that knows itself by `pid`; ``None`` if there is none.
+
+        The two differ in a pid namespace, where the host shows that.
+        """
+
     async def group(self) -> Sequence[ProcessInfo]:
         """What lives in the program's process group besides the program. Nothing where there are no groups.
 

@@ -285,6 +285,10 @@ class EditorTerminal:
         """Refuse: there are no sessions."""
         raise BackendUnavailable("an editor's terminals have no sessions")
 
+    async def pid_outside(self, pid: int) -> int | None:
+        """The same."""
+        return pid
+
     async def resize(self, terminal: Terminal) -> None:
         """Do nothing: the size is the editor's."""
 

@@ -252,6 +252,10 @@ class FakeProcess:
         """Refuse: a script is no shell."""
         raise BackendUnavailable("a FakeProcess has no command trees")
 
+    async def pid_outside(self, pid: int) -> int | None:
+        """The same."""
+        return pid
+
     async def group(self) -> Sequence[ProcessInfo]:
         """Nothing: there are no groups."""
         return ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -9,21 +10,25 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import anyio
 
 from .. import shells
-from .._exceptions import InvalidCommand
+from .._exceptions import InvalidCommand, ReachUnavailable
 from .._runner import Runner
 from .._runner.directories import check_directory
 from .._runner.variables import ASK_FOR_UTF8, settings_of, unset_of
 from .._types import cut_name
 from .._waits import to_the_end
 from ..backends import connect, is_address
+from ..backends.collect import collect
+from ..reach import NONE
 from . import descriptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator
     from types import TracebackType
 
+    from .._types import HostInfo
     from ..abc import Backend
     from ..backends import SSHOptions
+    from ..reach import Facts, Sandbox
     from .options import EnvironmentOptions
     from .snapshot import SnapshotFile
 
@@ -164,6 +169,7 @@ class Detection(Generic[Made]):
             redaction=options.redact,
             audit=options.audit,
             resolvers=options.resolvers,
+            sandbox=await self._sandbox(backend, info, directory),
         )
         return Detected(
             runner=runner,
@@ -171,6 +177,41 @@ class Detection(Generic[Made]):
             owns_backend=self._owned,
             snapshot_notices=() if snapshot is None else snapshot.notices,
         )
+
+    async def _sandbox(self, backend: Backend, info: HostInfo, directory: str) -> Sandbox:
+        """What enforces the reach that was asked for."""
+        asked = self._options.reach
+        if asked is None:
+            return NONE
+        from .. import reach  # here, since few environments have one
+
+        if not isinstance(asked, reach.Reach):
+            return asked
+        if not asked.confines:
+            return NONE
+        if not info.is_this_machine:
+            raise ReachUnavailable(
+                "a sandbox for hosts that are reached by SSH: there is one for this machine alone",
+                "run anyshell on that host, or leave the reach out",
+            )
+        if info.os != "linux":
+            raise ReachUnavailable(
+                f"a sandbox for {info.name}: there is one for Linux alone",
+                "run the commands on a Linux host, or leave the reach out",
+            )
+        resolved = asked.resolved(directory, info.home)
+        return reach.compile_reach(resolved, await facts_of(backend), reach.LocalPlaces())
+
+
+async def facts_of(backend: Backend) -> Facts:
+    """What this machine has for confining commands."""
+    from .. import reach
+
+    answer = b""
+    with contextlib.suppress(TimeoutError):
+        asked = reach.question(reach.python_here())
+        _, answer, _ = await collect(backend, asked, seconds=reach.ANSWER_SECONDS, most=reach.ANSWER_BYTES)
+    return reach.read_facts(answer)
 
 
 def offers_terminals() -> bool:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ..policy.audit import Audit
     from ..policy.redaction import Redaction
     from ..policy.rules import Policy
+    from ..reach import Reach, Sandbox
     from ..session import Session
     from ..terminal import DrivenTerminal
 
@@ -80,6 +81,7 @@ class Environment(EnvironmentFacts):
         redact: bool | Redaction = False,
         audit: Audit | None = None,
         resolvers: Mapping[str, Resolver | None] | None = None,
+        reach: Reach | Sandbox | None = None,
     ) -> Detection[Environment]:
         """Find out what a host is and which shell it has.
 
@@ -120,8 +122,12 @@ class Environment(EnvironmentFacts):
             resolvers: Say what internal addresses of the caller's own stand for, by their schemes, such as
                 ``{"skill": Root(path="/srv/skills")}``: a word ``skill://a.md`` of a command becomes a path. ``None`` as a
                 resolver takes ``artifact`` or ``workspace`` away.
+            reach: What commands may see, write and reach: a `Reach`, such as ``Reach.preset("workspace")``, or a `Sandbox` of
+                your own. ``None`` lets them do what their user may. Its `Reach.environment` holds where `variables` is ``None``, and the policy
+                has none.
 
         Raises:
+            ReachUnavailable: The host cannot enforce the reach; the message names the missing part.
             ShellNotFound: When entered or awaited: no usable shell.
             InvalidCommand: An unknown kind of shell, a `cwd` that is no directory, or a prefix that is no program or
                 names one that the host does not have. Of a number out of range, or an empty `shell` or `cwd`, at once.
@@ -145,6 +151,7 @@ class Environment(EnvironmentFacts):
             redact=to_redaction(redact),
             audit=audit,
             resolvers=dict(resolvers or {}),
+            reach=reach,
         )
         return Detection(host_or_backend, options, Environment)
 
@@ -166,6 +173,7 @@ class Environment(EnvironmentFacts):
         record: str | PathLike[str] | Recording | None = None,
         limits: OutputLimits | None = None,
         effects: bool | Sequence[str] | Scan = False,
+        reach: Reach | None = None,
         control: _engine.Control | None = None,
     ) -> Outcome:
         """Run a command in a fresh shell and wait for its end.
@@ -198,6 +206,7 @@ class Environment(EnvironmentFacts):
             limits: How much of its output becomes text; by default as `Environment.detect` was given.
             effects: Compare the files in `directory`, in these directories, or as a `Scan` says, before the command and after
                 it: `Outcome.effects` has what differs, whatever process did it. The two looks are no part of the time.
+            reach: What it may see, write and reach: no more than the environment's own reach allows.
             control: Stops the command from another task; the outcome is then ``cancelled``, with what was printed. One
                 for each run.
 
@@ -207,6 +216,7 @@ class Environment(EnvironmentFacts):
 
         Raises:
             InvalidCommand: Bad input, before anything was started; the message names the culprit.
+            ReachUnavailable: The host cannot enforce the reach.
             SpawnError: The shell could not be started.
             RecordingError: The file of the recording cannot be made, or there is one already; nothing was started.
             AnyshellError: ``adopt`` where the environment was not entered with ``async with``.
@@ -227,6 +237,7 @@ class Environment(EnvironmentFacts):
             background_after=background_after,
             limits=limits,
             effects=to_scan(effects),
+            reach=reach,
         )
         return await self.runner.run(request, options, control=control)
 

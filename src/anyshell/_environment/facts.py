@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..backends import here
+from ..reach import NONE
 from . import descriptions
 from .detection import Detected, offers_terminals
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ..output import ArtifactStore
     from ..policy.audit import Audit
     from ..policy.rules import Policy
+    from ..reach import Reach
 
 
 class EnvironmentFacts:
@@ -31,6 +33,17 @@ class EnvironmentFacts:
         self._snapshot_notices = detected.snapshot_notices
         self._offers_terminals = offers_terminals()
         self._files: HostFiles | None = None
+
+    @property
+    def reach(self) -> Reach | None:
+        """What its commands may see, write and reach, with absolute paths; ``None`` if no reach confines them."""
+        reach: Reach | None = getattr(self.runner.sandbox, "reach", None)
+        return reach
+
+    @property
+    def confined(self) -> bool:
+        """Whether a sandbox stands before its commands, also one of the caller's own."""
+        return self.runner.sandbox is not NONE
 
     @property
     def info(self) -> HostInfo:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..policy.audit import Audit
     from ..policy.redaction import Redaction
     from ..policy.rules import Policy
+    from ..reach import Reach, Sandbox
     from ..shells import Prefix
 
 MAX_TERMINALS = 16
@@ -44,6 +45,7 @@ class EnvironmentOptions:
         redact: What is masked in output; ``None`` is nothing.
         audit: Records every command that runs; ``None`` records nothing.
         resolvers: Say what internal addresses stand for, by their schemes.
+        reach: What commands may see, write and reach, or what enforces that; ``None`` confines nothing.
 
     Raises:
         InvalidCommand: Names the option.
@@ -64,10 +66,20 @@ class EnvironmentOptions:
     redact: Redaction | None = None
     audit: Audit | None = None
     resolvers: Mapping[str, Resolver | None] = field(default_factory=dict)
+    reach: Reach | Sandbox | None = None
 
     def __post_init__(self) -> None:
+        if self.reach is not None:
+            from ..reach import Reach, Sandbox  # here, since few environments have one
+
+            if not isinstance(self.reach, Reach | Sandbox):
+                raise InvalidCommand(
+                    f"reach must be a Reach, such as Reach.preset('workspace'), not {type(self.reach).__name__}"
+                )
         if self.variables is None and self.policy is not None:
             object.__setattr__(self, "variables", self.policy.variables)
+        if self.variables is None and self.reach is not None:
+            object.__setattr__(self, "variables", getattr(self.reach, "environment", None))
         check_count("max_jobs", self.max_jobs)
         check_count("max_terminals", self.max_terminals)
         check_seconds("background_after", self.background_after)

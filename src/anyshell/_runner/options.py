@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from .._stream import Listener
     from .._types import Recording, Scan
+    from ..reach import Reach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class RunOptions:
         background_after: Seconds after which it goes on as a job; ``None`` is never.
         limits: How much of its output becomes text; ``None`` is what the environment has.
         effects: The files that are looked at before it and after it; ``None`` are none.
+        reach: What it may see, write and reach; ``None`` is the reach of the environment.
 
     Raises:
         InvalidCommand: Names the option.
@@ -59,6 +61,7 @@ class RunOptions:
     background_after: float | None = None
     limits: OutputLimits | None = None
     effects: Scan | None = None
+    reach: Reach | None = None
 
     @property
     def effects_so_far(self) -> Effects | None:

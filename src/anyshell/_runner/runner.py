@@ -19,22 +19,24 @@ from .._waits import outlast
 from .._wrapped import WrappingSpawner
 from ..jobs import Adopting, Jobs, Work
 from ..output import OutputBuilder
+from ..reach import NONE
 from .addresses import Addresses
 from .directories import check_directory
+from .outputs import recorder_of, terminal_output
 from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 
-    from .._types import Channel, Command, HostInfo, OutputLimits, Recording, ShellInfo, Terminal
+    from .._types import Channel, Command, HostInfo, OutputLimits, ShellInfo, Terminal
     from ..abc import Backend, Process, Resolver, Spawner
     from ..jobs import Job, Ready
-    from ..output import ArtifactStore, OutputLog, TerminalOutput
+    from ..output import ArtifactStore, OutputLog
     from ..output.text.builder import Builder
     from ..output.text.keeper import Store
     from ..policy.audit import Audit
     from ..policy.redaction import Masks, Redaction
-    from ..recordings.recorder import Recorder
+    from ..reach import Reach, Sandbox
     from ..terminal import Controller
     from .effects import Looks
     from .options import RunOptions
@@ -71,6 +73,7 @@ class Runner:
         redaction: What is masked in output; ``None`` is nothing.
         audit: Records every run; ``None`` records nothing.
         resolvers: Say what internal addresses stand for, besides its own.
+        sandbox: Stands before every shell.
 
     Attributes:
         addresses: The internal addresses of its commands.
@@ -98,6 +101,7 @@ class Runner:
         redaction: Redaction | None = None,
         audit: Audit | None = None,
         resolvers: Mapping[str, Resolver | None] | None = None,
+        sandbox: Sandbox = NONE,
     ) -> None:
         self.backend = backend
         self.info = info
@@ -107,6 +111,7 @@ class Runner:
         self.artifacts = artifacts
         self.prefix = prefix
         self.snapshot = snapshot
+        self.sandbox = sandbox
         self.entered = entered
         self.closed = False
         self.helpers: list[Helper] = []
@@ -195,7 +200,7 @@ class Runner:
             return await self._perform(
                 command,
                 options,
-                spawn or self._spawn(command, options),
+                spawn or self.spawn_of(command, options),
                 control=control,
                 store=self.artifacts,
                 spawner=spawner,
@@ -225,7 +230,7 @@ class Runner:
         """
         self.check(options)
         command = await self.addresses.expand(command)
-        spawn = self._spawn(command, options)
+        spawn = self.spawn_of(command, options)
         if sends:
             spawn = replace(spawn, stdin=True)
 
@@ -248,9 +253,11 @@ class Runner:
         return directory
 
     def spawn_of(
-        self, command: Command, *, split_stderr: bool = False, terminal: Terminal | None = None
+        self, command: Command, options: RunOptions | None = None, *, confined: bool = True
     ) -> Spawn:
-        """The spawn that starts a fresh shell with the text of a command."""
+        """The spawn that starts a fresh shell with the text of a command; raises what `confine` raises, if it is `confined`."""
+        split_stderr = options is not None and options.split_stderr
+        terminal, reach = (None, None) if options is None else (options.terminal, options.reach)
         directory = self.info.resolve(command.cwd, self.directory)
         dialect = shells.SHELLS[self.shell.kind]
         on_windows = self.info.os == "windows"
@@ -271,7 +278,7 @@ class Runner:
         if self._variables is not None:
             env = {**self._variables.set, **env}
             unset |= self._variables.unset(os.environ if self.info.is_this_machine else self._host_names)
-        return Spawn(
+        spawn = Spawn(
             argv=argv,
             script=launch.script,
             cwd=directory,
@@ -282,6 +289,19 @@ class Runner:
             split_stderr=split_stderr,
             terminal=terminal,
         )
+        return self.confine(spawn, reach) if confined else spawn
+
+    def confine(self, spawn: Spawn, reach: Reach | None = None) -> Spawn:
+        """Have the sandbox stand before a program, or what enforces a narrower reach.
+
+        Raises:
+            InvalidCommand, ReachUnavailable: Neither of them takes the program; or the reach is not narrower.
+        """
+        if reach is None:
+            return self.sandbox.wrap(spawn)
+        from ..reach import narrow  # here, since few commands have a reach of their own
+
+        return narrow(self.sandbox, reach, directory=self.directory, home=self.info.home).wrap(spawn)
 
     def masks(self, env: Mapping[str, str]) -> Masks | None:
         """What masks the output of a command that is given variables; ``None`` if nothing is masked."""
@@ -311,7 +331,7 @@ class Runner:
         from ..terminal import Controller  # here, as below
 
         output = partial(
-            _terminal_output, self, terminal, store, answers=answers, scrollback=scrollback, limits=limits
+            terminal_output, self, terminal, store, answers=answers, scrollback=scrollback, limits=limits
         )
         tells = self.info.os == "linux"  # what a process sleeps in
         return Controller(output, tells=tells)
@@ -352,7 +372,7 @@ class Runner:
                     await listener(channel, data)
 
         heard = replace(options, listener=hear)
-        work.begin(self._perform_work(command, heard, self._spawn(command, options), work))
+        work.begin(self._perform_work(command, heard, self.spawn_of(command, options), work))
         with self._awaited(control):
             try:
                 while not work.task.done():
@@ -417,7 +437,7 @@ class Runner:
         terminal, listener = options.terminal, options.listener
         if controller is None and terminal is not None:
             controller = self.controller(terminal, store, limits=options.limits)
-        recorder = _recorder(self, options.recording, terminal, controller)
+        recorder = recorder_of(self, options.recording, terminal, controller)
         wraps: list[Callable[[Process], Process]] = []
         masking = None
         if (masks := self.masks(command.env)) is not None:
@@ -502,9 +522,6 @@ class Runner:
             outcome = replace(outcome, job=adopting.job)
         return outcome if looks is None else await looks.end(outcome)
 
-    def _spawn(self, command: Command, options: RunOptions) -> Spawn:
-        return self.spawn_of(command, split_stderr=options.split_stderr, terminal=options.terminal)
-
     @contextlib.contextmanager
     def _awaited(self, control: _engine.Control) -> Iterator[None]:
         """Have a run ended at once when this is closed: a caller waits for it."""
@@ -530,7 +547,7 @@ class Runner:
     ) -> Builder:
         limits = limits or self.limits
         if terminal is not None:
-            return _terminal_output(self, terminal, store, limits=limits)
+            return terminal_output(self, terminal, store, limits=limits)
         return OutputBuilder(
             **limits.parts._asdict(),
             keep_from=limits.keep_from,
@@ -538,42 +555,3 @@ class Runner:
             name_path=self.info.is_this_machine,
             code_page=self.info.code_page,
         )
-
-
-def _terminal_output(
-    runner: Runner,
-    terminal: Terminal,
-    store: Store | None,
-    answer: Callable[[bytes], object] | None = None,
-    *,
-    answers: bool = True,
-    scrollback: int | None = None,
-    limits: OutputLimits | None = None,
-) -> TerminalOutput:
-    from ..output import TerminalOutput  # here, since few commands have a terminal
-
-    return TerminalOutput(
-        terminal,
-        **(limits or runner.limits).parts._asdict(),
-        artifacts=store,
-        name_path=runner.info.is_this_machine,
-        answer=answer if answers else None,
-        scrollback=scrollback,
-    )
-
-
-def _recorder(
-    runner: Runner, recording: Recording | None, terminal: Terminal | None, controller: Controller | None
-) -> Recorder | None:
-    """The recorder of a run; ``None`` without a recording."""
-    if recording is None:
-        return None
-    from ..recordings.recorder import Recorder  # here, since few runs are recorded
-
-    return Recorder(
-        recording,
-        terminal=terminal,
-        shell=runner.shell.path,
-        masks=None if controller is None else controller.masks,
-        code_page=runner.code_page(terminal),
-    )

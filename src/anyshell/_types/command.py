@@ -71,6 +71,9 @@ class Spawn:
             the program reads, and then ^D; the terminal can be typed on in any case.
         split_stderr: Two pipes. Otherwise both channels share one, which keeps their order true.
         terminal: What stdin, stdout and stderr are, instead of pipes: the program's controlling terminal.
+        needs: Directories of anyshell's own that the program needs, such as that of a session: a sandbox shows them.
+        holder: The name of a program that holds the processes together, such as the first one of a sandbox. It is not named
+            among the survivors while one of the others lives.
         on_asked: Called by a backend whose host can hear the request before it answers: with the `Process`, when the host
             may have heard and the beginning is not known yet. From then on the caller stops and closes that process,
             also when `Backend.spawn` raises or is cancelled. ``None``: `Backend.spawn` does it.
@@ -85,6 +88,8 @@ class Spawn:
     stdin: bool = False
     split_stderr: bool = False
     terminal: Terminal | None = None
+    needs: tuple[str, ...] = ()
+    holder: str | None = None
     on_asked: Callable[[Any], object] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:

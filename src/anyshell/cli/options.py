@@ -16,7 +16,8 @@ from .._types import DEFAULT_GRACE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .. import Environment, Policy
+    from .. import Environment, Policy, Reach
+    from ..reach import Preset
 
 F = TypeVar("F", bound="Callable[..., Any] | click.Command")
 
@@ -238,6 +239,23 @@ prefix_option = click.option(
     callback=_is_prefix,
     help="Words before the shell that runs the command: a program and its arguments, such as 'nice -n 10'.",
 )
+
+reach_option = click.option(
+    "--reach",
+    type=click.Choice(["workspace", "read-only", "none"]),
+    help="Confine commands: they write the directory that they run in (workspace), or nothing (read-only), see no keys and "
+    "logins, and have no network. Without it, and with none, they can do what you can.",
+)
+
+
+def load_reach(name: Preset | None) -> Reach | None:
+    """The reach of ``--reach``."""
+    if name is None:
+        return None
+    from .. import Reach
+
+    return Reach.preset(name)
+
 
 snapshot_option = click.option(
     "--snapshot",

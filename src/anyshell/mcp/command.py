@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from ..cli.failure import Failure
-from ..cli.options import cwd_option, host_option, load_policy, policy_option, shell_option
+from ..cli.options import (
+    cwd_option,
+    host_option,
+    load_policy,
+    load_reach,
+    policy_option,
+    reach_option,
+    shell_option,
+)
 from ..cli.printing import mention
 from .configs import FILES, config_of
 
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from ..cli.process.signals import Interruption
+    from ..reach import Preset
     from .tools import ClientTools
 
 PORT = 8365  # no bound: a number that is assigned to nothing
@@ -29,6 +38,7 @@ INSTALL = "python -m pip install 'anyshell[mcp]', or '.[mcp]' in a clone"
 @shell_option
 @cwd_option
 @policy_option
+@reach_option
 @click.option(
     "--session", is_flag=True, help="Commands share one shell, which keeps its directory and variables."
 )
@@ -57,6 +67,7 @@ def mcp(
     shell: str | None,
     cwd: str | None,
     policy: str | None,
+    reach: Preset | None,
     session: bool,
     jobs: bool,
     terminals: bool,
@@ -93,7 +104,7 @@ def mcp(
     if print_config is not None:
         if http:
             raise click.UsageError("--print-config is for a server on stdin and stdout: leave --http out")
-        given = {"--host": host, "--shell": shell, "--cwd": cwd, "--policy": policy}
+        given = {"--host": host, "--shell": shell, "--cwd": cwd, "--policy": policy, "--reach": reach}
         flags = {"--session": session, "--jobs": jobs, "--terminals": terminals}
         options = [part for name, value in given.items() if value is not None for part in (name, value)]
         options += [name for name, on in flags.items() if on]
@@ -116,7 +127,9 @@ def mcp(
     @asynccontextmanager
     async def open_tools() -> AsyncIterator[ClientTools]:
         # The terminal, if there is one, is the client's: no question is asked there.
-        async with Environment.detect(parse(host), shell=shell, cwd=cwd, policy=decides) as env:
+        async with Environment.detect(
+            parse(host), shell=shell, cwd=cwd, policy=decides, reach=load_reach(reach)
+        ) as env:
             mention_notices(env.info)
             tools = ClientTools(env, approvals, session=session, jobs=jobs, terminals=terminals)
             try:

@@ -6,25 +6,36 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..cli.options import cwd_option, host_option, shell_option
+from ..cli.options import cwd_option, host_option, load_reach, reach_option, shell_option
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from ..cli.process.signals import Interruption
+    from ..reach import Preset
 
 
 @click.command(short_help="Serve a program in any language, by JSON lines.")
 @host_option
 @shell_option
 @cwd_option
+@reach_option
 @click.option("--schema", is_flag=True, help="Print the JSON schema of the lines instead.")
 @click.pass_context
-def rpc(ctx: click.Context, /, *, host: str | None, shell: str | None, cwd: str | None, schema: bool) -> None:
+def rpc(
+    ctx: click.Context,
+    /,
+    *,
+    host: str | None,
+    shell: str | None,
+    cwd: str | None,
+    reach: Preset | None,
+    schema: bool,
+) -> None:
     r"""Serve one program that writes requests to stdin and reads answers from stdout, each a JSON object on a line.
 
     The program may run, stream and abort commands, keep sessions and jobs, and read and write files. There is no
-    approver: it may do what you may do. When it ends or closes stdin, all that it has started is stopped.
+    approver: it may do what you may do, or what --reach says. When it ends or closes stdin, all that it has started is stopped.
 
     \b
     Examples:
@@ -67,7 +78,7 @@ def rpc(ctx: click.Context, /, *, host: str | None, shell: str | None, cwd: str 
             writer.hurry()  # a client that has closed stdin need not read
 
         # The terminal, if there is one, is the program's: no question is asked there.
-        async with Environment.detect(parse(host), shell=shell, cwd=cwd) as env:
+        async with Environment.detect(parse(host), shell=shell, cwd=cwd, reach=load_reach(reach)) as env:
             mention_notices(env.info)
             await Server(env, write).serve(read())
         return 0

@@ -76,7 +76,7 @@ class Session:
         """
         _check_reserved(command.env)
         self._runner = runner
-        self._spawn = replace(runner.spawn_of(command, split_stderr=True), script=None)
+        self._spawn = replace(runner.spawn_of(command, confined=False), script=None)
         self._name = name
         self._on_closed = on_closed
         self._shell: SessionShell | None = None
@@ -356,7 +356,12 @@ class Session:
         self._directory = None
         runner = self._runner
         self._shell = await SessionShell.start(
-            runner.backend, runner.shell, self._spawn, prefix=runner.prefix, snapshot=runner.snapshot
+            runner.backend,
+            runner.shell,
+            self._spawn,
+            prefix=runner.prefix,
+            snapshot=runner.snapshot,
+            confine=runner.confine,
         )
         self._shell.fresh, self._fresh = self._fresh, ""
         return self._shell

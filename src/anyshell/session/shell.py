@@ -20,7 +20,7 @@ from .._waits import to_the_end
 from .process import INTERRUPT_AGAIN, End, SessionProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .._types import ShellInfo
     from ..abc import Backend, CommandTree, OutputPipe, PipeDirectory, Program
@@ -125,6 +125,7 @@ class SessionShell:
         *,
         prefix: shells.Prefix | None,
         snapshot: str | None,
+        confine: Callable[[Spawn], Spawn],
     ) -> SessionShell:
         """Start a shell with what `spawn` says but for its argv.
 
@@ -134,6 +135,7 @@ class SessionShell:
             spawn: Its surroundings.
             prefix: What runs the shell.
             snapshot: The file of the user's own set-up that it begins with.
+            confine: Has a sandbox stand before it.
 
         Raises:
             SpawnError, InvalidCommand: From the backend: nothing was started; or there are no sessions of that shell.
@@ -144,21 +146,23 @@ class SessionShell:
             argv = conversation.argv(shell)
             if prefix is not None:
                 argv = prefix.wrap(argv, on_windows=shell.on_windows)
-            process = await backend.spawn(replace(spawn, argv=argv, stdin=True, split_stderr=True))
+            spawn = replace(spawn, needs=tuple(filter(None, [pipe_directory.directory])))
+            confined = confine(replace(spawn, argv=argv, stdin=True, split_stderr=True))
+            process = await backend.spawn(confined)
         except BaseException:
             await to_the_end(pipe_directory.aclose(), stop=lambda: None)
             raise
         own_setup = snapshot is not None or "BASH_ENV" in spawn.env
         started = cls(process, pipe_directory, conversation, shell.kind, own_setup=own_setup)
         lines = conversation.begin(snapshot, started._word)
-        if prefix is not None:
+        if runs_it := prefix is not None or confined.argv != argv:
             lines += conversation.tell_pid()
-        if prefix is None:
+        else:
             started._pid.set_result(None)  # it is the program itself, whatever is said later
         try:
             if lines:
                 await started._tell(lines)
-            if prefix is not None:
+            if runs_it:
                 await started._told_pid()
             try:
                 pipe_directory.open_to(started.info.pid)
@@ -176,15 +180,14 @@ class SessionShell:
                 await asyncio.wait([self._pid, self._listening], return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError as error:
             raise SpawnError(f"the prefix has not started the shell within {START_SECONDS:g} s") from error
-        if self._pid.done() and self.info.pid not in {info.pid for info in await self.process.survivors()}:
-            raise SpawnError(
-                "the prefix runs the shell where its processes have other numbers, such as in a container: a session "
-                "could not be stopped there; use Environment.run() behind such a prefix"
-            )
         if not self._pid.done():
             raise SpawnError(
-                "the prefix has not started the shell: try it with Environment.run(), which shows what it says"
+                "the prefix has not started the shell: try Environment.run(), which shows what it says"
             )
+        if (pid := await self.process.pid_outside(self.info.pid)) is None:
+            why = "as in a container, and a session could not be stopped there; use Environment.run() behind such a prefix"
+            raise SpawnError(f"the prefix runs the shell where its processes cannot be seen, {why}")
+        self.info = replace(self.info, pid=pid)
 
     async def run(self, spawn: Spawn, *, variables: bool) -> SessionProcess:
         """Have it run a text: the `script` of a spawn, whose argv does not count.

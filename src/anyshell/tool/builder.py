@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .. import policy
 from .._types import Output
+from ..reach import explain
 from . import words
 from .jobs import terminal_words
 from .jobs import words as job_words
@@ -152,6 +153,8 @@ class ResultBuilder:
             messages += words.session(outcome.session, before=before, now=now, stopped=stopped)
         if outcome.exit_code != 0:
             messages += words.last_line(output)
+            if (reach := env.reach) is not None and (why := explain(output.text, reach, env.info.home)):
+                messages.append(why)
         messages += words.nul(output)
         job_tool = self._ledger is not None or self._terminals is not None
         readable, addressed = self._context.readable, self._context.addressed

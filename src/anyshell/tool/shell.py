@@ -30,6 +30,7 @@ from .params import Call, InvalidParams, ShellParams, ToolFeatures, parse
 from .result import BlockedCommand, ShellDetails, ShellResult
 from .run import StoppedByPerson, intercepted, prepare
 from .session import ToolSession
+from .unconfined import mention_no_sandbox
 from .updates import OnUpdate, Updates
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ class ShellTool:
             audit=env.audit,
         )
         self._session = ToolSession(env.session()) if session else None
+        mention_no_sandbox(env)
         self._closed = False
         self._calls = Calls()
         self._silence = silence

@@ -207,6 +207,11 @@ def namespace(pid: int | str) -> int:
     return 0
 
 
+def own_pid(pid: int) -> int:
+    """The pid by which a process knows itself: the same, since there are no pid namespaces."""
+    return pid
+
+
 def shares_session(leader: int) -> bool:
     """Whether a process besides its leader is in a session."""
     return any(_session(pid) == leader for pid in psutil.pids() if pid != leader)

@@ -21,9 +21,9 @@ from .pipes import PipeReceiveStream, PipeSendStream
 from .terminals import TerminalReceiveStream
 
 if sys.platform == "linux":
-    from .linux.proc import shares_session
+    from .linux.proc import own_pid, shares_session
 else:
-    from .descendants import shares_session
+    from .descendants import own_pid, shares_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -95,11 +95,13 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         mark: bytes,
         on_closed: Callable[[PosixProcess], object],
         released: ReleasedStreams,
+        holder: str | None = None,
     ) -> None:
         super().__init__(stdout, stderr, stdin)
         self._child = child
         self._tree = tree
         self._mark = mark
+        self._holder = holder
         self._command_trees = itertools.count(1)
         self._life = life
         self._on_closed = on_closed
@@ -190,6 +192,8 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         if daemons_alone:
             members = self._named = still_named(members, self._named)
         self._gone = ended and not members
+        if self._holder is not None:
+            members = [each for each in members if each.name != self._holder] or members
         return members
 
     def _holds_number(self) -> bool:
@@ -235,6 +239,10 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         mark = self._mark + b"_%x" % number
         part = self._tree.part(shell, mark=mark, number=number, pipes=pipes)
         return PosixCommandTree(self, shell, mark.decode(), part)
+
+    async def pid_outside(self, pid: int) -> int | None:
+        """The pid by which this process knows the process of the tree that knows itself by `pid`."""
+        return next((info.pid for info in await self._members() if own_pid(info.pid) == pid), None)
 
     async def group(self) -> Sequence[ProcessInfo]:
         """What lives in the program's process group besides the program.

@@ -155,6 +155,7 @@ class LocalSpawner:
                     mark=mark,
                     on_closed=self._forget,
                     released=self.released,
+                    holder=spawn.holder,
                 )
             except (
                 BaseException

@@ -280,6 +280,10 @@ class WindowsProcess(
     def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
         """Do nothing: no process leaves its job."""
 
+    async def pid_outside(self, pid: int) -> int | None:
+        """The same pid, if a process of the tree has it: here no tree has pids of its own."""
+        return pid if pid in {info.pid for info in await self.survivors()} else None
+
     async def group(self) -> Sequence[ProcessInfo]:
         """Nothing: there are no groups."""
         return ()

@@ -315,6 +315,10 @@ class SSHProcess(ChannelProcess[Channel]):
         part = self._tree.part(next(self._command_trees), shell or self.pid or 0)
         return SSHCommandTree(self._tree, part, self._name)
 
+    async def pid_outside(self, pid: int) -> int | None:
+        """The same pid, if a process of the tree has it: here no tree has pids of its own."""
+        return pid if pid in {info.pid for info in await self.survivors()} else None
+
     async def group(self) -> Sequence[ProcessInfo]:
         """What lives in the program's process group besides the program; nothing when the host does not answer."""
         with suppress(HostAway):

@@ -160,6 +160,10 @@ class WindowsProcess(ChannelProcess[WindowsChannel]):
         """
         raise SpawnError("there are no sessions on a Windows host that is reached by SSH")
 
+    async def pid_outside(self, pid: int) -> int | None:
+        """The same."""
+        return pid
+
     async def group(self) -> Sequence[ProcessInfo]:
         """Nothing: there are no groups."""
         return ()

@@ -10,6 +10,7 @@ import click
 
 from ...._exceptions import AnyshellError
 from ...options import host_option, json_option
+from .confining import look_at_reach
 from .programs import find_installer, installers, look_at_extras, look_at_programs
 from .report import Finding, Report
 
@@ -99,6 +100,7 @@ async def _examine(report: Report) -> None:
         report.findings += _look_at_state()
         report.findings += _look_at_path()
         report.findings += _look_at_system()
+        report.findings += await look_at_reach(backend, info.os)
         if report.usable:
             report.findings += await _look_at_ends_of_lines(backend, info.os)
         report.orphans = await backend.orphans()

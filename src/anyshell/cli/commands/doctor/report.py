@@ -18,7 +18,7 @@ class Finding:
     """One thing that was looked at.
 
     Attributes:
-        topic: What it belongs to: ``shell``, ``program``, ``extra``, ``state``, ``path``, ``system``, ``mcp``; of another host,
+        topic: What it belongs to: ``shell``, ``program``, ``extra``, ``state``, ``path``, ``system``, ``reach``, ``mcp``; of another host,
             ``host`` for the steps to it, and ``way`` for what a person should know of them.
         name: What it is.
         verdict: ``missing`` is a pity; a ``problem`` should be mended; what is ``skipped`` was not reached.

@@ -18,6 +18,7 @@ from ...options import (
     json_option,
     left_behind_option,
     prefix_option,
+    reach_option,
     record_options,
     snapshot_option,
 )
@@ -55,6 +56,7 @@ _STDIN, _STDOUT, _STDERR = range(3)
 @click.option("--rows", type=CellCount(), help="With --pty: rows of the terminal, whatever yours has.")
 @snapshot_option
 @prefix_option
+@reach_option
 @left_behind_option
 @click.option(
     "--background",

@@ -19,6 +19,7 @@ from ...options import (
     command_options,
     complete_file,
     prefix_option,
+    reach_option,
     snapshot_option,
 )
 from .live import Run
@@ -70,6 +71,7 @@ _THEIRS = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
 @click.option("--close", is_flag=True, help="Close the console as soon as the command has ended.")
 @snapshot_option
 @prefix_option
+@reach_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_file)
 @click.pass_context
 def console(ctx: click.Context, /, **options: Any) -> None:
@@ -130,6 +132,7 @@ def console(ctx: click.Context, /, **options: Any) -> None:
         grace=options["grace"],
         snapshot=options["snapshot"],
         prefix=options["prefix"],
+        reach=options["reach"],
         record=options["record"],
         command=options["command"],
         quiet=True,

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from ...options import load_reach
+
 if TYPE_CHECKING:
     from .... import Environment, Recording, Scan
     from ...._environment import Detection
+    from ....reach import Preset
     from ...host.reach import Target
 
 
@@ -28,6 +31,7 @@ class RunRequest:
     rows: int | None
     snapshot: bool
     prefix: str | None
+    reach: Preset | None
     left_behind: Literal["stop", "keep"]
     background: bool
     quiet: bool
@@ -52,6 +56,7 @@ class RunRequest:
             interactive=self.interactive,
             snapshot=self.snapshot,
             prefix=self.prefix,
+            reach=load_reach(self.reach),
             **options,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import time
@@ -128,6 +129,14 @@ def read_fields(pid: int) -> list[bytes] | None:
     """What ``/proc/PID/stat`` says of a process, from its state on; ``None`` when it is gone, or not shown."""
     read = _read_fields(pid) if shows_processes() else None
     return None if read is None else read[1]
+
+
+def own_pid(pid: int) -> int:
+    """The pid by which a process knows itself, in the innermost of its pid namespaces; the same where that is not shown."""
+    found = None
+    with suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:
+        found = re.search(rb"^NSpid:.*?([0-9]+)$", file.read(), re.MULTILINE)
+    return pid if found is None else int(found[1])
 
 
 def read_stats(pids: Iterable[int]) -> list[ProcRow]:

@@ -1,0 +1,70 @@
+"""What takes the output of a command on a terminal, and of one that is recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .._types import HostInfo, OutputLimits, Recording, ShellInfo, Terminal
+    from ..output import TerminalOutput
+    from ..output.text.keeper import Store
+    from ..recordings.recorder import Recorder
+    from ..terminal import Controller
+
+
+class Where(Protocol):
+    """The part of a `Runner` that is asked here.
+
+    Attributes:
+        info: The host's facts.
+        limits: How much of an output becomes text.
+        shell: Runs the commands.
+    """
+
+    info: HostInfo
+    limits: OutputLimits
+    shell: ShellInfo
+
+    def code_page(self, terminal: Terminal | None) -> int | None:
+        """The code page of output that is not UTF-8."""
+
+
+def terminal_output(
+    where: Where,
+    terminal: Terminal,
+    store: Store | None,
+    answer: Callable[[bytes], object] | None = None,
+    *,
+    answers: bool = True,
+    scrollback: int | None = None,
+    limits: OutputLimits | None = None,
+) -> TerminalOutput:
+    from ..output import TerminalOutput  # here, since few commands have a terminal
+
+    return TerminalOutput(
+        terminal,
+        **(limits or where.limits).parts._asdict(),
+        artifacts=store,
+        name_path=where.info.is_this_machine,
+        answer=answer if answers else None,
+        scrollback=scrollback,
+    )
+
+
+def recorder_of(
+    where: Where, recording: Recording | None, terminal: Terminal | None, controller: Controller | None
+) -> Recorder | None:
+    """The recorder of a run; ``None`` without a recording."""
+    if recording is None:
+        return None
+    from ..recordings.recorder import Recorder  # here, since few runs are recorded
+
+    return Recorder(
+        recording,
+        terminal=terminal,
+        shell=where.shell.path,
+        masks=None if controller is None else controller.masks,
+        code_page=where.code_page(terminal),
+    )

@@ -1,0 +1,48 @@
+"""What this machine has for confining commands: the topic ``reach`` of ``anyshell doctor``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .report import Finding
+
+if TYPE_CHECKING:
+    from ....abc import Backend
+
+_PARTS = {"user": "user namespaces", "net": "network namespaces", "proc": "a /proc of its own"}
+
+
+async def look_at_reach(backend: Backend, system: str) -> list[Finding]:
+    """Say which parts of a reach can be enforced here, and how to get the others."""
+    if system != "linux":
+        return [Finding("reach", "sandbox", "missing", "commands can be confined on Linux alone")]
+    from ...._environment.detection import facts_of
+    from ....reach import SCOPED_SINCE, lack_of
+
+    facts = await facts_of(backend)
+    lack = lack_of(facts)
+    findings = []
+    if lack is None:
+        findings.append(Finding("reach", "sandbox", "ok", "commands can be confined: --reach workspace"))
+    else:
+        findings.append(Finding("reach", "sandbox", "missing", *lack))
+    if facts.bwrap is not None:
+        findings.append(Finding("reach", "bubblewrap", "ok", f"{facts.version} ({facts.bwrap})"))
+        if "user" not in facts.cannot:
+            can = [name for part, name in _PARTS.items() if part not in facts.cannot]
+            findings.append(Finding("reach", "namespaces", "ok", f"bubblewrap can make {', '.join(can)}"))
+    if facts.apparmor:
+        what = "restricts user namespaces to programs with a profile for them"
+        findings.append(Finding("reach", "AppArmor", "ok", what))
+    scoped = facts.landlock >= SCOPED_SINCE
+    what = "with network=True commands are kept from abstract sockets outside"
+    if not scoped:
+        what = "with network=True commands reach abstract sockets outside: version 6, of Linux 6.12, keeps them from that"
+    findings.append(
+        Finding("reach", "Landlock", "ok" if scoped else "missing", f"version {facts.landlock}; {what}")
+    )
+    counted = "counted" if facts.counts_processes() else "not counted, as for root, and before Linux 5.14"
+    findings.append(Finding("reach", "kernel", "ok", f"{facts.kernel}; processes of a command are {counted}"))
+    group = "not delegated" if facts.cgroup is None else f"delegated ({facts.cgroup})"
+    findings.append(Finding("reach", "cgroup v2", "ok", f"{group}; no limit uses it yet"))
+    return findings

@@ -1,0 +1,41 @@
+"""What a command may see, write and reach, and what enforces it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._lazy import importer
+
+if TYPE_CHECKING:
+    from .bubblewrap import SCOPED_SINCE as SCOPED_SINCE
+    from .compiler import compile_reach as compile_reach
+    from .compiler import lack_of as lack_of
+    from .compiler import narrow as narrow
+    from .host import ANSWER_BYTES as ANSWER_BYTES
+    from .host import ANSWER_SECONDS as ANSWER_SECONDS
+    from .host import Facts as Facts
+    from .host import LocalPlaces as LocalPlaces
+    from .host import python_here as python_here
+    from .host import question as question
+    from .host import read_facts as read_facts
+    from .places import PROTECTED as PROTECTED
+    from .places import SECRETS as SECRETS
+    from .refusal import explain as explain
+    from .sandbox import NONE as NONE
+    from .sandbox import Sandbox as Sandbox
+    from .values import Limits as Limits
+    from .values import Preset as Preset
+    from .values import Reach as Reach
+else:
+    __getattr__ = importer(
+        __name__,
+        {
+            "bubblewrap": "SCOPED_SINCE",
+            "compiler": "compile_reach lack_of narrow",
+            "host": "ANSWER_BYTES ANSWER_SECONDS Facts LocalPlaces python_here question read_facts",
+            "places": "PROTECTED SECRETS",
+            "refusal": "explain",
+            "sandbox": "NONE Sandbox",
+            "values": "Limits Preset Reach",
+        },
+    )

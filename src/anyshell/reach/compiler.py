@@ -1,0 +1,72 @@
+"""From a reach and the facts of a host to what enforces it there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._exceptions import InvalidCommand, ReachUnavailable
+from .bubblewrap import Bubblewrap, missing
+from .sandbox import NONE
+from .values import Reach
+
+if TYPE_CHECKING:
+    from .host import Facts, Places
+    from .sandbox import Sandbox
+
+
+def compile_reach(reach: Reach, facts: Facts, places: Places) -> Sandbox:
+    """Choose what enforces a reach: bubblewrap, on Linux.
+
+    Landlock alone is no choice: it keeps no process from changing mode, times, owner and attributes of its user's files, hides
+    nothing beneath what may be read, and knows neither UDP nor sockets of the file system.
+
+    Args:
+        reach: With absolute paths.
+        facts: Of the host.
+        places: Its paths.
+
+    Raises:
+        ReachUnavailable: Names the part that the host has not, and how to get it. Nothing weaker is taken instead.
+    """
+    if not reach.confines:
+        return NONE
+    if isinstance(reach.network, tuple):
+        raise ReachUnavailable(
+            "a network of named hosts: no proxy enforces the names yet",
+            "ask for network=False or network=True",
+        )
+    if facts.system != "Linux":
+        raise ReachUnavailable(
+            f"a sandbox for {facts.system or 'this system'}: there is one for Linux alone",
+            "run the commands on a Linux host, or leave the reach out",
+        )
+    return Bubblewrap(reach, facts, places)
+
+
+def lack_of(facts: Facts) -> tuple[str, str] | None:
+    """The part that a host has not for a reach as most have it, and how to get it; ``None`` if it has all."""
+    return missing(Reach.preset("workspace"), facts)
+
+
+def narrow(sandbox: Sandbox, reach: Reach, *, directory: str, home: str) -> Sandbox:
+    """What enforces a narrower reach than a sandbox does.
+
+    Args:
+        sandbox: That of the environment.
+        reach: The narrower one.
+        directory: Of the environment.
+        home: The user's.
+
+    Raises:
+        InvalidCommand: It is not narrower; or the sandbox is a caller's own, or there is none, and knows no reach.
+        ReachUnavailable: The host cannot enforce it.
+    """
+    if not isinstance(reach, Reach):
+        raise InvalidCommand(
+            f"reach must be a Reach, such as Reach.preset('workspace'), not {type(reach).__name__}"
+        )
+    if not isinstance(sandbox, Bubblewrap):
+        raise InvalidCommand(
+            "reach: the environment has none, and so none that is narrower: give it one by detect(reach=...)"
+        )
+    return sandbox.narrowed(reach.resolved(directory, home))

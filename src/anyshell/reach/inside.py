@@ -1,0 +1,77 @@
+"""The program that runs in a sandbox and starts the command there. A Python that knows nothing of anyshell runs its text.
+
+Its words, up to ``--``: at ``status=FD`` it tells by which signal the command ended, ``limit=NAME:NUMBER`` is a limit on
+resources, and ``scope=BITS`` is for Landlock.
+"""
+
+import os
+import sys
+
+_CREATE_RULESET, _RESTRICT_SELF = 444, 446
+
+
+def version() -> int:
+    """The version of Landlock's interface; 0 where there is none."""
+    import ctypes
+
+    answer: int = ctypes.CDLL(None).syscall(_CREATE_RULESET, None, 0, 1)
+    return max(0, answer)
+
+
+def restrict(scope: int) -> None:
+    """Keep this process, and what it starts, to abstract sockets of its own, by Landlock."""
+    import ctypes
+    import struct
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    ruleset = struct.pack("=QQQ", 0, 0, scope)
+    made = libc.syscall(_CREATE_RULESET, ruleset, len(ruleset), 0)
+    if made < 0 or libc.prctl(38, 1, 0, 0, 0) or libc.syscall(_RESTRICT_SELF, made, 0):
+        raise OSError(ctypes.get_errno(), "Landlock: " + os.strerror(ctypes.get_errno()))
+    os.close(made)
+
+
+def main(words: list[str]) -> None:
+    """Start the command."""
+    import signal
+
+    at = words.index("--")
+    given = [(name, value) for name, _, value in (word.partition("=") for word in words[:at])]
+    command, options = words[at + 1 :], dict(given)
+    status = int(options["status"])
+    child = os.fork()  # type: ignore[attr-defined,unused-ignore]
+    if not child:
+        try:
+            for name, value in given:
+                if name == "limit":
+                    import resource
+
+                    limit, _, most = value.partition(":")
+                    number = getattr(resource, "RLIMIT_" + limit)
+                    # Above the soft one, so that SIGXCPU comes before SIGKILL.
+                    resource.setrlimit(number, (int(most), int(most) + (limit == "CPU")))  # type: ignore[attr-defined,unused-ignore]
+            if "scope" in options:
+                restrict(int(options["scope"]))
+            # Python ignores the last two; what waits for the command has ignored the others, which are not asked of it.
+            for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGPIPE", "SIGXFSZ"):
+                signal.signal(getattr(signal, name), signal.SIG_DFL)
+            os.close(status)
+            os.execv(command[0], command)  # noqa: S606 - its words are those of the caller
+        except OSError as error:
+            os.write(2, f"anyshell: {command[0]} cannot be run in its sandbox: {error.strerror}\n".encode())
+        os._exit(126)
+    # What the command closes, this must not hold.
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    _, ended = os.waitpid(child, 0)
+    number = ended & 127
+    os.write(status, b"%d\n" % number)
+    os._exit(128 + number if number else ended >> 8)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["facts"]:
+        sys.stdout.write(f"{version()}\n")
+    else:
+        main(sys.argv[1:])

@@ -1,0 +1,74 @@
+"""A refusal by a sandbox, recognised in what a command printed, and explained.
+
+A program says the kernel's error and often the path, and not who refused. So a line counts as a refusal only where the reach
+would refuse just that: a path that it names, or a network that is not there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from .values import lies_in
+
+if TYPE_CHECKING:
+    from .values import Reach
+
+LONGEST_SEARCH = 16 * 1024
+"""Characters from the end of an output that are looked through for a refusal."""
+
+_ERROR = re.compile(
+    r"(?P<write>read-only file system|EROFS|cross-device link|device or resource busy)"
+    r"|(?P<any>permission denied|operation not permitted|no such file or directory|EACCES|EPERM|ENOENT)"
+    r"|(?P<net>network is unreachable|temporary failure in name resolution|could not resolve host|ENETUNREACH|EAI_AGAIN"
+    r"|name or service not known|getaddrinfo failed|no address associated with hostname)"
+    r"|(?P<limit>cannot allocate memory|memoryerror|file too large|file size limit exceeded|resource temporarily unavailable"
+    r"|cpu time limit exceeded)",
+    re.IGNORECASE,
+)
+_PATH = re.compile(r"(?:(?<=[\s'\"(=:])|^)(~?/[^\s'\":;,)]+)")
+
+
+def explain(output: str, reach: Reach, home: str) -> str:
+    """Say in one line what of a reach was in the way of a command, and what to ask for; empty if nothing of it was.
+
+    Args:
+        output: What the command printed.
+        reach: With absolute paths.
+        home: The user's home directory.
+    """
+    for line in reversed(output[-LONGEST_SEARCH:].splitlines()):
+        found = _ERROR.search(line)
+        if found is None:
+            continue
+        paths = [re.sub(r"\A~(?=/)", home, path) for path in _PATH.findall(line)]
+        if said := _reason(found.lastgroup or "", paths, reach):
+            return said
+    return ""
+
+
+def _reason(kind: str, paths: list[str], reach: Reach) -> str:
+    if kind == "net":
+        return (
+            ""
+            if reach.network
+            else "The sandbox gives no network. To use it, ask for a reach with network=True."
+        )
+    if kind == "limit":
+        limits = reach.limits
+        if (limits.memory, limits.processes, limits.file_size, limits.cpu) == (None, None, None, None):
+            return ""
+        return "The sandbox limits memory, processes, file sizes or processor time. To use more, ask for a reach with higher limits."
+    for path in paths:
+        if lies_in(path, reach.hide):
+            return f"The sandbox hides {path}. To use it, ask for a reach that does not hide it."
+        if kind == "write" or not lies_in(path, (*reach.read, *reach.write)):
+            if lies_in(path, reach.protect) and lies_in(path, reach.write):
+                return f"The sandbox keeps {path} as it is. To change it, ask for a reach that does not protect it."
+            if not lies_in(path, reach.write):
+                verb = "write" if lies_in(path, reach.read) else "read"
+                return f"The sandbox does not let commands {verb} {path}. To do so, ask for a reach with {verb}={path!r}."
+    if kind == "write":
+        places = ", ".join(reach.write[:3]) or "nothing but its own /tmp"
+        return f"The sandbox lets commands write {places}. To write elsewhere, ask for a reach with that path in write."
+    return ""

@@ -1,0 +1,205 @@
+"""What a command may see, write and reach, as a value."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+from .._exceptions import InvalidCommand
+from .._types import Variables, check_choice, check_text, exact
+from .places import PROTECTED, SECRETS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+Preset = Literal["workspace", "read-only", "none"]
+
+MOST_PATHS = 256
+"""Paths in one field of a reach; with more of them it is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much a command may use. ``None`` is no limit of ours.
+
+    Attributes:
+        memory: Bytes of address space of each process. A process that asks for more is refused it.
+        processes: Processes and threads that the command has at once.
+        file_size: Bytes of each file that it writes. A process that writes more gets SIGXFSZ.
+        cpu: Seconds of processor time of each process. A process that uses more gets SIGXCPU, and SIGKILL a second later.
+
+    Raises:
+        InvalidCommand: Names the limit.
+    """
+
+    memory: int | None = None
+    processes: int | None = None
+    file_size: int | None = None
+    cpu: int | None = None
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**62:
+                shown = exact(value) if isinstance(value, int | float) else type(value).__name__
+                raise InvalidCommand(f"limits: {each.name} must be a whole number above 0, not {shown}")
+
+    def exceeds(self, other: Limits) -> str:
+        """The name of the first limit that is above another's; empty if none is."""
+        for each in fields(self):
+            own, most = getattr(self, each.name), getattr(other, each.name)
+            if most is not None and (own is None or own > most):
+                return each.name
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What a command may see, write and reach.
+
+    A path is absolute, below ``~``, or relative to the directory of the environment; ``.`` is that directory. The system's
+    programs and libraries can always be read. Every command has its own ``/tmp``, which ends with it.
+
+    Attributes:
+        read: What it may read, and not write. ``/`` is everything.
+        write: What it may write, and read.
+        hide: What it does not see, although it lies in the above. By default `SECRETS`.
+        protect: What it may read and not write, although it lies in `write`. By default `PROTECTED`.
+        network: Whether it has the host's network. ``False`` is a network of its own, without anything in it. Names of hosts are
+            not enforced yet, and refused.
+        limits: How much it may use.
+        environment: Which of the host's variables it has; ``None`` leaves that to the environment.
+
+    Raises:
+        InvalidCommand: Names the field.
+    """
+
+    read: tuple[str, ...] = ("/",)
+    write: tuple[str, ...] = ()
+    hide: tuple[str, ...] = SECRETS
+    protect: tuple[str, ...] = PROTECTED
+    network: bool | tuple[str, ...] = False
+    limits: Limits = field(default_factory=Limits)
+    environment: Variables | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("read", "write", "hide", "protect"):
+            object.__setattr__(self, name, _paths(name, getattr(self, name)))
+        if not isinstance(self.network, bool):
+            names = _texts("network", self.network)
+            if not names or not all(names):
+                raise InvalidCommand("network must be True, False, or names of hosts such as ['example.org']")
+            object.__setattr__(self, "network", names)
+        if not isinstance(self.limits, Limits):
+            raise InvalidCommand(f"limits must be Limits(memory=...), not {type(self.limits).__name__}")
+        if self.environment is not None and not isinstance(self.environment, Variables):
+            kind = type(self.environment).__name__
+            raise InvalidCommand(f"environment must be Variables(inherit=...), not {kind}")
+
+    @classmethod
+    def preset(cls, name: Preset) -> Reach:
+        """Make one of the common ones.
+
+        ``workspace`` reads everything but secrets, writes the directory of the environment, and has no network and no variables
+        that hold secrets. ``read-only`` writes nothing but its own ``/tmp``. ``none`` confines nothing.
+        """
+        check_choice("the name of a preset", name, get_args(Preset))
+        if name == "none":
+            return cls(write=("/",), hide=(), protect=(), network=True)
+        return cls(write=(".",) if name == "workspace" else (), environment=Variables())
+
+    @property
+    def confines(self) -> bool:
+        """Whether a command may do less than its user."""
+        free = "/" in self.write and not self.hide and not self.protect and self.network is True
+        return not free or self.limits != Limits()
+
+    def resolved(self, directory: str, home: str) -> Reach:
+        """The same with absolute paths; those of `protect` that are relative are below each path of `write`."""
+
+        def place(path: str, base: str = directory) -> str:
+            if path == "~" or path.startswith("~/"):
+                path = posixpath.join(home, path[2:])
+            return posixpath.normpath(posixpath.join(base, path))
+
+        write = tuple(map(place, self.write))
+        protect = [place(path, base) for path in self.protect for base in (write or (directory,))]
+        return replace(
+            self,
+            read=tuple(map(place, self.read)),
+            write=write,
+            hide=tuple(map(place, self.hide)),
+            protect=tuple(dict.fromkeys(protect)),
+        )
+
+    def check_within(self, outer: Reach) -> None:
+        """Refuse a reach that lets a command do more than another one does. Both are resolved.
+
+        Raises:
+            InvalidCommand: Names the field, and what of it is too much.
+        """
+        for name, own, most in (
+            ("read", self.read, (*outer.read, *outer.write)),
+            ("write", self.write, outer.write),
+            ("hide", outer.hide, self.hide),
+            ("protect", outer.protect, (*self.protect, *self.hide)),
+        ):
+            for path in own:
+                if lies_in(path, most):
+                    continue
+                if name in ("hide", "protect") and not lies_in(path, (*self.read, *self.write)):
+                    continue
+                if name == "protect" and not any(lies_in(path, (top,)) for top in self.write):
+                    continue
+                missing = "is left out" if name in ("hide", "protect") else "is more"
+                raise InvalidCommand(
+                    f"reach: {name}: {path!r} {missing} than the reach of the environment allows"
+                )
+        if _width(self.network) > _width(outer.network) or not _named(self.network, outer.network):
+            raise InvalidCommand("reach: network is more than the reach of the environment allows")
+        if above := self.limits.exceeds(outer.limits):
+            raise InvalidCommand(f"reach: limits: {above} is more than the reach of the environment allows")
+        if self.environment not in (None, outer.environment):
+            raise InvalidCommand("reach: environment is that of the environment for every call: leave it out")
+
+
+def lies_in(path: str, places: Iterable[str]) -> bool:
+    """Whether an absolute path is one of several, or lies below one."""
+    return any(path == each or each == "/" or path.startswith(each + "/") for each in places)
+
+
+def _width(network: bool | Collection[str]) -> int:
+    return int(network) * 2 if isinstance(network, bool) else 1
+
+
+def _named(network: bool | Collection[str], outer: bool | Collection[str]) -> bool:
+    if isinstance(network, bool) or isinstance(outer, bool):
+        return True
+    return set(network) <= set(outer)
+
+
+def _texts(name: str, given: object) -> tuple[str, ...]:
+    if isinstance(given, str | bytes):
+        raise InvalidCommand(f"{name} must be several texts, such as [{given!r}]")
+    try:
+        texts = tuple(given)  # type: ignore[var-annotated, arg-type]  # what is no iterable is refused below
+    except TypeError:
+        raise InvalidCommand(f"{name} must be several texts, not {type(given).__name__}") from None
+    if len(texts) > MOST_PATHS:
+        raise InvalidCommand(f"{name} has more than {MOST_PATHS} entries: name a directory above them")
+    for text in texts:
+        check_text(f"an entry of {name}", text)
+    return texts
+
+
+def _paths(name: str, given: object) -> tuple[str, ...]:
+    paths = _texts(name, given)
+    for path in paths:
+        if not path:
+            raise InvalidCommand(f"{name} has an empty path; '.' is the directory of the environment")
+        if path.startswith("~") and path != "~" and not path.startswith("~/"):
+            raise InvalidCommand(f"{name}: {path!r} is below another user's home: give an absolute path")
+    return paths

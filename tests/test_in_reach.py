@@ -1,0 +1,64 @@
+"""What holds for a command in a fresh shell holds for one within a reach: the same tests, over a sandbox."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anyshell import Environment, Reach
+
+from .conftest import bubblewrap, python_for_all, row
+
+assert sys.platform != "win32"  # mypy follows what is below otherwise
+
+from .processes import living, unique_seconds
+from .test_endings import *  # noqa: F403 - the tests themselves
+
+# A sandbox for each of many commands takes minutes; what is started is the same for each.
+del test_nothing_piles_up_over_timeouts_and_cancels, test_nothing_piles_up_over_normal_runs  # noqa: F821 - from there
+# It is a member here: see below.
+del test_a_daemon_with_nothing_of_ours_is_not_ours_after_a_normal_exit  # noqa: F821 - from there
+
+PYTHON = python_for_all()
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+
+@pytest.fixture
+async def env(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
+    bubblewrap()
+    async with Environment.detect(cwd=tmp_path, reach=Reach.preset("workspace")) as environment:
+        yield environment
+
+
+async def test_a_daemon_with_nothing_of_ours_becomes_a_job(env: Environment) -> None:
+    """A sandbox lives as long as what is in it, and so does not lose what has left group, pipes and environment."""
+    seconds = unique_seconds()
+    outcome = await env.run(f"(exec env -i setsid sleep {seconds} >&- 2>&- <&- 100>&-) & sleep 0.1; echo ok")
+    assert outcome.output.text == "ok\n"
+    assert [info.name for info in outcome.left_behind] == ["sleep"]
+    assert outcome.job is not None
+    await env.jobs.get(outcome.job).stop()
+    assert not living(seconds)
+
+
+async def test_signals_and_exit_codes_are_those_of_the_command(env: Environment) -> None:
+    ended = {}
+    for number in (*range(1, 32), 40, 64):
+        if number not in (17, 18, 19, 20, 21, 22, 23, 28):  # those that end nothing
+            text = f"exec {PYTHON} -c 'import os, signal; {number} == 9 or signal.signal({number}, signal.SIG_DFL); os.kill(os.getpid(), {number})'"
+            outcome = await env.run(text, timeout=20)
+            ended[number] = (outcome.exit_code, outcome.signal)
+    for number, how in ended.items():
+        with row(str(number)):
+            assert how[0] is None
+            assert how[1] is not None
+            assert number > 31 or how[1] == signal.Signals(number).name
+    for code in (0, 1, 2, 125, 126, 127, 128, 130, 137, 141, 143, 255):
+        outcome = await env.run(f"exit {code}")
+        assert (outcome.exit_code, outcome.signal) == (code, None)

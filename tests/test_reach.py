@@ -1,0 +1,620 @@
+"""What a command can touch within a reach: what was tried to get out of it, really, and what enforces it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+import anyshell
+from anyshell import (
+    Environment,
+    InvalidCommand,
+    Limits,
+    Reach,
+    ReachUnavailable,
+    ShellTool,
+    Variables,
+    approve_all,
+)
+from anyshell._types import Spawn
+from anyshell.reach import NONE, Facts, LocalPlaces, compile_reach, explain, narrow, question, read_facts
+from anyshell.tool import unconfined
+
+from .conftest import NOBODY, bubblewrap, open_to_all, python_for_all, row
+from .ssh_server import is_root
+
+assert sys.platform == "linux"  # mypy follows what is below otherwise
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+pytestmark = pytest.mark.anyio
+
+PYTHON = python_for_all()
+SECRET = f"hunter2-{os.urandom(6).hex()}"
+FACTS = Facts(
+    kernel="6.1.0", uid=1000, python="/usr/bin/python3", bwrap="/usr/bin/bwrap", version="0.8.0", landlock=7
+)
+SYSCALL = "import ctypes, os, sys; libc = ctypes.CDLL(None, use_errno=True); "
+
+
+def py(text: str) -> str:
+    """A command that runs a text of Python."""
+    return f"{PYTHON} -c {shlex.quote(text)}"
+
+
+def call(text: str) -> str:
+    """A command that makes a system call by libc, and fails as the call does."""
+    return py(f"{SYSCALL}answer = {text}; sys.exit(0 if answer >= 0 else os.strerror(ctypes.get_errno()))")
+
+
+WRITES: dict[str, str] = {
+    "by its path": "echo x > {outside}/new",
+    "over a file": "echo x > {outside}/kept",
+    "at the end of a file": "echo x >> {outside}/kept",
+    "by ..": "echo x > ../{beside}/kept",
+    "by a link that was there": "echo x > link/kept",
+    "by a link of its own": "ln -s {outside} l && echo x > l/kept",
+    "by a hard link": "ln {outside}/kept hard && echo x > hard",
+    "by a rename over it": "echo x > own && mv own {outside}/kept",
+    "by a rename away": "mv {outside}/kept mine",
+    "by removing it": "rm -f {outside}/kept",
+    "by its mode": "chmod 777 {outside}/kept",
+    "by its times": "touch {outside}/kept",
+    "by an attribute": py("import os; os.setxattr({outside!r} + '/kept', 'user.x', b'x')"),
+    "by truncating it": "truncate -s 0 {outside}/kept",
+    "by a directory": "mkdir {outside}/directory",
+    "by /proc/self/root": "echo x > /proc/self/root{outside}/kept",
+    "by /proc/1/root": "echo x > /proc/1/root{outside}/kept",
+    "by /proc/self/cwd": "echo x > /proc/self/cwd/../{beside}/kept",
+    "by a descriptor of another process": "for each in /proc/[0-9]*/fd/*; do echo x > $each/../kept; done; exit 1",
+    "by a descriptor reopened for writing": "exec 3<{outside}/kept; echo x > /proc/self/fd/3",
+    "by another process's root": "echo x > /proc/{pid}/root{outside}/kept",
+    "by a mount of its own": "mount --bind {outside} . && echo x > kept",
+    "by a remount": "mount -o remount,rw / && echo x > {outside}/kept",
+    "by an unmount": "umount {outside}; umount -l /; echo x > {outside}/kept",
+    "by namespaces of its own": "unshare -Urm sh -c 'mount -o remount,rw,bind / ; echo x > {outside}/kept'",
+    "by chroot": "chroot /proc/1/root sh -c 'echo x > {outside}/kept'",
+    "by open_by_handle_at": call("libc.open_by_handle_at(-100, b'\\0' * 64, 2)"),
+    "by fsopen": call("libc.syscall(430, b'tmpfs', 0)"),
+    "by open_tree of the whole": call("libc.syscall(428, -100, b'/', 0x8001)"),
+    "by nsenter": "nsenter -t 1 -m sh -c 'echo x > {outside}/kept'",
+    "by setuid": "cp $(command -v id) . && chmod u+s id && su -s /bin/sh -c 'echo x > {outside}/kept' root </dev/null",
+    "by sudo": "sudo -n sh -c 'echo x > {outside}/kept'",
+    "to the system": "echo x > /etc/anyshell-escape",
+    "to a start-up file of the shell": "echo x >> {home}/.bashrc",
+    "to a file of the user's session": "mkdir -p {home}/.config/systemd/user && echo x > {home}/.config/systemd/user/x.service",
+    "to what starts programs at login": "echo x >> {home}/.profile",
+    "to cron": "echo '* * * * * root true' > /etc/cron.d/anyshell-escape",
+    "to the user's crontab": "echo '* * * * * true' | crontab -",
+    "to /usr/local": "echo x > /usr/local/bin/anyshell-escape",
+    "to the preload of the linker": "echo /tmp/x.so > /etc/ld.so.preload",
+    "to core_pattern": "echo '|/tmp/x' > /proc/sys/kernel/core_pattern",
+    "to modprobe": "echo /tmp/x > /proc/sys/kernel/modprobe",
+    "to sysrq": "echo h > /proc/sysrq-trigger",
+    "to a device's file": "echo x > /sys/kernel/uevent_helper",
+    "to cgroups": "mkdir /sys/fs/cgroup/anyshell-escape",
+    "to a hook of git": "echo x > .git/hooks/pre-commit",
+    "over a hook of git that is there": "echo x > .git/hooks/kept",
+    "to the configuration of git": "git config core.fsmonitor /tmp/x || echo x >> .git/config",
+    "by another directory for git": "mv .git away && mkdir -p .git/hooks && echo x > .git/hooks/kept",
+    "by another directory for hooks": "mv .git/hooks away && mkdir .git/hooks && echo x > .git/hooks/kept",
+    "to a shared memory outside": "ls /dev/shm/{name}",
+    "to the name of the machine": "hostname anyshell-escape; exit 1",
+    "to another's temporary file": "ls /tmp/{name}",
+}
+"""What a command tries to write: each fails, and nothing outside has changed."""
+
+READS: dict[str, str] = {
+    "a key": "cat {home}/.ssh/id_ed25519",
+    "a key by a link": "ln -s {home}/.ssh s && cat s/id_ed25519",
+    "a key by /proc/self/root": "cat /proc/self/root{home}/.ssh/id_ed25519",
+    "a key by /proc/1/root": "cat /proc/1/root{home}/.ssh/id_ed25519",
+    "a key by an outer process": "cat /proc/{pid}/root{home}/.ssh/id_ed25519",
+    "a key beneath its mount": "umount {home}/.ssh; cat {home}/.ssh/id_ed25519",
+    "a key in namespaces of its own": "unshare -Urm sh -c 'umount {home}/.ssh; cat {home}/.ssh/id_ed25519'",
+    "a login of a cloud": "cat {home}/.aws/credentials",
+    "a profile of a browser": "cat {home}/.mozilla/cookies",
+    "what another agent knows": "cat {home}/.claude.json",
+    "what was typed": "cat {home}/.bash_history",
+    "passwords of the system": "grep . /etc/shadow",
+    "variables of an outer process": "tr '\\0' '\\n' < /proc/{pid}/environ | grep .",
+    "memory of an outer process": call("libc.ptrace(16, {pid}, 0, 0)"),
+    "memory by process_vm_readv": call("libc.process_vm_readv({pid}, 0, 0, 0, 0, 0) or -1"),
+    "the kernel's memory": "dd if=/dev/mem count=1 | grep . || dd if=/dev/kmem count=1 | grep .",
+    "a disk": "mknod d b 259 0 && dd if=d count=1 | grep .",
+    "disks by their names": "ls /dev/vda /dev/sda /dev/nvme0n1 /dev/loop0",
+    "the kernel's log": "dmesg",
+    "variables that hold secrets": "env | grep ANYSHELL_TEST_TOKEN",
+}
+"""What a command tries to read: each fails."""
+
+TALKS: dict[str, str] = {
+    "IPv4": py("import socket; socket.create_connection(('127.0.0.1', {port}), 2)"),
+    "an address of this machine": py("import socket; socket.create_connection(('{address}', {port}), 2)"),
+    "IPv6": py("import socket; s = socket.socket(socket.AF_INET6); s.connect(('2606:4700:4700::1111', 53))"),
+    "UDP": py(
+        "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b'x', ('1.1.1.1', 53))"
+    ),
+    "a name": py("import socket; socket.getaddrinfo('example.org', 80)"),
+    "raw": py("import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)"),
+    "ICMP": py(
+        "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 1); s.sendto(b'x' * 8, ('1.1.1.1', 0))"
+    ),
+    "bash's own": "exec 3<>/dev/tcp/127.0.0.1/{port}",
+    "the network of another process": "nsenter -t {pid} -n true",
+    "a network device of its own": "ip link add x type dummy && ip route add default dev x && exit 1",
+    "an abstract socket": py("import socket; s = socket.socket(socket.AF_UNIX); s.connect('\\0{name}')"),
+    "a socket in a directory": py(
+        "import socket; s = socket.socket(socket.AF_UNIX); s.connect('{outside}/socket')"
+    ),
+    "a socket in /tmp": py("import socket; s = socket.socket(socket.AF_UNIX); s.connect('/tmp/{name}')"),
+    "the socket of docker": py(
+        "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/var/run/docker.sock')"
+    ),
+    "the bus of the system": py(
+        "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/run/dbus/system_bus_socket')"
+    ),
+    "a display": py("import socket; s = socket.socket(socket.AF_UNIX); s.connect('/tmp/.X11-unix/X0')"),
+    "the agent of SSH": py(
+        "import os, socket; s = socket.socket(socket.AF_UNIX); s.connect(os.environ['SSH_AUTH_SOCK'])"
+    ),
+    "a signal to an outer process": "kill -0 {pid}",
+    "a signal to all": "kill -9 -1; exit 1",
+    "typing on its terminal": py("import fcntl, termios, sys; fcntl.ioctl(0, termios.TIOCSTI, b'x')"),
+    "a filter of the kernel": call("libc.syscall(321, 0, b'\\0' * 128, 128)"),
+    "a module": call("libc.syscall(175, b'', 0, b'')"),
+    "another root": call("libc.syscall(155, b'/', b'/')"),
+    "the clock": call("libc.settimeofday(b'\\0' * 16, 0)"),
+}
+"""Whom a command tries to reach: each fails."""
+
+
+class World:
+    """A workspace, and what lies around it."""
+
+    def __init__(self, top: Path) -> None:
+        self.workspace = top / "workspace"
+        self.outside = top / "outside"
+        self.home = top / "home"
+        for path in (self.workspace / ".git" / "hooks", self.outside, self.home):
+            path.mkdir(parents=True)
+        self.name = f"anyshell-{os.urandom(6).hex()}"
+        for place, text in {
+            "home/.ssh/id_ed25519": SECRET,
+            "home/.aws/credentials": SECRET,
+            "home/.mozilla/cookies": SECRET,
+            "home/.claude.json": SECRET,
+            "home/.bash_history": SECRET,
+            "home/.bashrc": "kept",
+            "home/.profile": "kept",
+            "outside/kept": "kept",
+            "workspace/.git/hooks/kept": "kept",
+            "workspace/.git/config": "[core]\n",
+            "workspace/.git/HEAD": "ref: refs/heads/main\n",
+        }.items():
+            (top / place).parent.mkdir(parents=True, exist_ok=True)
+            (top / place).write_text(text)
+        (self.workspace / "link").symlink_to(self.outside)
+        self.top = top
+
+    def fill(self, text: str, **more: object) -> str:
+        """Put the places of this world into a text."""
+        values: dict[str, object] = {
+            "outside": str(self.outside), "beside": "outside", "home": str(self.home), "pid": os.getpid(), "name": self.name,
+        }  # fmt: skip
+        values |= more
+        for name, value in values.items():
+            text = text.replace(f"{{{name}}}", str(value)).replace(f"{{{name}!r}}", repr(value))
+        return text
+
+    def state(self) -> dict[str, object]:
+        """What a command must not have changed."""
+        found: dict[str, object] = {}
+        for top in (self.outside, self.home, self.workspace / ".git"):
+            for path in sorted(top.rglob("*")):
+                how = path.lstat()
+                if not path.is_socket():
+                    found[str(path)] = (
+                        how.st_mode,
+                        how.st_size,
+                        how.st_mtime_ns,
+                        path.read_bytes() if path.is_file() else b"",
+                    )
+        for path in map(
+            Path, ("/etc/anyshell-escape", "/etc/cron.d/anyshell-escape", "/usr/local/bin/anyshell-escape")
+        ):
+            found[str(path)] = path.exists()
+        for name in ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/etc/ld.so.preload"):
+            found[name] = Path(name).read_text() if Path(name).exists() else None
+        found["host"] = socket.gethostname()
+        return found
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A workspace, a home with secrets, and servers that listen outside."""
+    bubblewrap()
+    made = World(tmp_path)
+    monkeypatch.setenv("HOME", str(made.home))
+    monkeypatch.setenv("ANYSHELL_TEST_TOKEN", SECRET)
+    with contextlib.ExitStack() as stack:
+        for place in (f"\0{made.name}", f"/tmp/{made.name}"):
+            server = stack.enter_context(socket.socket(socket.AF_UNIX))
+            server.bind(place)
+            server.listen()
+        stack.callback(os.unlink, f"/tmp/{made.name}")
+        Path("/dev/shm", made.name).touch()
+        stack.callback(os.unlink, f"/dev/shm/{made.name}")
+        short = Path(f"/tmp/{made.name}-to")  # the path of a socket is at most 108 bytes long
+        short.symlink_to(made.outside)
+        stack.callback(short.unlink)
+        server = stack.enter_context(socket.socket(socket.AF_UNIX))
+        server.bind(f"{short}/socket")
+        server.listen()
+        monkeypatch.setenv("SSH_AUTH_SOCK", f"/tmp/{made.name}")
+        yield made
+
+
+@pytest.fixture
+async def env(world: World, anyio_backend: str) -> AsyncIterator[Environment]:
+    async with Environment.detect(cwd=world.workspace, reach=Reach.preset("workspace")) as environment:
+        yield environment
+
+
+async def test_no_write_leaves_the_reach(world: World, env: Environment) -> None:
+    before = world.state()
+    for name, text in WRITES.items():
+        with row(name):
+            outcome = await env.run(world.fill(text), timeout=30)
+            assert outcome.exit_code != 0, outcome
+            assert world.state() == before
+    assert (
+        await env.run(
+            "echo x > own && mkdir d && mv own d && cat d/own; git status --short >/dev/null; rm -r d"
+        )
+    ).exit_code == 0
+
+
+async def test_no_secret_is_read(world: World, env: Environment) -> None:
+    for name, text in READS.items():
+        with row(name):
+            outcome = await env.run(world.fill(text), timeout=30)
+            assert outcome.exit_code != 0, outcome
+            assert SECRET not in outcome.output.text
+
+
+async def test_nothing_outside_is_reached(world: World, env: Environment) -> None:
+    with socket.create_server(("", 0)) as server:
+        port = server.getsockname()[1]
+        address = socket.gethostbyname(socket.gethostname())
+        for name, text in TALKS.items():
+            with row(name):
+                outcome = await env.run(world.fill(text, port=port, address=address), timeout=30)
+                assert outcome.exit_code != 0, outcome
+        socket.create_connection(("127.0.0.1", port), 2).close()  # it is there
+
+
+async def test_an_abstract_socket_is_not_reached_by_the_network_either(world: World) -> None:
+    """With the host's network the namespace does not part them, and Landlock does."""
+    reach = Reach(write=(".",), network=True)
+    texts = [TALKS[name] for name in ("an abstract socket", "a socket in a directory", "a socket in /tmp")]
+    async with Environment.detect(cwd=world.workspace, reach=reach) as env:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            connecting = py(
+                f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 2)"
+            )
+            assert (await env.run(connecting)).exit_code == 0
+        for text in texts:
+            with row(text):
+                assert (await env.run(world.fill(text))).exit_code != 0
+
+
+async def test_limits_hold(world: World) -> None:
+    limits = Limits(memory=512 * 1024 * 1024, processes=None if is_root() else 40, file_size=65536, cpu=1)
+    async with Environment.detect(cwd=world.workspace, reach=Reach(write=(".",), limits=limits)) as env:
+        outcome = await env.run(py("b'x' * (1024 * 1024 * 1024)"))
+        assert "MemoryError" in outcome.output.text
+        outcome = await env.run("head -c 100000 /dev/zero > large", timeout=20)
+        assert (world.workspace / "large").stat().st_size == 65536
+        assert outcome.exit_code != 0
+        outcome = await env.run("exec " + py("while True: pass"), timeout=30)
+        assert outcome.signal == "SIGXCPU"
+        outcome = await env.run("head -c 2000000000 /dev/zero > /dev/shm/x", timeout=60)
+        assert outcome.exit_code != 0
+        if not is_root():
+            outcome = await env.run("f() { f | f & }; f; sleep 1; echo over", timeout=20)
+            assert "Resource temporarily unavailable" in outcome.output.text or outcome.exit_code != 0
+
+
+async def test_own_temporary_directory_is_empty_and_ends_with_the_command(
+    world: World, env: Environment
+) -> None:
+    name = f"{world.name}-own"
+    assert (
+        await env.run(f"echo x > /tmp/{name} && cat /tmp/{name} && echo $TMPDIR")
+    ).output.text == "x\n/tmp\n"
+    assert not Path("/tmp", name).exists()
+    assert (await env.run(f"ls /tmp/{name}")).exit_code != 0
+
+
+async def test_read_only_writes_nothing(world: World) -> None:
+    async with Environment.detect(cwd=world.workspace, reach=Reach.preset("read-only")) as env:
+        assert (await env.run("echo x > new")).exit_code != 0
+        assert (await env.run("cat .git/HEAD && echo x > /tmp/new")).exit_code == 0
+    assert not (world.workspace / "new").exists()
+
+
+async def test_what_may_not_be_read_is_not_there(world: World) -> None:
+    async with Environment.detect(cwd=world.workspace, reach=Reach(read=(".",))) as env:
+        assert (await env.run("cat .git/HEAD")).exit_code == 0
+        assert (await env.run(f"ls {world.outside}")).exit_code != 0
+        assert (await env.run("ls /home /root /srv")).exit_code != 0
+
+
+async def test_a_call_may_reach_less_and_not_more(world: World, env: Environment) -> None:
+    narrower = Reach.preset("read-only")
+    assert (await env.run("echo x > new", reach=narrower)).exit_code != 0
+    assert (await env.run("echo x > new")).exit_code == 0
+    for wider in (
+        replace(narrower, network=True),
+        replace(narrower, write=("/",)),
+        replace(narrower, hide=()),
+        replace(narrower, write=(".",), protect=()),
+        replace(narrower, environment=Variables(inherit="none")),
+    ):
+        with pytest.raises(InvalidCommand, match=r"than the reach of the environment|for every call"):
+            await env.run("true", reach=wider)
+
+
+async def test_a_directory_out_of_reach_is_an_error_before_anything_runs(
+    world: World, env: Environment
+) -> None:
+    with pytest.raises(InvalidCommand, match=r"not within the reach"):
+        await env.run("true", cwd="/tmp")
+    with pytest.raises(InvalidCommand, match=r"not within the reach"):
+        await env.run("true", cwd=world.home / ".ssh")
+    assert (await env.run("pwd", cwd=world.outside)).output.text == f"{world.outside}\n"
+
+
+async def test_everything_runs_within_a_reach(world: World, env: Environment) -> None:
+    texts = {
+        "a stream": "", "a job": "", "a terminal": "", "a session": "", "a detached job": "",
+    }  # fmt: skip
+    escape = f"echo x > {world.outside}/kept; echo x > made; echo over"
+    async with env.stream(escape) as events:
+        texts["a stream"] = "".join([event.text async for event in events])
+    job = await env.start(escape)
+    await job.wait()
+    texts["a job"] = (await job.output()).text
+    async with env.terminal(escape) as terminal:
+        texts["a terminal"] = (await terminal.wait()).output.text
+    async with env.session() as session:
+        texts["a session"] = (await session.run(escape)).output.text
+        assert (await session.run("cd .git; x=5")).exit_code == 0
+        assert (await session.run("echo $x; pwd")).output.text == f"5\n{world.workspace}/.git\n"
+    detached = await env.start(escape, detach=True)
+    await detached.wait()
+    texts["a detached job"] = await env.files.read_text(detached.record.log)
+    for name, text in texts.items():
+        with row(name):
+            assert "Read-only file system" in text
+            assert "over" in text
+    assert (world.outside / "kept").read_text() == "kept"
+
+
+def test_values_are_checked_when_they_are_made() -> None:
+    wrong: list[tuple[Any, str]] = [
+        (lambda: Reach(read="/"), "read must be several texts"),  # type: ignore[arg-type]
+        (lambda: Reach(write=("",)), "write has an empty path"),
+        (lambda: Reach(hide=("~other/x",)), "another user's home"),
+        (lambda: Reach(write=("a\0b",)), "NUL"),
+        (lambda: Reach(network="example.org"), "network must be several texts"),  # type: ignore[arg-type]
+        (lambda: Reach(network=()), "network must be True"),
+        (lambda: Reach(limits=5), "limits must be"),  # type: ignore[arg-type]
+        (lambda: Reach(environment="all"), "environment must be"),  # type: ignore[arg-type]
+        (lambda: Reach(read=["/x"] * 300), "more than 256"),  # type: ignore[arg-type]
+        (lambda: Limits(memory=0), "memory must be a whole number above 0"),
+        (lambda: Limits(cpu=True), "cpu must be"),
+        (lambda: Reach.preset("all"), "preset"),  # type: ignore[arg-type]
+        (lambda: Environment.detect(reach="workspace"), "reach must be a Reach"),  # type: ignore[arg-type]
+    ]
+    for make, said in wrong:
+        with row(said), pytest.raises(InvalidCommand, match=said):
+            make()
+
+
+def test_what_a_host_cannot_enforce_is_refused_with_the_part_and_the_way() -> None:
+    workspace = Reach.preset("workspace").resolved("/srv", "/home/x")
+    lacks: dict[str, tuple[Reach, Facts]] = {
+        "bubblewrap: there is no program": (workspace, replace(FACTS, bwrap=None)),
+        "bubblewrap 0.8": (workspace, replace(FACTS, version="0.4.1")),
+        "AppArmor restricts": (
+            workspace,
+            replace(FACTS, apparmor=True, cannot={"user": "Permission denied"}),
+        ),
+        "sysctl kernel.unprivileged_userns_clone": (
+            workspace,
+            replace(FACTS, cannot={"user": "No permissions"}),
+        ),
+        "systempaths=unconfined": (workspace, replace(FACTS, cannot={"proc": "Can't mount proc"})),
+        "network namespace": (workspace, replace(FACTS, cannot={"net": "no"})),
+        "Python 3": (workspace, replace(FACTS, python=None)),
+        "named hosts": (replace(workspace, network=("example.org",)), FACTS),
+        "limits: processes": (replace(workspace, limits=Limits(processes=5)), replace(FACTS, uid=0)),
+        "for Linux alone": (workspace, replace(FACTS, system="Darwin")),
+    }
+    for said, (reach, facts) in lacks.items():
+        with row(said), pytest.raises(ReachUnavailable, match=said) as raised:
+            compile_reach(reach, facts, LocalPlaces())
+        assert raised.value.part
+        assert raised.value.way
+
+
+def test_none_confines_nothing() -> None:
+    spawn = Spawn(argv=("/bin/true",), cwd="/")
+    assert compile_reach(Reach.preset("none"), replace(FACTS, bwrap=None), LocalPlaces()) is NONE
+    assert NONE.wrap(spawn) is spawn
+    with pytest.raises(InvalidCommand, match="has none"):
+        narrow(NONE, Reach.preset("workspace"), directory="/", home="/")
+
+
+class Nice:
+    """A sandbox of a caller's own."""
+
+    def wrap(self, spawn: Spawn) -> Spawn:
+        """Run it in a variable's light."""
+        return replace(spawn, argv=("/usr/bin/env", "BEHIND=own", *spawn.argv))
+
+
+async def test_a_sandbox_of_the_callers_own_stands_before_every_command(tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path, reach=Nice()) as env:
+        assert (await env.run("echo $BEHIND")).output.text == "own\n"
+        async with env.session() as session:
+            assert (await session.run("echo $BEHIND")).output.text == "own\n"
+
+
+def test_the_answer_of_a_host_is_read_as_far_as_it_goes() -> None:
+    assert read_facts(b"") == Facts(system="", uid=-1)
+    facts = read_facts(
+        b"system Linux\nuid x\nlandlock 4294967296000\ncannot user \x1b[31mno\nbwrap /x\nversion bubblewrap 0.11.0\n"
+    )
+    assert facts.version == "0.11.0"
+    assert "\x1b" not in facts.cannot["user"]
+    assert question("python3").argv[0] == "/bin/sh"
+
+
+EXPLAINED = {
+    "touch: cannot touch '/etc/x': Read-only file system": "write /etc/x",
+    "bash: /srv/other: Read-only file system": "write /srv/other",
+    "cat: /home/x/.ssh/id: No such file or directory": "hides /home/x/.ssh/id",
+    "OSError: [Errno 101] Network is unreachable": "network=True",
+    "curl: (6) Could not resolve host: example.org": "network=True",
+    "bash: .git/hooks/x: Read-only file system": "write in it",
+}
+
+
+def test_a_refusal_is_explained_with_what_to_ask_for() -> None:
+    reach = Reach.preset("workspace").resolved("/srv/work", "/home/x")
+    for said, why in EXPLAINED.items():
+        with row(said):
+            explained = explain(f"before\n{said}\n", reach, "/home/x")
+            assert why in explained or explained.startswith("The sandbox lets commands write /srv/work")
+            assert "\n" not in explained
+    for said in ("", "all is well", "cat: /srv/work/x: No such file or directory", "make: *** [x] Error 1"):
+        with row(said):
+            assert explain(said, reach, "/home/x") == ""
+    assert explain("Network is unreachable", replace(reach, network=True), "/home/x") == ""
+
+
+async def test_a_model_is_told_what_the_sandbox_refused(world: World, env: Environment) -> None:
+    tool = ShellTool(env, approver=approve_all)
+    result = await tool({"command": f"touch {world.outside}/new"})
+    assert f"[anyshell] The sandbox does not let commands write {world.outside}/new." in result.text
+    result = await tool({"command": "cat none"})
+    assert "sandbox" not in result.text
+
+
+async def test_people_are_told_once_that_there_is_no_sandbox(
+    world: World, env: Environment, caplog: pytest.LogCaptureFixture
+) -> None:
+    unconfined._mention.cache_clear()
+    ShellTool(env, approver=approve_all)
+    assert not caplog.records
+    async with Environment.detect(cwd=world.workspace) as other:
+        ShellTool(other, approver=approve_all)
+        ShellTool(other, approver=approve_all)
+    assert [record.name for record in caplog.records] == ["anyshell"]
+    assert "without a sandbox" in caplog.text
+
+
+def test_the_command_line_takes_a_reach_and_the_doctor_says_what_it_needs(world: World) -> None:
+    def anyshell_(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-P", "-m", "anyshell", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=world.workspace)
+
+    text = f"echo x > {world.outside}/kept; echo x > made; kill -9 $$"
+    ended = anyshell_("run", "--reach", "workspace", "--", text)
+    assert ended.returncode == 128 + 9
+    assert "Read-only file system" in ended.stdout + ended.stderr
+    assert (world.workspace / "made").exists()
+    assert anyshell_("run", "--reach", "read-only", "--", "echo x > more").returncode != 0
+    assert anyshell_("run", "--reach", "none", "--", "echo x > more").returncode == 0
+    findings = json.loads(anyshell_("doctor", "--json").stdout)["findings"]
+    told = {each["name"]: each for each in findings if each["topic"] == "reach"}
+    assert told["sandbox"]["verdict"] == "ok"
+    assert {"bubblewrap", "namespaces", "Landlock", "kernel", "cgroup v2"} <= told.keys()
+
+
+def test_places_of_this_machine(tmp_path: Path) -> None:
+    places = LocalPlaces()
+    assert places.kind(str(tmp_path)) == "directory"
+    assert places.kind(f"{tmp_path}/none") == ""
+    with socket.socket(socket.AF_UNIX) as server:
+        path = f"/tmp/anyshell-{os.getpid()}-{threading.get_ident()}"
+        server.bind(path)
+        server.listen()
+        assert path in places.sockets()
+    os.unlink(path)
+    assert path not in places.sockets()
+    assert shutil.which("sh") is not None
+
+
+def test_an_ordinary_user_is_confined_as_root_is(tmp_path: Path) -> None:
+    """All of the above once more, as a user who owns nothing."""
+    if not is_root():
+        pytest.skip("this is an ordinary user")
+    bubblewrap()
+    open_to_all(tmp_path)
+    own = tmp_path / "own"
+    own.mkdir(mode=0o777)
+    own.chmod(0o777)
+    top = Path(__file__).parents[1]
+    packages: set[str] = {str(Path(str(module.__file__)).parents[1]) for module in (anyshell, anyio, pytest)}
+    if not all(Path(place).stat().st_mode & 0o005 == 0o005 for place in (str(top), *packages)):
+        pytest.skip("the packages that the tests need belong to root alone")
+    answer = subprocess.run(
+        [
+            "setpriv",
+            f"--reuid={NOBODY}",
+            f"--regid={NOBODY}",
+            "--clear-groups",
+            PYTHON,
+            "-m",
+            "pytest",
+            "-q",
+            __file__,
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+            "-k",
+            "not an_ordinary_user",
+        ],
+        cwd=top,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(own),
+            "PYTEST_DEBUG_TEMPROOT": str(own),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": os.pathsep.join(packages),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stdout
+    assert " passed" in answer.stdout
