@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 ROUNDS = 3
 
+NAP = 8
+"""Seconds that what stays in the background sleeps."""
+
 _SECONDS = 2
 """Of the timeout; one that some take for a whole number."""
 
@@ -137,7 +140,7 @@ def _inspect(name: str, adapter: str) -> Open:
     return opened
 
 
-_PEERS: Mapping[str, _Peer] = {
+PEERS: Mapping[str, _Peer] = {
     "Pydantic AI": _Peer(
         "pydantic_ai.workspaces", _pydantic_ai, _ours("pydantic_ai", "Workspace", _workspace)
     ),
@@ -162,7 +165,7 @@ class _Seen(NamedTuple):
 def measure(sizes: Sizes, rounds: int) -> Result:
     """How long a background process holds a call, and what a timeout leaves alive, in each framework that is installed."""
     rows, missing = [], []
-    for name, peer in _PEERS.items():
+    for name, peer in PEERS.items():
         if not _installed(peer.package):
             missing.append(name)
             continue
@@ -172,7 +175,7 @@ def measure(sizes: Sizes, rounds: int) -> Result:
             ours.append(asyncio.run(_seen(peer.ours, sizes)))
         rows.append(
             Row(
-                what=f"{name}: `sleep 8 & echo started` back after",
+                what=f"{name}: `sleep {NAP} & echo started` back after",
                 unit="s",
                 ours=[each.held for each in ours],
                 floor=[each.held for each in theirs],
@@ -215,7 +218,7 @@ def _installed(package: str) -> bool:
 
 
 async def _seen(opened: Open, sizes: Sizes) -> _Seen:
-    nap = f"8.{random.randrange(10**9):09d}"  # a time that no other program sleeps is found again
+    nap = f"{NAP}.{random.randrange(10**9):09d}"  # a time that no other program sleeps is found again
     long = f"60.{random.randrange(10**9):09d}"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         async with opened(Path(directory)) as call:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench import floors
+from bench import floors, frameworks
 from bench.__main__ import main, measure
 from bench.distance import HOST, distant, echo
 from bench.report import Reach, Report, Result, Row
@@ -22,7 +22,7 @@ from bench.rounds import Spread, interleave, ratios
 from bench.sizes import TINY
 from bench.suite import BENCHMARKS
 
-from .conftest import missing
+from .conftest import framework, missing
 from .ssh_server import SSHD
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="the floors are POSIX
 
 
 @posix
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != "frameworks"])
 def test_every_benchmark_runs_and_gives_numbers(name: str, request: pytest.FixtureRequest) -> None:
     if name == "powershell":
         request.getfixturevalue("powershell")  # is there, and awake
@@ -58,6 +58,17 @@ def _check(result: Result) -> None:
         assert len(row.ours) == 1
         assert all(map(math.isfinite, (*row.ours, *row.floor, *row.ratios)))
         assert len(row.ratios) in (0, 1)
+
+
+@posix
+def test_a_frameworks_own_shell_is_measured_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them: each takes as long as it sleeps."""
+    framework("deepagents")
+    monkeypatch.setattr(frameworks, "NAP", 1)
+    monkeypatch.setattr(frameworks, "PEERS", {"Deep Agents": frameworks.PEERS["Deep Agents"]})
+    result = BENCHMARKS["frameworks"].measure(TINY, 1)
+    _check(result)
+    assert result.rows[-1].ours == [0]
 
 
 @posix

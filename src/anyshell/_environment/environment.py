@@ -207,8 +207,7 @@ class Environment(EnvironmentFacts):
             effects: Compare the files in `directory`, in these directories, or as a `Scan` says, before the command and after
                 it: `Outcome.effects` has what differs, whatever process did it. The two looks are no part of the time.
             reach: What it may see, write and reach: no more than the environment's own reach allows.
-            control: Stops the command from another task; the outcome is then ``cancelled``, with what was printed. One
-                for each run.
+            control: Stops the command from another task; the outcome is then ``cancelled``. One for each run.
 
         Returns:
             What became of it. A non-zero exit, a timeout and a truncation are values here. With `background_after`,

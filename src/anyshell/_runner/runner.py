@@ -421,8 +421,8 @@ class Runner:
     ) -> Outcome:
         """Have the engine run a program, and say in its outcome what those before the program have learnt.
 
-        The order of these, from the backend to the engine: the masking of secrets; the recorder, which sees what is typed as the program does; the
-        controller of its terminal; the job's work; and the adoption, which makes a job of what the program leaves behind.
+        Their order, from the backend to the engine: the masking of secrets; the recorder, which sees what is typed; the controller
+        of its terminal; the job's work; and the adoption, which makes a job of what the program leaves behind.
 
         Args:
             command: What is asked for.
