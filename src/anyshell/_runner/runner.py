@@ -277,6 +277,9 @@ class Runner:
         if self._variables is not None:
             env = {**self._variables.set, **env}
             unset |= self._variables.unset(os.environ if self.info.is_this_machine else self._host_names)
+        if reach is not None and reach.environment is not None:  # it is enforced on this machine alone
+            env = {**reach.environment.set, **env}
+            unset |= reach.environment.unset(os.environ)
         spawn = Spawn(
             argv=argv,
             script=launch.script,
