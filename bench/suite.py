@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from . import (
     bounding,
     concurrency,
+    confining,
     endings,
     fleet,
     jobs,
@@ -45,6 +46,7 @@ class Benchmark:
 
 BENCHMARKS: Mapping[str, Benchmark] = {
     "spawn": Benchmark(spawning.measure, spawning.ROUNDS),
+    "reach": Benchmark(confining.measure, confining.ROUNDS),
     "policy": Benchmark(policies.measure, policies.ROUNDS),
     "output": Benchmark(output.measure, output.ROUNDS),
     "bounding": Benchmark(bounding.measure, bounding.ROUNDS),

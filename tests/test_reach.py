@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -356,6 +357,17 @@ async def test_read_only_writes_nothing(world: World) -> None:
         assert (await env.run("echo x > new")).exit_code != 0
         assert (await env.run("cat .git/HEAD && echo x > /tmp/new")).exit_code == 0
     assert not (world.workspace / "new").exists()
+
+
+async def test_a_workspace_may_lie_in_the_temporary_directory(world: World) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        Path(directory, "kept").write_text("kept")
+        async with Environment.detect(cwd=directory, reach=Reach.preset("read-only")) as env:
+            assert (await env.run("cat kept")).output.text == "kept"
+            assert (await env.run("echo x > new")).exit_code != 0
+        async with Environment.detect(cwd=directory, reach=Reach.preset("workspace")) as env:
+            assert (await env.run("echo x > new; ls /tmp | wc -l")).output.text == "1\n"
+        assert Path(directory, "new").exists()
 
 
 async def test_what_may_not_be_read_is_not_there(world: World) -> None:

@@ -111,7 +111,8 @@ class Reach:
         check_choice("the name of a preset", name, get_args(Preset))
         if name == "none":
             return cls(write=("/",), hide=(), protect=(), network=True)
-        return cls(write=(".",) if name == "workspace" else (), environment=Variables())
+        # The directory by its name as well: it may lie in /tmp, of which commands have their own.
+        return cls(read=("/", "."), write=(".",) if name == "workspace" else (), environment=Variables())
 
     @property
     def confines(self) -> bool:
