@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from . import (
     bounding,
     concurrency,
+    confining,
     effects,
     endings,
     fleet,
@@ -47,6 +48,7 @@ class Benchmark:
 
 BENCHMARKS: Mapping[str, Benchmark] = {
     "spawn": Benchmark(spawning.measure, spawning.ROUNDS),
+    "reach": Benchmark(confining.measure, confining.ROUNDS),
     "policy": Benchmark(policies.measure, policies.ROUNDS),
     "output": Benchmark(output.measure, output.ROUNDS),
     "bounding": Benchmark(bounding.measure, bounding.ROUNDS),

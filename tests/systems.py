@@ -277,7 +277,7 @@ POSIX_TEXTS: Mapping[str, Collection[str]] = {
         "test_twenty_sessions_live_at_once_over_ssh",
         "test_lines_one_by_one_do_what_they_do_in_one_script",
         "test_a_command_that_counts_on_its_shell_is_not_run_in_a_fresh_one",
-        "test_a_prefix_into_other_pids_is_refused",
+        "test_a_prefix_into_other_pids_is_seen_through",
         "test_what_is_said_before_the_shell_is_there_is_passed_over",
         "test_a_status_is_not_taken_from_a_variable_that_stands",
         "test_a_shell_that_ends_at_once_is_said",

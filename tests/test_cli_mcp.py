@@ -143,7 +143,7 @@ def test_a_client_that_reads_no_more_ends_the_server(server: Server) -> None:
 
 def test_a_server_on_http_says_where_it_is_until_a_signal_comes(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "anyshell", "mcp", "--http", "--port", "0"],
+        [sys.executable, "-m", "anyshell", "mcp", "--http", "--port", "0", "--reach", "none"],
         stderr=subprocess.PIPE,
         env=os.environ | {"ANYSHELL_STATE_DIR": str(tmp_path)},
     )

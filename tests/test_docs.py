@@ -44,7 +44,7 @@ from anyshell._runner.variables import (
 from anyshell.cli import main
 
 from . import limits
-from .conftest import framework
+from .conftest import bubblewrap, framework
 from .limits import Bound
 
 if TYPE_CHECKING:
@@ -126,6 +126,8 @@ def test_the_code_of_a_page_does_what_it_says(
     if any(language == "powershell" or (language and "pwsh" in text) for language, text in blocks):
         made: Windows = request.getfixturevalue("powershell")
         monkeypatch.setenv("PATH", f"{made.pwsh.parent}{os.pathsep}{os.environ['PATH']}")
+    if any(language == "python" and "reach=" in text for language, text in blocks):
+        bubblewrap()
     shown = {
         command
         for language, text in blocks

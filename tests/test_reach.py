@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -358,6 +359,17 @@ async def test_read_only_writes_nothing(world: World) -> None:
     assert not (world.workspace / "new").exists()
 
 
+async def test_a_workspace_may_lie_in_the_temporary_directory(world: World) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        Path(directory, "kept").write_text("kept")
+        async with Environment.detect(cwd=directory, reach=Reach.preset("read-only")) as env:
+            assert (await env.run("cat kept")).output.text == "kept"
+            assert (await env.run("echo x > new")).exit_code != 0
+        async with Environment.detect(cwd=directory, reach=Reach.preset("workspace")) as env:
+            assert (await env.run("echo x > new; ls /tmp | wc -l")).output.text == "1\n"
+        assert Path(directory, "new").exists()
+
+
 async def test_what_may_not_be_read_is_not_there(world: World) -> None:
     async with Environment.detect(cwd=world.workspace, reach=Reach(read=(".",))) as env:
         assert (await env.run("cat .git/HEAD")).exit_code == 0
@@ -369,14 +381,17 @@ async def test_a_call_may_reach_less_and_not_more(world: World, env: Environment
     narrower = Reach.preset("read-only")
     assert (await env.run("echo x > new", reach=narrower)).exit_code != 0
     assert (await env.run("echo x > new")).exit_code == 0
+    fewer = replace(narrower, environment=Variables(inherit="core"))
+    assert (await env.run("echo x$SSH_AUTH_SOCK", reach=fewer)).output.text == "x\n"
+    bare = Reach(write=(".",), hide=(), protect=())
+    for text in (READS["a key"], WRITES["over a hook of git that is there"]):
+        assert (await env.run(world.fill(text), reach=bare)).exit_code != 0
     for wider in (
         replace(narrower, network=True),
         replace(narrower, write=("/",)),
-        replace(narrower, hide=()),
-        replace(narrower, write=(".",), protect=()),
-        replace(narrower, environment=Variables(inherit="none")),
+        replace(narrower, network=("example.org",)),
     ):
-        with pytest.raises(InvalidCommand, match=r"than the reach of the environment|for every call"):
+        with pytest.raises(InvalidCommand, match=r"than the reach of the environment"):
             await env.run("true", reach=wider)
 
 
@@ -464,6 +479,20 @@ def test_what_a_host_cannot_enforce_is_refused_with_the_part_and_the_way() -> No
         assert raised.value.way
 
 
+def test_the_lower_limit_of_two_holds() -> None:
+    lowest = Limits(memory=5, cpu=7).lowest(Limits(memory=6, processes=3))
+    assert lowest == Limits(memory=5, processes=3, cpu=7)
+
+
+def test_names_of_hosts_are_narrowed_by_name() -> None:
+    outer = Reach(network=("a.example", "b.example"))
+    assert Reach(network=("a.example",)).within(outer).network == ("a.example",)
+    assert Reach().within(outer).network is False
+    for wider in (Reach(network=True), Reach(network=("c.example",))):
+        with pytest.raises(InvalidCommand, match="network is more"):
+            wider.within(outer)
+
+
 def test_none_confines_nothing() -> None:
     spawn = Spawn(argv=("/bin/true",), cwd="/")
     assert compile_reach(Reach.preset("none"), replace(FACTS, bwrap=None), LocalPlaces()) is NONE
@@ -538,6 +567,10 @@ async def test_people_are_told_once_that_there_is_no_sandbox(
         ShellTool(other, approver=approve_all)
         ShellTool(other, approver=approve_all)
     assert [record.name for record in caplog.records] == ["anyshell"]
+    unconfined._mention.cache_clear()
+    async with Environment.detect(cwd=world.workspace, reach=Reach.preset("none")) as other:
+        ShellTool(other, approver=approve_all)
+    assert len(caplog.records) == 1
     assert "without a sandbox" in caplog.text
 
 

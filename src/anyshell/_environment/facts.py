@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..backends import here
-from ..reach import NONE
 from . import descriptions
 from .detection import Detected, offers_terminals
 
@@ -41,9 +40,9 @@ class EnvironmentFacts:
         return reach
 
     @property
-    def confined(self) -> bool:
-        """Whether a sandbox stands before its commands, also one of the caller's own."""
-        return self.runner.sandbox is not NONE
+    def unconfined(self) -> bool:
+        """Whether its commands may do what their user may, and that was not asked for: by a preset ``none``."""
+        return self._options.reach is None
 
     @property
     def info(self) -> HostInfo:

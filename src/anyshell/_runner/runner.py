@@ -119,7 +119,7 @@ class Runner:
             backend.files, info, shell, directory=directory, store=artifacts, resolvers=resolvers or {}
         )
         self.jobs = Jobs(
-            builder=lambda log: self._builder(self._whole(log)),
+            builder=lambda log: self._builder(self.artifacts and log),
             connects=lambda port: backend.connects(port),
             store=artifacts,
             max_jobs=max_jobs,
@@ -278,6 +278,9 @@ class Runner:
         if self._variables is not None:
             env = {**self._variables.set, **env}
             unset |= self._variables.unset(os.environ if self.info.is_this_machine else self._host_names)
+        if reach is not None and reach.environment is not None:  # it is enforced on this machine alone
+            env = {**reach.environment.set, **env}
+            unset |= reach.environment.unset(os.environ)
         spawn = Spawn(
             argv=argv,
             script=launch.script,
@@ -404,7 +407,7 @@ class Runner:
         self, command: Command, options: RunOptions, spawn: Spawn, work: Work
     ) -> Coroutine[object, object, Outcome]:
         """Run what goes on by itself, or may come to."""
-        store = self.artifacts if options.split_stderr else self._whole(work.log)
+        store = self.artifacts if options.split_stderr else self.artifacts and work.log
         return self._perform(command, options, spawn, control=work.control, store=store, watch=work.take)
 
     async def _perform(
@@ -537,10 +540,6 @@ class Runner:
         if terminal is None:
             return self._settings
         return {**settings_of(self.info, self.shell, interactive=True), "TERM": terminal.term}
-
-    def _whole(self, log: OutputLog) -> Store | None:
-        """The store of the whole of a job's output: its log, unless nothing is to be kept."""
-        return None if self.artifacts is None else log
 
     def _builder(
         self, store: Store | None, terminal: Terminal | None = None, *, limits: OutputLimits | None = None

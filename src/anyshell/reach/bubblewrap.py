@@ -26,13 +26,13 @@ TEMPORARY_BYTES = 1024 * 1024 * 1024
 """Bytes that a command can put into each of its own ``/tmp``, ``/var/tmp``, ``/run`` and ``/dev/shm``; a write beyond them
 fails with ENOSPC. They are memory."""
 
-OLDEST = (0, 8)
+OLDEST = (0, 8)  # no bound
 """The oldest bubblewrap that has what is used here: ``--size`` and ``--disable-userns``."""
 
-SCOPED_SINCE = 6
+SCOPED_SINCE = 6  # no bound
 """The version of Landlock that keeps a process from abstract sockets of processes outside."""
 
-STATUS_FD = 8
+STATUS_FD = 8  # no bound
 """The descriptor at which the program inside tells the leader how the command ended."""
 
 _SHARED = "/dev/shm"  # noqa: S108 - a command gets its own
@@ -121,14 +121,13 @@ class Bubblewrap:
             raise ReachUnavailable(*lack)
 
     def narrowed(self, reach: Reach) -> Bubblewrap:
-        """The same for a reach that lies within.
+        """The same for a narrower reach; what this one hides, protects and limits stays so.
 
         Raises:
-            InvalidCommand: It does not.
+            InvalidCommand: It is not narrower.
             ReachUnavailable: As for a new one.
         """
-        reach.check_within(self.reach)
-        return replace(self, reach=reach)
+        return replace(self, reach=reach.within(self.reach))
 
     def wrap(self, spawn: Spawn) -> Spawn:
         """Have the leader start bubblewrap, that the program inside, and that the command.

@@ -11,7 +11,7 @@ from .._types import Variables, check_choice, check_text, exact
 from .places import PROTECTED, SECRETS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
 Preset = Literal["workspace", "read-only", "none"]
 
@@ -47,13 +47,14 @@ class Limits:
                 shown = exact(value) if isinstance(value, int | float) else type(value).__name__
                 raise InvalidCommand(f"limits: {each.name} must be a whole number above 0, not {shown}")
 
-    def exceeds(self, other: Limits) -> str:
-        """The name of the first limit that is above another's; empty if none is."""
+    def lowest(self, other: Limits) -> Limits:
+        """Of each limit the lower one of this and another value."""
+        lowest: dict[str, int] = {}
         for each in fields(self):
-            own, most = getattr(self, each.name), getattr(other, each.name)
-            if most is not None and (own is None or own > most):
-                return each.name
-        return ""
+            given = [getattr(limits, each.name) for limits in (self, other)]
+            if any(each is not None for each in given):
+                lowest[each.name] = min(value for value in given if value is not None)
+        return Limits(**lowest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,8 @@ class Reach:
         network: Whether it has the host's network. ``False`` is a network of its own, without anything in it. Names of hosts are
             not enforced yet, and refused.
         limits: How much it may use.
-        environment: Which of the host's variables it has; ``None`` leaves that to the environment.
+        environment: Which of the host's variables it has; ``None`` leaves that to the environment. For one call, those that the
+            environment passes and this does as well.
 
     Raises:
         InvalidCommand: Names the field.
@@ -109,7 +111,8 @@ class Reach:
         check_choice("the name of a preset", name, get_args(Preset))
         if name == "none":
             return cls(write=("/",), hide=(), protect=(), network=True)
-        return cls(write=(".",) if name == "workspace" else (), environment=Variables())
+        # The directory by its name as well: it may lie in /tmp, of which commands have their own.
+        return cls(read=("/", "."), write=(".",) if name == "workspace" else (), environment=Variables())
 
     @property
     def confines(self) -> bool:
@@ -135,35 +138,30 @@ class Reach:
             protect=tuple(dict.fromkeys(protect)),
         )
 
-    def check_within(self, outer: Reach) -> None:
-        """Refuse a reach that lets a command do more than another one does. Both are resolved.
+    def within(self, outer: Reach) -> Reach:
+        """The same with what another reach hides, protects and limits as well. Both are resolved.
 
         Raises:
-            InvalidCommand: Names the field, and what of it is too much.
+            InvalidCommand: It reads, writes or reaches more than the other one; the field is named.
         """
-        for name, own, most in (
+        for name, paths, most in (
             ("read", self.read, (*outer.read, *outer.write)),
             ("write", self.write, outer.write),
-            ("hide", outer.hide, self.hide),
-            ("protect", outer.protect, (*self.protect, *self.hide)),
         ):
-            for path in own:
-                if lies_in(path, most):
-                    continue
-                if name in ("hide", "protect") and not lies_in(path, (*self.read, *self.write)):
-                    continue
-                if name == "protect" and not any(lies_in(path, (top,)) for top in self.write):
-                    continue
-                missing = "is left out" if name in ("hide", "protect") else "is more"
-                raise InvalidCommand(
-                    f"reach: {name}: {path!r} {missing} than the reach of the environment allows"
-                )
-        if _width(self.network) > _width(outer.network) or not _named(self.network, outer.network):
+            for path in paths:
+                if not lies_in(path, most):
+                    raise InvalidCommand(
+                        f"reach: {name}: {path!r} is more than the reach of the environment allows"
+                    )
+        names = [set(each) if isinstance(each, tuple) else each for each in (self.network, outer.network)]
+        if names[0] is not False and names[1] is not True and (names[1] is False or not _among(*names)):
             raise InvalidCommand("reach: network is more than the reach of the environment allows")
-        if above := self.limits.exceeds(outer.limits):
-            raise InvalidCommand(f"reach: limits: {above} is more than the reach of the environment allows")
-        if self.environment not in (None, outer.environment):
-            raise InvalidCommand("reach: environment is that of the environment for every call: leave it out")
+        return replace(
+            self,
+            hide=tuple(dict.fromkeys((*self.hide, *outer.hide))),
+            protect=tuple(dict.fromkeys((*self.protect, *outer.protect))),
+            limits=self.limits.lowest(outer.limits),
+        )
 
 
 def lies_in(path: str, places: Iterable[str]) -> bool:
@@ -171,14 +169,8 @@ def lies_in(path: str, places: Iterable[str]) -> bool:
     return any(path == each or each == "/" or path.startswith(each + "/") for each in places)
 
 
-def _width(network: bool | Collection[str]) -> int:
-    return int(network) * 2 if isinstance(network, bool) else 1
-
-
-def _named(network: bool | Collection[str], outer: bool | Collection[str]) -> bool:
-    if isinstance(network, bool) or isinstance(outer, bool):
-        return True
-    return set(network) <= set(outer)
+def _among(own: bool | set[str], most: bool | set[str]) -> bool:
+    return isinstance(own, set) and isinstance(most, set) and own <= most
 
 
 def _texts(name: str, given: object) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ _LOG = logging.getLogger("anyshell")
 
 
 def mention_no_sandbox(env: Environment) -> None:
-    """Tell people, once in the life of this process, if no sandbox stands before a model's commands."""
-    if not env.confined:
+    """Tell people, once in the life of this process, if no sandbox stands before a model's commands by their own decision."""
+    if env.unconfined:
         _mention()
 
 
@@ -22,5 +22,6 @@ def mention_no_sandbox(env: Environment) -> None:
 def _mention() -> None:
     _LOG.warning(
         "commands of the model run without a sandbox, as this user: they can read ~/.ssh, logins of clouds and browser "
-        "profiles, and use the network. To confine them: Environment.detect(reach=Reach.preset('workspace')), or --reach"
+        "profiles, and use the network. To confine them: reach=Reach.preset('workspace'), or "
+        "--reach workspace; if that is meant: 'none'"
     )

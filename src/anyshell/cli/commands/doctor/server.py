@@ -30,7 +30,9 @@ _ASKED: tuple[dict[str, Any], ...] = (
 
 async def look_at_server(env: Environment) -> Finding:
     """Start a server, list its tools and call one. Nothing is run: this client has no user to ask."""
-    job = await env.start(command_text((sys.executable, "-P", "-m", "anyshell", "mcp"), env))
+    job = await env.start(
+        command_text((sys.executable, "-P", "-m", "anyshell", "mcp", "--reach", "none"), env)
+    )
     try:
         await job.send("".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in _ASKED))
         await job.wait_for(r'"id":3\b.*\n', timeout=SERVER_SECONDS)
