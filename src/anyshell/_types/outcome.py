@@ -12,7 +12,7 @@ from .output import Output
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .effects import Effects
+    from .effects import Effects, Usage
     from .process import ProcessInfo
     from .recording import RecordingReport
     from .terminal import TerminalKind, Waiting
@@ -69,6 +69,8 @@ class Outcome:
         silence: The seconds of silence that ended it, rather than its timeout or anything else; ``None`` otherwise.
         recording: What became of the recording; ``None`` when none was asked for, or nothing was started.
         effects: What it did to files; ``None`` when that was not asked for.
+        usage: What it used of this machine; ``None`` when that is not known, as on another host, in a session, and as long as
+            a part of it lives.
     """
 
     status: Status
@@ -87,6 +89,7 @@ class Outcome:
     silence: float | None = None
     recording: RecordingReport | None = None
     effects: Effects | None = None
+    usage: Usage | None = None
 
     @property
     def ended_at_once(self) -> bool:
