@@ -52,6 +52,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_cli_status": "terminals, signals and job control of POSIX; test_status has what is the same everywhere",
     "test_detached": "detached jobs are of POSIX hosts",
     "test_effects": "its commands are texts of a POSIX shell, and its files those of POSIX",
+    "test_usage": "its commands are texts of a POSIX shell; Windows tells nothing yet",
     "test_endings": "its commands are texts of a POSIX shell; test_windows has the endings there",
     "test_in_jobs": "its commands are texts of a POSIX shell; test_windows has jobs there",
     "test_in_reach": "bubblewrap is a program of Linux",

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from ._types import Terminal as Terminal
     from ._types import TerminalInputRequest as TerminalInputRequest
     from ._types import TerminalLines as TerminalLines
+    from ._types import Usage as Usage
     from ._types import Variables as Variables
     from ._types import Waiting as Waiting
     from .backends import SSHOptions as SSHOptions
@@ -158,6 +159,7 @@ _HOMES = {
     "Terminal": "._types",
     "TerminalInputRequest": "._types",
     "TerminalLines": "._types",
+    "Usage": "._types",
     "Variables": "._types",
     "Waiting": "._types",
     "SSHOptions": ".backends",

@@ -213,6 +213,7 @@ async def run(
             left_behind=_fates(survivors, alive),
             started=process.started,
             killed_without_warning=stop is not None and not stop.asked,
+            usage=process.usage,
             silence=silence if quiet is not None and quiet.over and status != "exited" else None,
             editor_terminal=ended.editor_terminal,
         )

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteReceiveStream, ByteSendStream
 
-    from ._types import ExitStatus, Foreground, ProcessInfo, Signal, Spawn, Terminal, TerminalKind
+    from ._types import ExitStatus, Foreground, ProcessInfo, Signal, Spawn, Terminal, TerminalKind, Usage
     from .abc import Process, Spawner
 
 
@@ -90,6 +90,11 @@ class Wrapped:
     def lost(self) -> bool:
         """Whether the way to it is gone."""
         return self._process.lost
+
+    @property
+    def usage(self) -> Usage | None:
+        """What its tree has used."""
+        return self._process.usage
 
     @property
     def can_terminate(self) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Spawn,
         Terminal,
         TerminalKind,
+        Usage,
     )
 
 
@@ -66,6 +67,10 @@ class Process(Protocol):
     @property
     def lost(self) -> bool:
         """Whether the way to it is gone: what it prints from now on, and how it ends, cannot be learnt."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """What its tree has used, once it is over; ``None`` where that is not known."""
 
     @property
     def can_terminate(self) -> bool:

@@ -201,6 +201,7 @@ class EditorTerminal:
     stdin = None
     stderr = None
     terminal_kind = None
+    usage = None
     pid = None
     can_terminate = False
 

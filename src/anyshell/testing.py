@@ -155,6 +155,7 @@ class FakeProcess:
 
     started = True
     lost = False
+    usage = None
 
     def __init__(self, pid: int, spawn: Spawn, script: Script) -> None:
         self.pid = pid

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .._types import Channel, Command, HostInfo, OutputLimits, ShellInfo, Terminal
     from ..abc import Backend, Process, Resolver, Spawner
     from ..jobs import Job, Ready
-    from ..output import ArtifactStore, OutputLog
+    from ..output import ArtifactStore
     from ..output.text.builder import Builder
     from ..output.text.keeper import Store
     from ..policy.audit import Audit

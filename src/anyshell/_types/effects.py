@@ -142,7 +142,8 @@ class Usage:
             waited for by their parents up to it, but none that it left behind or that was stopped without its parent.
         user: Seconds of CPU time in programs.
         system: Seconds of CPU time in the kernel for these.
-        memory: Bytes of memory at the peak: of the whole tree if `how` is ``exact``, otherwise of its largest process.
+        memory: Bytes of memory at the peak: of the whole tree if `how` is ``exact``, otherwise of its largest process. On
+            Linux known of a process alone that took more than this program has: the kernel begins to count with that.
         read: Bytes that were read by system calls, from files as well as from pipes.
         written: Bytes that were written so.
         processes: Processes that were started, the program included.

@@ -12,7 +12,7 @@ from .output import Output
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .effects import Effects
+    from .effects import Effects, Usage
     from .process import ProcessInfo
     from .recording import RecordingReport
     from .terminal import TerminalKind, Waiting
@@ -71,6 +71,8 @@ class Outcome:
         editor_terminal: An editor's id of the terminal that it ran in, with `anyshell.acp`; ``None`` otherwise, and when the
             editor did not say how it ended.
         effects: What it did to files; ``None`` when that was not asked for.
+        usage: What it used of this machine; ``None`` when that is not known, as on another host, in a session, and as long as
+            a part of it lives.
     """
 
     status: Status
@@ -90,6 +92,7 @@ class Outcome:
     recording: RecordingReport | None = None
     editor_terminal: str | None = None
     effects: Effects | None = None
+    usage: Usage | None = None
 
     @property
     def ended_at_once(self) -> bool:

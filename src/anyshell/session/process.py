@@ -221,6 +221,10 @@ class SessionProcess:
         return not self.problem
 
     @property
+    def usage(self) -> None:
+        """Not known."""
+
+    @property
     def lost(self) -> bool:
         """Whether the way to what it prints is gone."""
         return any(output_pipe.lost for output_pipe in self._output_pipes)

@@ -10,6 +10,8 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..._types import Usage
+
 Out = TypeVar("Out", bound=ByteReceiveStream)
 Err = TypeVar("Err", bound=ByteReceiveStream)
 In = TypeVar("In", bound=ByteSendStream)
@@ -25,6 +27,11 @@ class LocalProcess(Generic[Out, Err, In]):
         self._stdout = stdout
         self._stderr = stderr
         self._stdin = stdin
+
+    @property
+    def usage(self) -> Usage | None:
+        """Not known, unless the system tells it."""
+        return None
 
     @property
     def stdin(self) -> In | None:

@@ -57,6 +57,10 @@ class ChannelProcess(ABC, Generic[C]):
         return self._channel.stderr if self._split else None
 
     @property
+    def usage(self) -> None:
+        """Not known: the protocol does not tell."""
+
+    @property
     def lost(self) -> bool:
         """Whether its connection broke."""
         return self._channel.broken

@@ -212,6 +212,11 @@ def own_pid(pid: int) -> int:
     return pid
 
 
+def read_traffic(pid: int) -> tuple[int, int] | None:
+    """Bytes that an ended child has read and written: not known on macOS."""
+    return None
+
+
 def shares_session(leader: int) -> bool:
     """Whether a process besides its leader is in a session."""
     return any(_session(pid) == leader for pid in psutil.pids() if pid != leader)

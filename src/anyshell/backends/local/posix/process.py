@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import resource
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -14,16 +15,16 @@ import anyio
 
 assert sys.platform != "win32"
 
-from ...._types import ProcessInfo, still_named
+from ...._types import ProcessInfo, Usage, still_named
 from ...closing import kill_until_gone
 from ..process import LocalProcess
 from .pipes import PipeReceiveStream, PipeSendStream
 from .terminals import TerminalReceiveStream
 
 if sys.platform == "linux":
-    from .linux.proc import own_pid, shares_session
+    from .linux.proc import own_pid, read_traffic, shares_session
 else:
-    from .descendants import own_pid, shares_session
+    from .descendants import own_pid, read_traffic, shares_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -60,11 +61,15 @@ class Child:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self.usage: Usage | None = None
 
     def poll(self) -> None:
-        """Reap it if it has ended."""
+        """Reap it if it has ended, and learn what it and those that it waited for have used."""
+        traffic = read_traffic(self.pid)
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, os.WNOHANG)
+            pid, _, used = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                self.usage = _usage(used, traffic)
 
     def wait(self) -> None:
         """Wait for its end and reap it."""
@@ -117,6 +122,13 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
     def pid(self) -> int:
         """The leader's pid; also its process group and its session."""
         return self._child.pid
+
+    @property
+    def usage(self) -> Usage | None:
+        """What it and those that it waited for have used, once nothing of its tree lives."""
+        if self._gone:
+            self._reap()
+        return self._child.usage
 
     @property
     def terminal_kind(self) -> TerminalKind | None:
@@ -372,6 +384,25 @@ class PosixCommandTree:
 
 _KILL = signal.SIGKILL
 _CONTINUE = signal.SIGCONT
+
+
+def _usage(used: resource.struct_rusage, traffic: tuple[int, int] | None) -> Usage:
+    """A child's part of what the kernel has counted.
+
+    The peak of memory begins with that of the program that started the child, which is this one (Linux keeps it over exec),
+    and so is known of a child that has used more alone.
+    """
+    unit = 1 if sys.platform == "darwin" else 1024
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    read, written = traffic or (None, None)
+    return Usage(
+        how="waited",
+        user=used.ru_utime,
+        system=used.ru_stime,
+        memory=used.ru_maxrss * unit if used.ru_maxrss > own else None,
+        read=read,
+        written=written,
+    )
 
 
 def _group_exists(group: int) -> bool:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _ENDED = (b"Z", b"X")
 """States of a thread that has ended (proc(5), field 3 of stat)."""
 
+_LONGEST_IO = 1024
+"""Bytes of `/proc/PID/io` that are read when a command has ended (`Outcome.usage`); the file has seven numbers."""
+
 UNKNOWN_PID = -1
 """Instead of the newest pid, where /proc does not tell it."""
 
@@ -200,6 +203,15 @@ def _read_fields(pid: int | str) -> tuple[bytes, list[bytes]] | None:
         os.close(fd)
     fields = tail.split()
     return (head, fields) if len(fields) >= 20 else None
+
+
+def read_traffic(pid: int) -> tuple[int, int] | None:
+    """Bytes that an ended child, and those that it waited for, have read and written by system calls (proc(5), io)."""
+    with suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{pid}/io", "rb", buffering=0) as file:
+            read, written = file.read(_LONGEST_IO).split(b"\n")[:2]
+        return int(read.split()[1]), int(written.split()[1])
+    return None
 
 
 def now() -> int:

@@ -1,0 +1,91 @@
+"""What a command used of this machine, as far as the kernel tells."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anyshell import Environment
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def here(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
+    async with Environment.detect(cwd=tmp_path) as env:
+        yield env
+
+
+BURN = f"{sys.executable} -c 'import time; [0 for _ in iter(lambda: time.process_time() < 0.3, False)]'"
+"""Burns 0.3 s of the CPU."""
+
+
+@pytest.mark.parametrize("command", [BURN, f"true; {BURN}; true", f"({BURN}) | cat"])
+async def test_time_of_the_cpu_is_that_of_all_that_were_waited_for(command: str, here: Environment) -> None:
+    usage = (await here.run(command)).usage
+    assert usage is not None
+    assert usage.how == "waited"
+    assert usage.user + usage.system >= 0.29
+    idle = (await here.run("sleep 0.3")).usage
+    assert idle is not None
+    assert idle.user + idle.system < 0.29  # of the CPU: the time of the clock does not count
+
+
+async def test_what_another_command_used_does_not_count(here: Environment) -> None:
+    await here.run(BURN)
+    usage = (await here.run("true")).usage
+    assert usage is not None
+    assert usage.user + usage.system < 0.29
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not tell")
+async def test_bytes_are_counted_over_all_that_were_waited_for(here: Environment) -> None:
+    usage = (
+        await here.run("head -c 3000000 /dev/zero > file; head -c 2000000 file | cat > copy; true")
+    ).usage
+    assert usage is not None
+    assert usage.written is not None
+    assert usage.read is not None
+    assert 7_000_000 <= usage.written < 7_100_000
+    assert 7_000_000 <= usage.read < 8_000_000
+    small = (await here.run("true")).usage
+    assert small is not None
+    assert small.written == 0
+
+
+async def test_memory_is_that_of_the_largest_process(tmp_path: Path) -> None:
+    """Asked by a small program: what has taken no more than that is not known."""
+    program = (
+        "import anyshell, sys\n"
+        "large = f'{sys.executable} -c \"x = bytes(1) * 200_000_000\"'\n"
+        "print(anyshell.run(f'true; {large}').usage.memory, anyshell.run('true').usage.memory)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    large, small = done.stdout.split()
+    assert 200_000_000 <= int(large) < 400_000_000
+    assert small == "None" or sys.platform != "linux"
+
+
+async def test_usage_of_a_command_that_was_stopped(here: Environment) -> None:
+    """The shell was killed before it could wait for what it had started: its own part is known."""
+    outcome = await here.run("sleep 300; true", timeout=0.5, grace=0)
+    assert outcome.status == "timed_out"
+    assert outcome.usage is not None
+    assert outcome.usage.how == "waited"
+
+
+async def test_usage_that_cannot_be_known_is_none(here: Environment) -> None:
+    left = await here.run("sleep 300 & true")
+    assert left.job is not None
+    assert left.usage is None
+    async with here.session() as session:
+        assert (await session.run("true")).usage is None
