@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
 from anyshell import Environment, Reach
@@ -14,7 +16,7 @@ from .conftest import bubblewrap, python_for_all, row
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
-from .processes import living, unique_seconds
+from .processes import living, unique_seconds, wait_asleep, wait_none
 from .test_endings import *  # noqa: F403 - the tests themselves
 
 # A sandbox for each of many commands takes minutes; what is started is the same for each.
@@ -62,3 +64,14 @@ async def test_signals_and_exit_codes_are_those_of_the_command(env: Environment)
     for code in (0, 1, 2, 125, 126, 127, 128, 130, 137, 141, 143, 255):
         outcome = await env.run(f"exit {code}")
         assert (outcome.exit_code, outcome.signal) == (code, None)
+
+
+async def test_nothing_outlives_a_killed_anyshell(tmp_path: Path) -> None:
+    bubblewrap()
+    seconds = unique_seconds()
+    text = f"env -i setsid sleep {seconds} & (trap '' TERM; exec setsid sleep {seconds} 100>&-) & sleep {seconds}"
+    program = [sys.executable, "-P", "-m", "anyshell", "run", "--reach", "workspace", "--", text]
+    with subprocess.Popen(program, cwd=tmp_path) as running:
+        await anyio.to_thread.run_sync(wait_asleep, seconds)
+        running.kill()
+    await wait_none(seconds)
