@@ -32,6 +32,8 @@ from anyshell import (
 )
 from anyshell._types import Spawn
 from anyshell.reach import NONE, Facts, LocalPlaces, compile_reach, explain, narrow, question, read_facts
+from anyshell.reach.places import PRIVATE
+from anyshell.reach.values import lies_in
 from anyshell.tool import unconfined
 
 from .conftest import NOBODY, bubblewrap, open_to_all, python_for_all, row
@@ -243,6 +245,16 @@ class World:
             found[name] = Path(name).read_text() if Path(name).exists() else None
         found["host"] = socket.gethostname()
         return found
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """A directory that commands would see: each has a ``/tmp`` of its own."""
+    if not lies_in(str(tmp_path), PRIVATE):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/srv" if is_root() else Path.home()) as made:
+        yield Path(made)
 
 
 @pytest.fixture

@@ -424,8 +424,7 @@ class Runner:
     ) -> Outcome:
         """Have the engine run a program, and say in its outcome what those before the program have learnt.
 
-        Their order, from the backend to the engine: the masking of secrets; the recorder, which sees what is typed; the controller
-        of its terminal; the job's work; and the adoption, which makes a job of what the program leaves behind.
+        From the backend on: the masking of secrets, the recorder, the terminal's controller, the job's work, the adoption.
 
         Args:
             command: What is asked for.
