@@ -15,7 +15,7 @@ from .conftest import SSH_HOST, environment_on, framework, open_to_all
 from .processes import living, unique_seconds
 from .ssh_server import is_root
 
-framework("inspect_ai")
+framework("inspect_ai", apart=True)
 from inspect_ai import Task, eval_async
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessageTool, ModelOutput, ModelUsage, get_model

@@ -42,6 +42,7 @@ from anyshell._runner.variables import (
     REMOVED,
 )
 from anyshell.cli import main
+from anyshell.tool.unconfined import NO_SANDBOX
 
 from . import limits
 from .conftest import bubblewrap, framework
@@ -64,7 +65,7 @@ WITH_CODE = [
     *sorted(page for page in (DOCS / "how-to").glob("*.md") if page != ON_RAY),
 ]
 
-APART = {"use-it-in-strands-agents.md": "strands"}
+APART = {"use-it-in-strands-agents.md": "strands", "use-it-in-inspect.md": "inspect_ai"}
 """Pages of which the framework cannot be installed beside the others, and is tested in an environment of its own."""
 
 STRICT = ["-W", "error", "-W", "ignore:Unclosed <MemoryObject:ResourceWarning"]
@@ -209,7 +210,8 @@ def run(argv: list[str], directory: Path) -> tuple[int, str]:
         start_new_session=True,
         check=False,
     )
-    return done.returncode, done.stdout
+    # What is said to people on stderr, once in each program.
+    return done.returncode, re.sub(f"^{re.escape(NO_SANDBOX)}.*\n", "", done.stdout, flags=re.MULTILINE)
 
 
 def is_like(printed: str, expected: str) -> bool:

@@ -251,6 +251,8 @@ async def test_thousand_environments_and_two_workers_that_are_killed(tmp_path: P
         command = f"echo $PPID >> {begun}/$N; until [ -e {go} ]; do sleep 0.05; done"
         running = [asyncio.create_task(pool.run(command, env={"N": str(number)})) for number in range(200)]
         await comes(begun, 12)
+        while not all(path.read_text() for path in begun.iterdir()):  # a file is made before it is written
+            await asyncio.sleep(0.02)
         hit = {path.name for path in begun.iterdir() if int(path.read_text()) in killed}
         for worker in killed:
             os.kill(worker, signal.SIGKILL)

@@ -30,7 +30,7 @@ from .params import Call, InvalidParams, ShellParams, ToolFeatures, parse
 from .result import BlockedCommand, ShellDetails, ShellResult
 from .run import StoppedByPerson, intercepted, prepare
 from .session import ToolSession
-from .unconfined import mention_no_sandbox
+from .unconfined import warn_of_no_sandbox
 from .updates import OnUpdate, Updates
 
 if TYPE_CHECKING:
@@ -159,7 +159,6 @@ class ShellTool:
             audit=env.audit,
         )
         self._session = ToolSession(env.session()) if session else None
-        mention_no_sandbox(env)
         self._closed = False
         self._calls = Calls()
         self._silence = silence
@@ -338,6 +337,7 @@ class ShellTool:
         if self._over:
             details = ShellDetails(status="failed", timeout=call.timeout)
             return self._results.make(details, [words.CLOSED], output=None, is_error=True)
+        warn_of_no_sandbox(self._env)
         if call.restart and not call.command.text:
             return await self._restarted(call)
         session = self._session

@@ -1,4 +1,4 @@
-"""A word to people, that commands of a model run without a sandbox."""
+"""A warning to people that commands of a model run without a sandbox."""
 
 from __future__ import annotations
 
@@ -9,19 +9,27 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .._environment import Environment
 
+NO_SANDBOX = (
+    "commands of the model run without a sandbox, as this user: they can read ~/.ssh, logins of clouds and browser profiles, and "
+    "use the network"
+)
+"""How the warning begins."""
+
 _LOG = logging.getLogger("anyshell")
 
 
-def mention_no_sandbox(env: Environment) -> None:
-    """Tell people, once in the life of this process, if no sandbox stands before a model's commands by their own decision."""
+def warn_of_no_sandbox(env: Environment) -> None:
+    """Warn people, once for each kind of host, if no sandbox confines a model's commands and that was not asked for."""
     if env.unconfined:
-        _mention()
+        _warn(can_confine=env.info.is_this_machine and env.os == "linux")
 
 
 @cache
-def _mention() -> None:
+def _warn(*, can_confine: bool) -> None:
     _LOG.warning(
-        "commands of the model run without a sandbox, as this user: they can read ~/.ssh, logins of clouds and browser "
-        "profiles, and use the network. To confine them: reach=Reach.preset('workspace'), or "
-        "--reach workspace; if that is meant: 'none'"
+        "%s. %s",
+        NO_SANDBOX,
+        "Confine them with reach=Reach.preset('workspace') or --reach workspace; 'none' in its place says that this is meant"
+        if can_confine
+        else "anyshell can confine commands on Linux, on the machine it runs on",
     )

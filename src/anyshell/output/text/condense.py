@@ -87,9 +87,8 @@ def condense(data: bytes, limit: int) -> Condensed | None:
     pattern, prefix = _common(lines)
     texts = lines if pattern is None else [_without(line, pattern) for line in lines]
     plain = b"".join(texts).translate(None, _DIGITS).split(b"\n")[: len(lines)]
-    ahead = plain[LEAST_SIMILAR - 1 :]
-    similar = {at for at, (one, other) in enumerate(zip(plain, ahead, strict=False)) if one == other}
-    if pattern is None and not similar:
+    ahead = LEAST_SIMILAR - 1
+    if pattern is None and not any(one == other for one, other in zip(plain, plain[ahead:], strict=False)):
         return None
     shown: list[Line] = []
     folded = False
@@ -98,7 +97,11 @@ def condense(data: bytes, limit: int) -> Condensed | None:
         at = end - 1
         while at and plain[at - 1] == plain[at]:
             at -= 1
-        if at in similar and _LETTERS.search(plain[at]) and not tells(texts[at]):
+        if (
+            plain[at] in plain[at + ahead : at + ahead + 1]
+            and _LETTERS.search(plain[at])
+            and not tells(texts[at])
+        ):
             between = range(at + 1, end - 1)
             size = sum(len(lines[each]) for each in between)
             note = b"[... %s similar lines, %s bytes left out here ...]\n" % (
@@ -112,6 +115,7 @@ def condense(data: bytes, limit: int) -> Condensed | None:
             ]
             folded = True
         else:
+            at = max(at, end - 1 - room)  # each has a byte
             part = [
                 Line(texts[each], len(lines[each]), lines[each].count(b"\n"))
                 for each in range(end - 1, at - 1, -1)

@@ -15,7 +15,8 @@ _PARTS = {"user": "user namespaces", "net": "network namespaces", "proc": "a /pr
 async def look_at_reach(backend: Backend, system: str) -> list[Finding]:
     """Say which parts of a reach can be enforced here, and how to get the others."""
     if system != "linux":
-        return [Finding("reach", "sandbox", "missing", "commands can be confined on Linux alone")]
+        advice = "use a virtual machine, or run anyshell on a Linux host"
+        return [Finding("reach", "sandbox", "missing", "commands can be confined on Linux alone", advice)]
     from ...._environment.detection import facts_of
     from ....reach import SCOPED_SINCE, lack_of
 
@@ -38,9 +39,7 @@ async def look_at_reach(backend: Backend, system: str) -> list[Finding]:
     what = "with network=True commands are kept from abstract sockets outside"
     if not scoped:
         what = "with network=True commands reach abstract sockets outside: version 6, of Linux 6.12, keeps them from that"
-    findings.append(
-        Finding("reach", "Landlock", "ok" if scoped else "missing", f"version {facts.landlock}; {what}")
-    )
+    findings.append(Finding("reach", "Landlock", "ok", f"version {facts.landlock}; {what}"))
     counted = "counted" if facts.counts_processes() else "not counted, as for root, and before Linux 5.14"
     findings.append(Finding("reach", "kernel", "ok", f"{facts.kernel}; processes of a command are {counted}"))
     group = "not delegated" if facts.cgroup is None else f"delegated ({facts.cgroup})"
