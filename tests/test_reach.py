@@ -549,13 +549,18 @@ EXPLAINED = {
 
 
 def test_a_refusal_is_explained_with_what_to_ask_for() -> None:
-    reach = Reach.preset("workspace").resolved("/srv/work", "/home/x")
+    reach = Reach.preset("workspace").resolved("/srv/project", "/home/x")
     for said, why in EXPLAINED.items():
         with row(said):
             explained = explain(f"before\n{said}\n", reach, "/home/x")
-            assert why in explained or explained.startswith("The sandbox lets commands write /srv/work")
+            assert why in explained or explained.startswith("The sandbox lets commands write /srv/project")
             assert "\n" not in explained
-    for said in ("", "all is well", "cat: /srv/work/x: No such file or directory", "make: *** [x] Error 1"):
+    for said in (
+        "",
+        "all is well",
+        "cat: /srv/project/x: No such file or directory",
+        "make: *** [x] Error 1",
+    ):
         with row(said):
             assert explain(said, reach, "/home/x") == ""
     assert explain("Network is unreachable", replace(reach, network=True), "/home/x") == ""

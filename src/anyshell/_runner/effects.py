@@ -51,7 +51,7 @@ class Looks:
         base: The environment's own directory.
 
     Raises:
-        InvalidCommand: A path that is none on the host.
+        InvalidCommand: A path that the host cannot have.
         AnyshellError: A Windows host that is reached by SSH: there is no look at its files.
     """
 
