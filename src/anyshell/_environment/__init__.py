@@ -2,7 +2,7 @@
 
 from .detection import Detection as Detection
 from .detection import offers_terminals as offers_terminals
-from .environment import MAX_NAMED_SESSIONS as MAX_NAMED_SESSIONS
+from .dialogs import MAX_NAMED_SESSIONS as MAX_NAMED_SESSIONS
 from .environment import Environment as Environment
 from .options import MAX_TERMINALS as MAX_TERMINALS
 from .options import EnvironmentOptions as EnvironmentOptions

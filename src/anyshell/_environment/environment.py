@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, overload
 
 from .. import _engine, shells
-from .._exceptions import AnyshellError, InvalidCommand
+from .._exceptions import InvalidCommand
 from .._runner import RunOptions, to_command
 from .._stream import Listener, Stream
 from .._types import (
@@ -19,15 +19,14 @@ from .._types import (
     Recording,
     Terminal,
     check_choice,
-    check_text,
     to_recording,
     to_scan,
 )
 from .._waits import to_the_end
 from ..jobs import MAX_JOBS, READY_SECONDS
 from ..output import ArtifactStore
-from .detection import Detected, Detection
-from .facts import EnvironmentFacts
+from .detection import Detection
+from .dialogs import EnvironmentDialogs
 from .options import MAX_TERMINALS, EnvironmentOptions, to_redaction
 
 if TYPE_CHECKING:
@@ -43,24 +42,13 @@ if TYPE_CHECKING:
     from ..policy.redaction import Redaction
     from ..policy.rules import Policy
     from ..reach import Reach, Sandbox
-    from ..session import Session
-    from ..terminal import DrivenTerminal
-
-MAX_NAMED_SESSIONS = 256
-"""Sessions with a name in one environment; one more is an error."""
 
 
-class Environment(EnvironmentFacts):
+class Environment(EnvironmentDialogs):
     """One host with a shell: where commands run and files are.
 
     Made by `detect`. Entered with ``async with``, it owns what it starts and leaves nothing running behind it.
     """
-
-    def __init__(self, detected: Detected) -> None:
-        super().__init__(detected)
-        self._sessions: dict[str, Session] = {}
-        self._all_sessions: set[Session] = set()
-        self._terminals = 0
 
     @staticmethod
     def detect(
@@ -394,144 +382,6 @@ class Environment(EnvironmentFacts):
             return self.runner.run(request, replace(options, listener=listener), control=control)
 
         return Stream(start, by=by, code_page=self.runner.code_page(terminal))
-
-    def terminal(
-        self,
-        command: str,
-        *,
-        columns: int = 80,
-        rows: int = 24,
-        term: str = "xterm-256color",
-        cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = DEFAULT_GRACE,
-        left_behind: LeftBehind = "adopt",
-        listener: Listener | None = None,
-        answers: bool = True,
-        scrollback: int | None = None,
-        record: str | PathLike[str] | Recording | None = None,
-        control: _engine.Control | None = None,
-    ) -> DrivenTerminal:
-        r"""Give a program a terminal, and drive it: type, read its screen, wait for what it shows.
-
-        ``async with env.terminal("python3 -i") as t:``, then ``await t.expect(">>> ")`` and ``await t.send("6*7\r")``.
-        Leaving it stops the program. Variables are those of a command that is run on a terminal.
-
-        Args:
-            command: Text in the shell's own language, of any size.
-            columns: 2 to 1,000; `DrivenTerminal.resize` changes it.
-            rows: 2 to 1,000.
-            term: What it is like, as `Terminal` says.
-            cwd: Where it runs; relative to `directory`. Must be there.
-            env: Variables set over everything else.
-            timeout: Seconds from when it is entered until the whole tree is stopped; ``None`` is no bound.
-            silence: As for `run`; what is typed is input.
-            grace: Seconds between the request to end and the kill, also when it is left.
-            left_behind: What becomes of processes that outlive the command, as for `run`.
-            listener: Is given every piece of output as it comes, without secrets, and is awaited: a slow one slows the
-                program down.
-            answers: Whether programs that ask the terminal what it is, or where its cursor stands, are answered.
-            scrollback: For showing it to a person, as `anyshell.console.Console` does: colours are kept, and so many
-                rows that have left the screen at its top, 0 to 10,000; and a program that asks for kitty's keyboard
-                protocol gets it. ``None`` keeps neither, which takes less time for each byte.
-            record: As for `run`. Secrets that are typed by `DrivenTerminal.send_secret`, or hidden, are masked there too.
-            control: As for `run`.
-
-        Raises:
-            InvalidCommand: Bad input. What the host must say, such as a missing directory, is raised when it is entered.
-            AnyshellError: The environment was not entered with ``async with``. When it is entered: as many terminals as
-                may be are there already.
-        """
-        self.runner.require_entered("terminal()")
-        size = Terminal(columns=columns, rows=rows, term=term)
-        request = to_command(command, cwd, env)
-        options = RunOptions(
-            timeout=timeout,
-            silence=silence,
-            grace=grace,
-            left_behind=left_behind,
-            terminal=size,
-            recording=to_recording(record),
-        )
-        self.runner.check(options)
-        if listener is not None and not callable(listener):
-            raise InvalidCommand(f"listener must be an async function, not {type(listener).__name__}")
-        if scrollback is not None:
-            from ..output import check_scrollback
-
-            check_scrollback(scrollback)
-        controller = self.runner.controller(size, self.artifacts, answers=answers, scrollback=scrollback)
-
-        async def run(hear: Listener, control: _engine.Control, size: Terminal) -> Outcome:
-            most = self._options.max_terminals
-            if self._terminals >= most:
-                raise AnyshellError(
-                    f"as many terminals run already as may, {most}: leave one of them, or raise max_terminals="
-                )
-            self._terminals += 1
-            try:
-                there = replace(options, listener=hear, terminal=size)
-                return await self.runner.run(request, there, controller=controller, control=control)
-            finally:
-                self._terminals -= 1
-
-        from ..terminal import DrivenTerminal
-
-        return DrivenTerminal(
-            run,
-            controller,
-            command=command,
-            host=self.host,
-            terminal=size,
-            listener=listener,
-            shows=scrollback is not None,
-            control=control,
-        )
-
-    def session(
-        self,
-        name: str | None = None,
-        *,
-        cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> Session:
-        """Give a shell that lasts: directory, variables and functions go from one command to the next.
-
-        ``async with env.session() as session:``, then ``await session.run(...)``. Leaving it ends the shell, unless it
-        has a name: then it is shared by that, and lasts until it is closed, unused for long, or the environment ends.
-
-        Args:
-            name: What it is shared by.
-            cwd: Where it begins; relative to `directory`. Counts when the session is made.
-            env: Variables that it begins with. Counts when the session is made.
-
-        Raises:
-            InvalidCommand: Bad input, or too many sessions with names.
-            AnyshellError: The environment was not entered with ``async with``.
-        """
-        self.runner.require_entered("session()")
-        if name is not None:
-            check_text("the name of a session", name)
-            if (session := self._sessions.get(name)) is not None:
-                return session
-            if len(self._sessions) >= MAX_NAMED_SESSIONS:
-                raise InvalidCommand(
-                    f"there are {MAX_NAMED_SESSIONS} sessions with names already; close one of them"
-                )
-        from ..session import Session
-
-        session = Session(self.runner, to_command("", cwd, env), name=name, on_closed=self._forget_session)
-        self._all_sessions.add(session)
-        if name is not None:
-            self._sessions[name] = session
-        return session
-
-    def _forget_session(self, session: Session) -> None:
-        self._all_sessions.discard(session)
-        if session.name is not None and self._sessions.get(session.name) is session:
-            del self._sessions[session.name]
 
     async def orphans(self) -> Sequence[ProcessInfo]:
         """Processes on the host whose anyshell was killed before it could stop them."""
