@@ -345,20 +345,23 @@ def validated(
         InvalidParams: Names what is wrong and the keys.
     """
     if not isinstance(params, Mapping):
-        raise InvalidParams(f"the parameters must be an object, with these keys: {', '.join(keys)}.")
+        named = f"with these keys: {', '.join(keys)}" if keys else "and it has no keys"
+        raise InvalidParams(f"the parameters must be an object, {named}.")
     withheld = [name for name in model.model_fields if name not in keys and name in params]
     try:
         asked = model.model_validate({name: params[name] for name in params if name not in withheld})
         found: list[ErrorDetails] = []
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
+        # Of a value that may be a text or a number, one problem is told for both.
+        found = [each for each in found if each["loc"][-1:] != ("int",)]
     problems = [f'there is no "{name}"{meant(name)}' for name in withheld]
     problems = [*(_problem(detail, meant, params) for detail in found[:_SAID]), *problems]
     if not problems:
         return asked
     message = sentence(listed(problems, len(found) + len(withheld)))
     if withheld or any(detail["type"] in ("extra_forbidden", "invalid_key", "missing") for detail in found):
-        message += f" The keys are {', '.join(keys)}."
+        message += f" The keys are {', '.join(keys)}." if keys else " It takes none."
     raise InvalidParams(message)
 
 
@@ -376,6 +379,8 @@ def sentence(text: str) -> str:
 def _problem(detail: ErrorDetails, meant: Callable[[str], str], params: Mapping[str, object]) -> str:
     name = visible(".".join(cut_name(str(part)) for part in detail["loc"] if part != "[key]"))
     match detail["type"]:
+        case "string_type" if detail["loc"][-1:] == ("str",):
+            return f"{name.removesuffix('.str')} must be a string or a whole number"
         case "missing":
             return f"{name} is missing"
         case "invalid_key":
