@@ -22,7 +22,6 @@ import anyio
 
 from .. import shells
 from .._exceptions import AnyshellError, BackendError, InvalidCommand
-from .._transfer import Place, copy
 from .._types import Resolved, cut_name
 from .._waits import in_a_worker, to_the_end
 from ..backends import here
@@ -334,6 +333,8 @@ class Addresses:
             await self._files.chmod(self._private, 0o700)
         content = place.resolved.content
         if content is None:
+            from .._transfer import Place, copy  # here, since few commands need it
+
             near = Place(here(), os.path, place.source)
             await copy(near, Place(self._files, self._rules, place.path), None)
             return

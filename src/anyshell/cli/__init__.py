@@ -5,13 +5,13 @@ Nothing is imported here until `main` is asked for, so that `process` can come b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # see anyshell/__init__.py
 
 if TYPE_CHECKING:
     from .program import main as main
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name != "main":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .program import main

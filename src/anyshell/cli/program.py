@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .. import __version__
 from .._exceptions import AnyshellError
 from .failure import Failure
 from .process.inherited import prepare, settle
@@ -163,9 +164,7 @@ def _raised_by(error: BaseException) -> CodeType | None:
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from importlib.metadata import version
-
-        click.echo(f"anyshell {version('anyshell')}")
+        click.echo(f"anyshell {__version__}")
         ctx.exit()
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from mcp.server.lowlevel import Server
 
+from .. import __version__
 from .resources import prompt, prompts, templates
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def make(clients: Clients) -> Server[Any]:
     return Server(
         "anyshell",
         title="anyshell",
-        version=version("anyshell"),
+        version=__version__,
         get_tool_input_schema=lambda _: None,  # no parameter is declared to be in a header
         on_list_tools=list_tools,
         on_call_tool=call_tool,

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import IO
+
+TYPE_CHECKING = False  # see anyshell/__init__.py
+
+if TYPE_CHECKING:
+    from typing import IO
 
 
 def die_of_interrupts() -> None:
