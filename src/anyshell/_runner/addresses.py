@@ -12,7 +12,6 @@ import ntpath
 import os
 import posixpath
 import re
-import secrets
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -123,7 +122,7 @@ class Addresses:
         self._store = store
         self._given = resolvers
         # The same for every command of the environment: what is approved for always is the same text the next time.
-        self._token = secrets.token_hex(8)
+        self._token = os.urandom(8).hex()
         self._users: Counter[str] = Counter()
         self._changing = asyncio.Lock()
 
