@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -309,27 +310,26 @@ def test_terminal_without_such_lines_is_bounded_as_before() -> None:
 
 
 @pytest.mark.anyio
-async def test_one_call_may_have_limits_of_its_own() -> None:
+async def test_one_call_may_have_limits_of_its_own(env: Environment) -> None:
     text = "for n in $(seq 3000); do echo line $n; done; echo 'error: the cause' >&2; seq 3000"
     limits = OutputLimits(budget=600)
-    async with Environment.detect(shell="sh", limits=OutputLimits(head=10, tail=10)) as env:
-        async with env.stream(text, limits=limits) as events:
-            async for _ in events:
-                pass
-        async with env.session() as session:
-            kept = await session.run(text, limits=limits)
-        outcomes = [
-            await env.run(text, limits=limits),
-            events.outcome,
-            kept,
-            anyshell.run(text, shell="sh", limits=limits),
-        ]
-        for outcome in outcomes:
-            assert "error: the cause" in outcome.output.text
-            assert outcome.output.excerpts == ((3000, 3003),)
-        assert "error" not in (await env.run(text)).output.text
-        with pytest.raises(InvalidCommand, match=r"limits must be OutputLimits\(budget=\), not int"):
-            await env.run("true", limits=8192)  # type: ignore[arg-type]  # the mistake
+    async with env.stream(text, limits=limits) as events:
+        async for _ in events:
+            pass
+    async with env.session() as session:
+        kept = await session.run(text, limits=limits)
+    outcomes = [
+        await env.run(text, limits=limits),
+        events.outcome,
+        kept,
+        await asyncio.to_thread(anyshell.run, text, shell="sh", limits=limits),
+    ]
+    for outcome in outcomes:
+        assert "error: the cause" in outcome.output.text
+        assert outcome.output.excerpts == ((3000, 3003),)
+    assert "error" not in (await env.run(text, limits=OutputLimits(head=10, tail=10))).output.text
+    with pytest.raises(InvalidCommand, match=r"limits must be OutputLimits\(budget=\), not int"):
+        await env.run("true", limits=8192)  # type: ignore[arg-type]  # the mistake
 
 
 def test_similar_lines_at_the_end_are_folded_and_counted() -> None:
