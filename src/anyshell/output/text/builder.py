@@ -9,21 +9,20 @@ from ..._types import Output
 from ..sequences import LONGEST_SEQUENCE
 from .binary import LOOKED_AT, kind_of
 from .bounded import BoundedText
-from .condense import Condensed, condense
 from .decode import is_plain
 from .images import Images
 from .keeper import Keeper
 from .pages import Page, Recognizer
 from .sections import GAP, Sections, marker
-from .signals import Excerpt, Signals, chosen
 from .tail import Tail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .condense import Line
+    from .condense import Condensed, Line
     from .images import Segment
     from .keeper import Store
+    from .signals import Excerpt, Signals
 
 COALESCE = 16 * 1024
 """Bytes up to which smaller pieces are gathered: a byte at a time costs no more than a byte should."""
@@ -222,6 +221,8 @@ class OutputBuilder:
             tail.turn(*coming)
         tail.append(carry)
         if self._excerpts_limit:
+            from .signals import Signals  # here and below, since few outputs are so long
+
             self._signals = Signals(room=self._excerpts_limit, tail=max(held, CONDENSED))
             self._signals.feed(carry)
         return tail
@@ -276,6 +277,9 @@ class OutputBuilder:
         limit = self._tail_limit
         if self._signals is None:
             return self._last(tail, limit, None), []
+        from .condense import condense
+        from .signals import chosen
+
         # In a code page a line feed may be half of a character.
         shortens = tail.page is None and self._max_line >= LEAST_LINE
         held = tail.last(max(limit, CONDENSED)) if shortens else b""

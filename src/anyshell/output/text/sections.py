@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from .decode import strip
-from .signals import LAST, SEARCHED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,6 +71,8 @@ def marker(
     if prefix:
         text += f"; so is what the lines below begin with, such as {strip(prefix).strip()!r}"
     if not searched:
+        from .signals import LAST, SEARCHED  # here, since few outputs are so long
+
         text += f"; looked for errors in its first {SEARCHED >> 20} MiB and its last {LAST >> 10} KiB"
     if artifact is not None:
         missing = artifact.omitted_bytes
