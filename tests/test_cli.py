@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from anyshell import ArtifactStore
 from anyshell.cli import main
 from anyshell.cli.failure import Failure
+from anyshell.cli.options import Duration, read_duration
 from anyshell.cli.printing import to_json
 
 from .cli_program import anyshell, either, lines, slow, start, within
@@ -77,17 +78,54 @@ def test_every_command_explains_itself(path: list[str]) -> None:
         assert len(line) <= 100, line
 
 
+def _command(path: list[str]) -> click.Command:
+    command: click.Command = main
+    for name in path:
+        assert isinstance(command, click.Group)
+        below = command.get_command(click.Context(command), name)
+        assert below is not None
+        command = below
+    return command
+
+
 def test_every_option_says_what_it_does() -> None:
     for path in commands():
-        command: click.Command = main
-        for name in path:
-            assert isinstance(command, click.Group)
-            below = command.get_command(click.Context(command), name)
-            assert below is not None
-            command = below
-        for parameter in command.params:
+        for parameter in _command(path).params:
             if isinstance(parameter, click.Option):
                 assert parameter.help, f"{path} {parameter.name}"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30", 30),
+        (".5", 0.5),
+        ("500ms", 0.5),
+        ("90s", 90),
+        ("5m", 300),
+        ("1h30m", 5400),
+        ("1.5h", 5400),
+        ("7d", 604800),
+        ("1m1s1ms", 61.001),
+    ],
+)
+def test_durations_are_read(text: str, seconds: float) -> None:
+    assert read_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "m", "5 m", "30m1h", "1m1m", "-1s", "1w", "1h30", "9" * 400 + "d", "nan"]
+)
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is no duration"):
+        Duration().convert(text, None, None)
+
+
+def test_every_duration_is_read_by_one_parser() -> None:
+    for path in commands():
+        for parameter in _command(path).params:
+            if isinstance(parameter, click.Option) and parameter.type.name in ("float", "duration"):
+                assert isinstance(parameter.type, Duration), f"{path} {parameter.name}"
 
 
 def test_an_unknown_command_is_wrong_usage() -> None:

@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from ..._exceptions import ArtifactNotFound, InvalidCommand
 from ..failure import Failure
-from ..options import Age
+from ..options import Duration
 from ..printing import ago
 
 if TYPE_CHECKING:
@@ -182,7 +182,9 @@ def show(
 
 
 @artifacts.command(short_help="Remove outputs that are old, or too many.")
-@click.option("--max-age", type=Age(), help="Remove what is older: seconds, or 30m, 12h, 7d. Default: 7d.")
+@click.option(
+    "--max-age", type=Duration(zero=True), help="Remove what is older: seconds, or 30m, 12h, 7d. Default: 7d."
+)
 @click.option(
     "--max-total",
     type=Size(),
