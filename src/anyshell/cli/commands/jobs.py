@@ -51,7 +51,12 @@ def jobs() -> None:
     A job outlives anyshell and the connection to its host. Its record and its log are on its host, below
     $ANYSHELL_STATE_DIR, or else in ~/.local/state/anyshell/jobs, until 'jobs prune' removes them. ID is a job's
     id, or as much of its beginning as no other has.
-    """
+
+    \b
+    Examples:
+      anyshell run --background -- npm run dev
+      anyshell jobs list
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
 
 
 def _complete_id(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
