@@ -177,6 +177,8 @@ def _userland(shell: str) -> str:
         "ln",
         "readlink",
         "chmod",
+        "date",
+        "touch",
     ]
     for name in [*names, "chown", "chgrp"]:
         os.symlink(busybox, os.path.join(directory, name))

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import pytest
@@ -17,12 +17,12 @@ from click.testing import CliRunner
 from anyshell import ArtifactStore
 from anyshell.cli import main
 from anyshell.cli.failure import Failure
+from anyshell.cli.options import Duration, read_duration
 from anyshell.cli.printing import to_json
 
 from .cli_program import anyshell, either, lines, slow, start, within
 
-if TYPE_CHECKING:
-    from pathlib import Path
+ROOT = Path(__file__).parent.parent
 
 
 def commands() -> list[list[str]]:
@@ -77,17 +77,108 @@ def test_every_command_explains_itself(path: list[str]) -> None:
         assert len(line) <= 100, line
 
 
+def _command(path: list[str]) -> click.Command:
+    command: click.Command = main
+    for name in path:
+        assert isinstance(command, click.Group)
+        below = command.get_command(click.Context(command), name)
+        assert below is not None
+        command = below
+    return command
+
+
+RULE = {"0", "1", "2", "124", "125", "128+n", "130", "141", "255"}
+"""The exit codes of anyshell's own, which mean the same of each command."""
+
+
+def test_every_command_has_an_example_and_exit_codes_of_the_one_rule() -> None:
+    for path in commands():
+        told = CliRunner().invoke(main, [*path, "--help"]).output
+        assert re.search(r"^  Examples?[:,].*\n(    .*\n)*?    .*anyshell ", told, re.MULTILINE), path
+        codes = told.partition("Exit code")[2].partition("\nOptions:")[0]
+        assert set(re.findall(r"^ {4}(\d+(?:\+n)?)  ", codes, re.MULTILINE)) <= RULE, path
+    page = (
+        (ROOT / "docs/reference/command-line.md")
+        .read_text()
+        .partition("## Exit codes")[2]
+        .partition("\n## ")[0]
+    )
+    assert {code.replace(" ", "") for code in re.findall(r"^\| (\d+(?: \+ n)?) \|", page, re.MULTILINE)} | {
+        "130",
+        "141",
+    } == RULE
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no pseudo-terminal to be had of os")
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+@pytest.mark.parametrize("command", [["--help"], ["run", "--help"], ["jobs", "list", "--help"], ["doctor"]])
+def test_help_and_doctor_have_colours_on_a_terminal_alone(
+    command: list[str], variables: dict[str, str], *, coloured: bool
+) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | variables
+    if sys.platform != "win32":
+        leader, terminal = os.openpty()
+        try:
+            program = start(*command, env=env, stdout=terminal)
+            os.close(terminal)
+            shown = b""
+            while b"\n" in (piece := _read(leader)):
+                shown += piece
+            program.wait(30)
+        finally:
+            os.close(leader)
+        assert (b"\x1b[" in shown) is coloured
+        assert b"\x1b" not in anyshell(*command, env=env).stdout
+
+
+def _read(leader: int) -> bytes:
+    try:
+        return os.read(leader, 65536) + b"\n"
+    except OSError:  # how Linux says that a terminal is closed
+        return b""
+
+
 def test_every_option_says_what_it_does() -> None:
     for path in commands():
-        command: click.Command = main
-        for name in path:
-            assert isinstance(command, click.Group)
-            below = command.get_command(click.Context(command), name)
-            assert below is not None
-            command = below
-        for parameter in command.params:
+        for parameter in _command(path).params:
             if isinstance(parameter, click.Option):
                 assert parameter.help, f"{path} {parameter.name}"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30", 30),
+        (".5", 0.5),
+        ("500ms", 0.5),
+        ("90s", 90),
+        ("5m", 300),
+        ("1h30m", 5400),
+        ("1.5h", 5400),
+        ("7d", 604800),
+        ("1m1s1ms", 61.001),
+    ],
+)
+def test_durations_are_read(text: str, seconds: float) -> None:
+    assert read_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "m", "5 m", "30m1h", "1m1m", "-1s", "1w", "1h30", "9" * 400 + "d", "nan"]
+)
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is no duration"):
+        Duration().convert(text, None, None)
+
+
+def test_every_duration_is_read_by_one_parser() -> None:
+    for path in commands():
+        for parameter in _command(path).params:
+            if isinstance(parameter, click.Option) and parameter.type.name in ("float", "duration"):
+                assert isinstance(parameter.type, Duration), f"{path} {parameter.name}"
 
 
 def test_an_unknown_command_is_wrong_usage() -> None:
@@ -527,6 +618,7 @@ def test_json_has_escapes_for_what_a_terminal_obeys() -> None:
     [
         (("rnu",), b"No such command 'rnu'. Did you mean run?"),
         (("frobnicate",), b"No such command 'frobnicate'. The commands are run, fleet, "),
+        (("python3", "x.py"), b"To run that program: anyshell run -- python3"),
         (("call", ""), b"there is nothing: give an object, such as "),
     ],
 )

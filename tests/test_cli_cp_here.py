@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .cli_program import anyshell
+from anyshell.cli.commands.cp import read_operand
+
+from .cli_program import anyshell, within
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +46,32 @@ def test_what_cannot_be_copied_is_named(tmp_path: Path) -> None:
     assert "cannot copy folder to to: it is a folder; copy it with -r" in said
     assert "cannot copy missing to to" in said
     assert os.listdir(tmp_path / "to") == ["a"]
+
+
+def test_times_are_kept_if_asked(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a")
+    os.utime(tmp_path / "a", (10**9, 10**9))
+    assert copied("a", "b", cwd=tmp_path) == copied("-p", "a", "c", cwd=tmp_path) == SILENT
+    assert ((tmp_path / "b").stat().st_mtime > 10**9, (tmp_path / "c").stat().st_mtime) == (True, 10**9)
+
+
+def test_a_host_without_its_colon_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text("Host web-1\n  HostName 127.0.0.1\n")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path.replace("~", str(tmp_path)))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").write_bytes(b"a")
+    for words, meant in (
+        (("a", "me@web-1"), "write me@web-1: for"),
+        (("a", "web-1/srv"), "write web-1:/srv for"),
+        (("web-1", "b"), "or ./web-1 for"),
+    ):
+        done = within("cp", *words)
+        assert (done.returncode, meant in done.stderr.decode()) == (2, True), done.stderr
+    assert sorted(os.listdir(tmp_path)) == [".ssh", "a"]
+    (tmp_path / "web-1").mkdir()
+    assert copied("a", "web-1", cwd=tmp_path) == SILENT
+    assert read_operand("web-1:", windows=False).shown == "web-1"
 
 
 @pytest.mark.skipif(sys.platform != "win32", reason="drives are Windows'")

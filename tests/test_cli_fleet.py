@@ -15,7 +15,15 @@ import pytest
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
-from anyshell import HostOutcome, HostProgress, Outcome, Output, ProcessInfo
+from anyshell import (
+    ConnectionFailed,
+    HostKeyUntrusted,
+    HostOutcome,
+    HostProgress,
+    Outcome,
+    Output,
+    ProcessInfo,
+)
 from anyshell._types import Terminal
 from anyshell.cli.commands.fleet.command import LARGEST_STDIN
 from anyshell.cli.commands.fleet.folding import Folding, describe
@@ -583,6 +591,47 @@ def test_a_summary_shows_output_as_it_is_and_harmless() -> None:
         "a, b, c (3 hosts): exit code 0\n[bold]not markup[/]\\x1b[2J :smile:\nd\\x1b[2J: not started\n"
         "4 hosts: 3 done, 1 not started; 1.0 s\n"
     )
+
+
+def test_hosts_that_failed_for_one_cause_are_one_line() -> None:
+    def refused(place: str) -> ConnectionFailed:
+        return ConnectionFailed(f"no answer at {place}: Connection refused; check the port")
+
+    def untrusted(name: str, fingerprint: str) -> HostKeyUntrusted:
+        named = {
+            "host": name,
+            "key_type": "ssh-ed25519",
+            "line": f"{name} ssh-ed25519 AAAA",
+            "known_hosts": "/known",
+        }
+        return HostKeyUntrusted("many words", fingerprint=fingerprint, **named)
+
+    errors: dict[str, Exception] = {
+        "web-1": refused("web-1 (10.0.0.1 port 22)"),
+        "me@web-2": refused("web-2 (10.0.0.2 port 22)"),
+        "ssh://me@10.0.0.3:22": refused("10.0.0.3 port 22"),
+        "db-1": ConnectionFailed("'db-1' has no address (why)", stage="address"),
+        "db-2": ConnectionFailed("'db-2.lan' has no address (why)", stage="address"),
+        "new-1": untrusted("new-1", "SHA256:one"),
+        "new-2": untrusted("new-2", "SHA256:two"),
+    }
+
+    def heads(*names: str) -> list[str]:
+        folding = Folding(names, timeout=None, shows_output=False)
+        for name in names:
+            folding.add(HostOutcome(host=name, state="failed", error=errors[name]), b"")
+        return [group.head for group in folding.groups()]
+
+    assert heads(*errors) == [
+        "web-1, me@web-2, ssh://me@10.0.0.3:22 (3 hosts): no answer: Connection refused; check the port",
+        "db-1, db-2: no address (why)",
+        "new-1, new-2: its key is not trusted; 'anyshell doctor --host HOST' says what to do",
+    ]
+    assert heads("web-1") == ["web-1: no answer at 10.0.0.1 port 22: Connection refused; check the port"]
+    assert heads("db-2") == ["db-2: 'db-2.lan' has no address (why)"]  # which ~/.ssh/config makes of it
+    assert heads("new-1") == [
+        "new-1: its key is not trusted (ssh-ed25519 SHA256:one); 'anyshell doctor --host new-1' says what to do"
+    ]
 
 
 def test_how_it_ended_is_said_in_words() -> None:

@@ -110,6 +110,40 @@ def test_a_relative_directory_is_below_the_current_one(tmp_path: Path) -> None:
     assert lines(done.stdout) == [str(tmp_path / "sub")]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no pseudo-terminal to be had of os")
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ((), ["xterm", "unset", "unset", "1", "cat"]),
+        (("--unattended",), ["dumb", "true", "1", "unset", "cat"]),
+    ],
+)
+def test_where_a_terminal_is_there_only_what_would_wait_is_set(
+    options: tuple[str, ...], told: list[str]
+) -> None:
+    """A person reads what is printed: colours, and being no CI, are theirs to say."""
+    show = 'echo "$TERM"; echo "${CI-unset}"; echo "${NO_COLOR-unset}"; echo "${FORCE_COLOR-unset}"; echo "$PAGER"'
+    env = {name: value for name, value in os.environ.items() if name not in ("CI", "NO_COLOR")}
+    env |= {"TERM": "xterm", "FORCE_COLOR": "1", "PAGER": "most"}
+    if sys.platform != "win32":
+        leader, terminal = os.openpty()
+        try:
+            done = anyshell(
+                "run", "-q", *options, "--", show, env=env, stdout=subprocess.PIPE, stderr=terminal
+            )
+        finally:
+            os.close(leader)
+            os.close(terminal)
+        assert lines(done.stdout) == told
+        assert lines(anyshell("run", "-q", "--", show, env=env).stdout)[0] == "dumb"  # and none without one
+
+
+@pytest.mark.parametrize("other", ["--interactive", "--pty"])
+def test_unattended_does_not_go_with_its_opposites(other: str) -> None:
+    done = CliRunner().invoke(main, ["run", "--unattended", other, "--", "true"])
+    assert (done.exit_code, f"--unattended does not go with {other}" in done.stderr) == (2, True)
+
+
 @slow
 def test_interactive_leaves_the_pager_alone() -> None:
     env = {**os.environ, "GIT_PAGER": "most"}
@@ -381,10 +415,10 @@ def test_our_own_failure_is_said_and_gives_125(arguments: list[str], said: str) 
     [
         ([], "COMMAND"),
         (["--timeout", "0", "--", "true"], "more than 0"),
-        (["--timeout", "-1", "--", "true"], "more than 0"),
-        (["--timeout", "nan", "--", "true"], "finite"),
+        (["--timeout", "-1", "--", "true"], "is no duration"),
+        (["--timeout", "nan", "--", "true"], "is no duration"),
         (["--timeout", "soon", "--", "true"], "seconds"),
-        (["--grace", "inf", "--", "true"], "finite"),
+        (["--grace", "inf", "--", "true"], "is no duration"),
         (["--left-behind", "adopt", "--", "true"], "keep"),
         (["--env", "secret-value", "--", "true"], "NAME=VALUE"),
         (["--env", "1A=secret-value", "--", "true"], "1A"),

@@ -215,8 +215,12 @@ def test_a_host_that_does_not_answer_is_said() -> None:
     assert "check" in text
 
 
-def test_a_name_without_an_address_is_said() -> None:
+def test_a_name_without_an_address_is_said(home: Path) -> None:
     assert "no address" in failed("detect", "--host", "me@nowhere.invalid")
+    (home / ".ssh" / "config").write_text("Host nowhere-1.invalid\n  User me\n")
+    said = failed("detect", "--host", "nowhere-2.invalid")
+    assert "did you mean 'nowhere-1.invalid'?" in said
+    assert "did you mean" not in failed("detect", "--host", "nowhere-1.invalid")  # which is what is there
 
 
 def test_an_unknown_key_without_a_terminal_is_refused_with_the_way_to_trust_it(
@@ -691,7 +695,9 @@ def test_the_doctor_names_the_step_that_fails(server: Server, home: Path) -> Non
     assert_fails_at("name", "me@nowhere.invalid", "no address")
     assert_fails_at("port", f"ssh://me@{HOST}:{free_port()}", "no answer")
     assert_fails_at("key", address(server), "SHA256:")
-    (home / ".ssh" / "known_hosts").write_text(server.known_hosts.read_text())
+    row = examined(address(server))[1]["key"]
+    assert len(row["detail"]) < 120
+    subprocess.run(["sh", "-c", row["command"]], check=True)  # what is there to be pasted
     assert_fails_at("auth", address(server), "the login of")
 
 
@@ -715,6 +721,20 @@ def test_the_doctor_sees_how_many_sessions_fit(home: Path, most: int) -> None:
     assert code == 0
     assert f"{most} session" in steps["limits"]["detail"]
     assert steps["limits"]["verdict"] == ("problem" if most == 1 else "ok")
+
+
+def test_the_doctor_counts_sessions_where_a_startup_file_is_slow(home: Path, tmp_path: Path) -> None:
+    """What an earlier step has opened there is over before sessions are counted."""
+    require_openssh()
+    startup = tmp_path / "startup"
+    startup.write_text(
+        '#!/bin/sh\ncase "$SSH_ORIGINAL_COMMAND" in internal-sftp) exit;; esac\n'
+        "trap '' HUP; sleep 3\nexec sh -c \"$SSH_ORIGINAL_COMMAND\"\n"
+    )
+    startup.chmod(0o755)
+    with openssh(ME, f"ForceCommand {startup}") as server:
+        code, steps = examined(named(server, home))
+    assert (code, steps["limits"]["detail"].partition(" sessions")[0]) == (0, "10 or more")
 
 
 def require_openssh() -> None:

@@ -131,6 +131,20 @@ async def test_a_file_arrives_with_its_permissions(
     assert (result.files, result.directories, result.bytes) == (1, 0, 7)
 
 
+async def test_a_copy_can_keep_the_times(host: HostFiles, here: Path, there: Path) -> None:
+    (here / "tree" / "shut").mkdir(parents=True)
+    (here / "tree" / "shut" / "file").write_bytes(b"content")
+    paths = ["tree/shut/file", "tree/shut", "tree"]
+    for number, path in enumerate(paths, 1):
+        os.utime(here / path, (number * 10**8, number * 10**8))
+    source, target = host._local(here / "tree"), host._remote(there)
+    await copy(source, target, keep_times=True)
+    assert [(there / path).stat().st_mtime for path in paths] == [1e8, 2e8, 3e8]
+    with pytest.raises(FileNotFoundError):
+        await target.files.set_modified(str(there / "gone"), 1e8)
+    assert os.listdir(there) == ["tree"]
+
+
 async def test_an_existing_directory_gets_the_copy_into_it(host: HostFiles, here: Path, there: Path) -> None:
     (here / "tree").mkdir()
     (here / "tree" / "file").write_bytes(b"1")

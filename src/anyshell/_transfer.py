@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ._exceptions import InvalidCommand
-from ._types import CopyProgress, CopyResult
+from ._types import CopyProgress, CopyResult, FileStat
 from ._types.windows_paths import fault_of
 from ._waits import note_failure, to_the_end
 
@@ -82,18 +82,34 @@ class _Plan:
 
     directories: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
     files: list[tuple[tuple[str, ...], int, int]] = field(default_factory=list)
+    times: dict[tuple[str, ...], float] = field(default_factory=dict)
     links: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
 
 async def copy(
-    source: Place, target: Place, on_progress: OnProgress | None = None, *, into: bool = True
+    source: Place,
+    target: Place,
+    on_progress: OnProgress | None = None,
+    *,
+    into: bool = True,
+    keep_times: bool = False,
 ) -> CopyResult:
-    """Copy a file or a folder. `HostFiles.upload` says what is promised."""
-    return await to_the_end(_copy(source, target, on_progress, into=into))
+    """Copy a file or a folder. `HostFiles.upload` says what is promised.
+
+    Args:
+        source: What is copied.
+        target: Where the copy goes.
+        on_progress: Is told how far it has come.
+        into: Whether a directory that is there gets the copy into it.
+        keep_times: Whether files, and folders that are made, were changed last when their sources were.
+    """
+    return await to_the_end(_copy(source, target, on_progress, into=into, keep_times=keep_times))
 
 
-async def _copy(source: Place, target: Place, on_progress: OnProgress | None, *, into: bool) -> CopyResult:
+async def _copy(
+    source: Place, target: Place, on_progress: OnProgress | None, *, into: bool, keep_times: bool
+) -> CopyResult:
     top = await source.files.stat(source.path)
     if top.kind not in ("file", "directory"):
         raise OSError(errno.EINVAL, "Neither a file nor a folder", source.path)
@@ -104,6 +120,9 @@ async def _copy(source: Place, target: Place, on_progress: OnProgress | None, *,
         await _look(source, target.rules is ntpath, top.mode, plan)
     else:
         plan.files.append(((), top.size, top.mode))
+    plan.times[()] = top.modified
+    if not keep_times:
+        plan.times.clear()
     return await _Copying(source, target, plan, on_progress, into=into).run()
 
 
@@ -166,16 +185,16 @@ async def _look(source: Place, windows: bool, mode: int, plan: _Plan) -> None:
         others = [entry for entry in entries if entry.kind in ("file", "directory")]
         plan.skipped += [source.below(*names, entry.name) for entry in entries if entry.kind == "other"]
 
-        async def described(path: str) -> tuple[str, int, int]:
-            status = await source.files.stat(path, follow=False)
-            return status.kind, status.size, status.mode
+        async def described(path: str) -> FileStat:
+            return await source.files.stat(path, follow=False)
 
         found = await for_each([source.below(*names, entry.name) for entry in others], described)
-        for entry, (kind, size, bits) in zip(others, found, strict=True):
-            if kind == "directory":
-                left.append(((*names, entry.name), bits))
-            elif kind == "file":
-                plan.files.append(((*names, entry.name), size, bits))
+        for entry, status in zip(others, found, strict=True):
+            plan.times[*names, entry.name] = status.modified
+            if status.kind == "directory":
+                left.append(((*names, entry.name), status.mode))
+            elif status.kind == "file":
+                plan.files.append(((*names, entry.name), status.size, status.mode))
             else:  # it was something else when it was listed
                 plan.skipped.append(source.below(*names, entry.name))
 
@@ -230,13 +249,17 @@ class _Copying:
     async def run(self) -> CopyResult:
         self._report(now=True)
         self._reported = float("-inf")  # the first bytes are told at once
-        closed = await self._make_directories()
+        made = await self._make_directories()
         await self._copy_files()
         # Last, so that nothing is written through a link that came with the copy.
         for names, target in self._plan.links:
             await self._link(names, target)
-        for path, mode in reversed(closed):
-            await self._target.files.chmod(path, mode)
+        for names, mode in reversed(made):
+            path = self._target.below(*names) if names else self._target.path
+            if names in self._plan.times:
+                await self._target.files.set_modified(path, self._plan.times[names])
+            if mode | 0o700 != mode:
+                await self._target.files.chmod(path, mode)
         self._report(now=True)
         return CopyResult(
             path=self._target.path,
@@ -247,9 +270,9 @@ class _Copying:
             skipped=tuple(self._plan.skipped),
         )
 
-    async def _make_directories(self) -> list[tuple[str, int]]:
+    async def _make_directories(self) -> list[tuple[tuple[str, ...], int]]:
         """Make every folder, from the top; those that their owner may not enter or write become so in the end."""
-        closed: list[tuple[str, int]] = []
+        made: list[tuple[tuple[str, ...], int]] = []
         files = self._target.files
         for names, mode in self._plan.directories:
             path, bits = self._target.below(*names) if names else self._target.path, mode & self._bits
@@ -263,11 +286,10 @@ class _Copying:
                         errno.ENOTDIR, "A folder does not replace what is no folder", path
                     ) from None
                 continue
-            self._made += 1
             await files.chmod(path, bits | 0o700)
-            if bits | 0o700 != bits:
-                closed.append((path, bits))
-        return closed
+            made.append((names, bits))
+        self._made = len(made)
+        return made
 
     async def _copy_files(self) -> None:
         """Copy several at once, since a small file is mostly waiting. The first error ends the others."""
@@ -303,6 +325,8 @@ class _Copying:
                 self._counted(source)
             ) as chunks:  # the file that is read is closed
                 await self._target.files.write_chunks(temporary, chunks, mode=mode)
+            if names in self._plan.times:
+                await self._target.files.set_modified(temporary, self._plan.times[names])
 
         await self._placed(target, put)
         self._done += 1

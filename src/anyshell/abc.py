@@ -334,6 +334,9 @@ class Files(Protocol):
     async def chmod(self, path: str, mode: int) -> None:
         """Give a file or a directory exactly these permission bits."""
 
+    async def set_modified(self, path: str, modified: float) -> None:
+        """Say when a file or a directory was changed last, in seconds since the epoch; to the second, at least."""
+
     def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
         """Read a whole file, piece by piece, with a bounded number of them in memory. Close it when done."""
 

@@ -312,6 +312,7 @@ class FakeFiles:
 
     Attributes:
         modes: Permission bits that were set, by path.
+        times: When a path was changed last, where that was said, in seconds since the epoch.
     """
 
     def __init__(
@@ -324,6 +325,7 @@ class FakeFiles:
         self.directories = {"/", *directories}
         self.links = dict(links or {})
         self.modes: dict[str, int] = {}
+        self.times: dict[str, float] = {}
 
     async def stat(self, path: str, *, follow: bool = True) -> FileStat:
         """Describe a file, a directory or a link."""
@@ -337,9 +339,11 @@ class FakeFiles:
             return FileStat(kind="link", size=len(self.links[path]), mode=0o777, modified=0.0)
         if path in self.contents:
             mode = self.modes.get(path, 0o600)
-            return FileStat(kind="file", size=len(self.contents[path]), mode=mode, modified=0.0)
+            size, modified = len(self.contents[path]), self.times.get(path, 0.0)
+            return FileStat(kind="file", size=size, mode=mode, modified=modified)
         if self._is_directory(path):
-            return FileStat(kind="directory", size=0, mode=self.modes.get(path, 0o700), modified=0.0)
+            mode, modified = self.modes.get(path, 0o700), self.times.get(path, 0.0)
+            return FileStat(kind="directory", size=0, mode=mode, modified=modified)
         raise _missing(path)
 
     async def list(self, path: str) -> Sequence[FileEntry]:
@@ -397,6 +401,8 @@ class FakeFiles:
         self.contents[target] = self.contents.pop(source)
         if source in self.modes:
             self.modes[target] = self.modes.pop(source)
+        if source in self.times:
+            self.times[target] = self.times.pop(source)
 
     async def readlink(self, path: str) -> str:
         """Tell what a link points to."""
@@ -414,6 +420,11 @@ class FakeFiles:
         """Set permission bits."""
         await self.stat(path)
         self.modes[path] = mode
+
+    async def set_modified(self, path: str, modified: float) -> None:
+        """Say when a file or a directory was changed last."""
+        await self.stat(path)
+        self.times[path] = modified
 
     async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
         """Return a file's bytes, 64 KiB at a time."""

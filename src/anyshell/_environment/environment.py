@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Awaitable, Mapping, Sequence
     from os import PathLike
 
+    from .._runner.variables import Interactive
     from .._types import ProcessInfo, Scan, Variables
     from ..abc import Backend, Resolver
     from ..backends import SSHOptions
@@ -56,7 +57,7 @@ class Environment(EnvironmentDialogs):
         *,
         shell: str | None = None,
         cwd: str | PathLike[str] | None = None,
-        interactive: bool = False,
+        interactive: Interactive = False,
         limits: OutputLimits | None = None,
         artifacts: ArtifactStore | Literal["default"] | None = "default",
         snapshot: bool = False,
@@ -86,7 +87,8 @@ class Environment(EnvironmentDialogs):
             cwd: Where commands run; relative to the host's own directory. Default: the process's at this
                 moment, locally.
             interactive: Leave the host's pager, editor, prompt, colour and progress variables as they are.
-                Otherwise they are set so that nothing hangs waiting for a person.
+                Otherwise they are set so that nothing hangs waiting for a person. ``"watched"``, for output that a person
+                sees as it comes, sets pager, editor and prompts alone, and leaves TERM, CI and colours.
             limits: How much of an output becomes text.
             artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
             snapshot: Start every shell from the user's own set-up: the aliases, functions, options and PATH that the

@@ -87,7 +87,7 @@ class EnvironmentFacts:
     @property
     def interactive(self) -> bool:
         """Whether the host's pager, editor, prompt, colour and progress variables are left as they are."""
-        return self._options.interactive
+        return self._options.interactive is True
 
     @property
     def limits(self) -> OutputLimits:

@@ -13,6 +13,7 @@ from ..jobs import MAX_JOBS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .._runner.variables import Interactive
     from ..abc import Resolver
     from ..output import ArtifactStore
     from ..policy.audit import Audit
@@ -32,7 +33,8 @@ class EnvironmentOptions:
     Attributes:
         shell: A kind of shell, or a path; ``None`` is what the host has.
         cwd: Where commands run; ``None`` is the host's own directory.
-        interactive: Whether the host's pager, editor, prompt, colour and progress variables are left as they are.
+        interactive: Whether the host's pager, editor, prompt, colour and progress variables are left as they are; ``"watched"`` leaves
+            but pager, editor and prompts.
         limits: How much of an output becomes text.
         artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
         snapshot: Whether every shell starts from the user's own set-up.
@@ -53,7 +55,7 @@ class EnvironmentOptions:
 
     shell: str | None = None
     cwd: str | None = None
-    interactive: bool = False
+    interactive: Interactive = False
     limits: OutputLimits = field(default_factory=OutputLimits)
     artifacts: ArtifactStore | None = None
     snapshot: bool = False

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ..terminal import Controller
     from .effects import Looks
     from .options import RunOptions
+    from .variables import Interactive
 
 
 class Helper(Protocol):
@@ -89,7 +90,7 @@ class Runner:
         shell: ShellInfo,
         *,
         directory: str,
-        interactive: bool,
+        interactive: Interactive,
         limits: OutputLimits,
         artifacts: ArtifactStore | None,
         prefix: shells.Prefix | None,

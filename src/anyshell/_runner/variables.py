@@ -8,7 +8,7 @@ message is read. And a variable is here only if its program documents it; the co
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from .. import shells
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .._types import HostInfo, ShellInfo
+
+Interactive = bool | Literal["watched"]
+"""Which variables of the host are left as they are: none of those below, all, or, where a person watches on a terminal, all but
+those that guard against hanging: a command without a terminal waits as long for an editor."""
 
 # Bare names, looked up on PATH: true and false are in /bin on one system, in /usr/bin on the next. git, ssh
 # and the pagers' callers all search PATH for them.
@@ -230,15 +234,18 @@ OF_ANOTHER_TERMINAL: frozenset[str] = frozenset(
 """Variables of the host that no command on a terminal has: they speak of another one."""
 
 
-def settings_of(info: HostInfo, shell: ShellInfo, *, interactive: bool) -> Mapping[str, str]:
+def settings_of(info: HostInfo, shell: ShellInfo, *, interactive: Interactive) -> Mapping[str, str]:
     """The variables of every command."""
     on_windows = info.os == "windows"
     calm = NON_INTERACTIVE_ON_WINDOWS if on_windows else NON_INTERACTIVE
+    if interactive == "watched":
+        calm = {name: value for name, value in calm.items() if name in HANG_GUARDS}
     # There, it is a word of MSYS2's, whose bash sets it by itself; make takes it for the shell of its own commands.
     own = ask_for_utf8(info.variables) if on_windows else {"SHELL": shell.path}
-    return {**({} if interactive else calm), **own}
+    return {**({} if interactive is True else calm), **own}
 
 
-def unset_of(shell: ShellInfo, *, interactive: bool) -> frozenset[str]:
+def unset_of(shell: ShellInfo, *, interactive: Interactive) -> frozenset[str]:
     """The variables of the host that no command has."""
-    return shells.SHELLS[shell.kind].unset | (frozenset() if interactive else REMOVED)
+    removed = _LEADS_TO_A_PERSON if interactive == "watched" else REMOVED
+    return shells.SHELLS[shell.kind].unset | (frozenset() if interactive is True else removed)

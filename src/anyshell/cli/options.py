@@ -22,40 +22,45 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any] | click.Command")
 
 
-class Seconds(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
-    """A number of seconds that a clock can wait for."""
+_UNITS = {"d": 24 * 3600, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
+_PARTS = re.compile(r"".join(rf"(?:(?P<{unit}>[0-9]+(?:\.[0-9]+)?){unit})?" for unit in _UNITS))
 
-    name = "seconds"
+
+def read_duration(text: str) -> float:
+    """Read a duration as seconds: ``90``, ``0.5``, ``90s``, ``500ms``, ``5m``, ``1h30m``, ``7d``.
+
+    Raises:
+        ValueError: It is none, or no clock can wait so long.
+    """
+    found = _PARTS.fullmatch(text) if text else None
+    if found is None:
+        seconds = float(text)
+    else:
+        seconds = sum(float(number) * _UNITS[unit] for unit, number in found.groupdict("0").items())
+    if not math.isfinite(seconds) or seconds < 0:
+        raise ValueError
+    return seconds
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
+    """A duration that a clock can wait for."""
+
+    name = "duration"
 
     def __init__(self, *, zero: bool = False) -> None:
         self._zero = zero
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read the number."""
-        try:
-            seconds = float(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a number of seconds, such as 30 or 0.5", param, ctx)
-        if not math.isfinite(seconds) or seconds < 0 or (seconds == 0 and not self._zero):
-            least = "0 or more" if self._zero else "more than 0"
-            self.fail(f"{value!r} is out of range: give a finite number of seconds, {least}", param, ctx)
-        return seconds
-
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
-
-
-class Age(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
-    """How long ago something was, such as ``3600``, ``12h`` or ``7d``."""
-
-    name = "age"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read it as seconds."""
-        number, unit = (value[:-1], value[-1:]) if value[-1:] in _UNITS else (value, "s")
-        if not number.isascii() or not number.replace(".", "", 1).isdigit():
-            self.fail(f"{value!r} is no age: give seconds, or 30m, 12h, 7d", param, ctx)
-        return float(number) * _UNITS[unit]
+        try:
+            seconds = read_duration(str(value))
+        except ValueError:
+            self.fail(
+                f"{value!r} is no duration: give seconds (30, 0.5), or 500ms, 90s, 5m, 1h30m, 7d", param, ctx
+            )
+        if seconds == 0 and not self._zero:
+            self.fail(f"{value!r} is no time at all: give a duration above 0, such as 30 or 5m", param, ctx)
+        return seconds
 
 
 class Size(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
@@ -126,7 +131,7 @@ class Host(click.ParamType):  # type: ignore[type-arg]  # as above
 
 
 def _complete_host(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from .host.aliases import find_aliases
+    from ..backends.ssh.connection.aliases import find_aliases
 
     user, at, begun = incomplete.rpartition("@")
     return [CompletionItem(user + at + alias) for alias in find_aliases() if alias.startswith(begun)]
@@ -202,23 +207,23 @@ env_option = click.option(
 
 timeout_option = click.option(
     "--timeout",
-    type=Seconds(),
-    help="Stop the command, and all that it started, after so many seconds. Default: none.",
+    type=Duration(),
+    help="Stop the command, and all that it started, after so long: seconds, or 90s, 5m, 1h30m. Default: none.",
 )
 
 silence_option = click.option(
     "--silence",
-    type=Seconds(),
-    help="Stop the command, as --timeout does, when it has printed nothing and was given no input for so many "
-    "seconds. Default: never.",
+    type=Duration(),
+    help="Stop the command, as --timeout does, when it has printed nothing and was given no input for so "
+    "long. Default: never.",
 )
 
 grace_option = click.option(
     "--grace",
-    type=Seconds(zero=True),
+    type=Duration(zero=True),
     default=DEFAULT_GRACE,
     show_default=True,
-    help="Seconds that a command which is stopped has to end by itself, before it is killed.",
+    help="How long a command which is stopped has to end by itself, before it is killed.",
 )
 
 

@@ -27,27 +27,37 @@ if TYPE_CHECKING:
 _COMPLETION = "_ANYSHELL_COMPLETE"
 """The variable by which a shell asks for completions; click derives it from the program's name."""
 
-_COMMANDS = {
-    "run": "commands.run.command",
-    "fleet": "commands.fleet.command",
-    "console": "commands.run.console",
-    "detect": "commands.host",
-    "describe": "commands.host",
-    "doctor": "commands.doctor.command",
-    "schema": "commands.tool",
-    "call": "commands.tool",
-    "mcp": ".mcp.command",
-    "rpc": ".rpc.command",
-    "policy": "commands.policy",
-    "cp": "commands.cp",
-    "jobs": "commands.jobs",
-    "artifacts": "commands.artifacts",
-    "audit": "commands.audit",
-    "replay": "commands.recordings.replay",
-    "screenshot": "commands.recordings.screenshot",
-    "completion": "commands.completion",
+_GROUPS = {
+    "Run commands": {
+        "run": "commands.run.command",
+        "fleet": "commands.fleet.command",
+        "console": "commands.run.console",
+        "jobs": "commands.jobs",
+    },
+    "Look at hosts, and copy": {
+        "detect": "commands.host",
+        "doctor": "commands.doctor.command",
+        "cp": "commands.cp",
+    },
+    "For models and programs": {
+        "call": "commands.tool",
+        "schema": "commands.tool",
+        "describe": "commands.host",
+        "policy": "commands.policy",
+        "mcp": ".mcp.command",
+        "rpc": ".rpc.command",
+    },
+    "What was run and printed": {
+        "artifacts": "commands.artifacts",
+        "audit": "commands.audit",
+        "replay": "commands.recordings.replay",
+        "screenshot": "commands.recordings.screenshot",
+    },
+    "Your shell": {"completion": "commands.completion"},
 }
-"""Each command, and the module that has it under that name. In the order of the help."""
+"""Each command, and the module that has it under that name. In the groups and the order of the help."""
+
+_COMMANDS = {name: home for group in _GROUPS.values() for name, home in group.items()}
 
 
 class Program(click.Group):
@@ -65,6 +75,15 @@ class Program(click.Group):
         command: click.Command = getattr(import_module(f".{home}", __package__), cmd_name)
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands in their groups."""
+        for title, group in _GROUPS.items():
+            with formatter.section(title):
+                found = ((name, self.get_command(ctx, name)) for name in group)
+                formatter.write_dl(
+                    [(name.ljust(10), each.get_short_help_str(100)) for name, each in found if each]
+                )
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -72,9 +91,12 @@ class Program(click.Group):
         name = args[0]
         if name not in _COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
+            from shutil import which
 
             near = get_close_matches(name, _COMMANDS, 1)
             meant = f"Did you mean {near[0]}?" if near else f"The commands are {', '.join(_COMMANDS)}."
+            if not near and which(name):
+                meant = f"To run that program: anyshell run -- {name}"
             ctx.fail(f"No such command {name!r}. {meant}")
         return super().resolve_command(ctx, args)
 
@@ -121,6 +143,9 @@ class Program(click.Group):
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Read the options of the program itself."""
+        from .help import colour  # and how every help is drawn
+
+        kwargs.setdefault("color", colour())
         with _failures():
             return super().make_context(*args, **kwargs)
 
@@ -200,18 +225,12 @@ def main() -> None:
       eval "$(anyshell completion zsh)"
 
     \b
-    Exit codes ('run' gives the command's own; the help of each command says more):
-      0      all went well
-      1      call: the result is an error; doctor: no usable shell;
-             fleet: it failed on a host, or was not started there;
-             cp: something was not copied;
-             policy test: an example does not hold;
-             artifacts show: nothing is kept under that id;
-             audit: verify has found something, or grep nothing;
-             jobs: there is no such job, or it could not be stopped
-      2      wrong usage
-      124    run: the timeout was over
-      125    anyshell itself failed, or a host cannot be reached
+    Exit codes: 'run' and 'console' give the command's own; for all others
+      0      yes: it was done, it holds, or it was found
+      1      no: it failed, or not all of it was done; it does not hold; nothing was found
+      2      wrong usage: nothing was done
+      124    run: the time was over
+      125    anyshell itself failed, or a host cannot be reached: nothing was started there
       128+n  signal n ended the command or anyshell (130: Ctrl-C; 141: stdout has no reader)
-      255    run, cp: the connection to a host was lost
+      255    the connection to a host was lost
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines

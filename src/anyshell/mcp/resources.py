@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from .._exceptions import AnyshellError
 from .._waits import in_a_worker
-from ..cli.host.aliases import find_aliases
+from ..backends.ssh.connection.aliases import find_aliases
 from ..policy import visible_lines
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ def rpc(
     reach: Preset | None,
     schema: bool,
 ) -> None:
-    r"""Serve one program that writes requests to stdin and reads answers from stdout, each a JSON object on a line.
+    """Serve one program that writes requests to stdin and reads answers from stdout, each a JSON object on a line.
 
     The program may run, stream and abort commands, keep sessions and jobs, and read and write files. There is no
     approver: it may do what you may do, or what --reach says. When it ends or closes stdin, all that it has started is stopped.
@@ -40,14 +40,14 @@ def rpc(
     \b
     Examples:
       anyshell rpc --schema
-      printf '%s\n' '{"id":1,"method":"hello","params":{"version":1}}' | anyshell rpc
+      printf '%s\\n' '{"id":1,"method":"hello","params":{"version":1}}' | anyshell rpc
       anyshell rpc --host deploy@web-1
     \b
     Exit code:
       0      the program has closed stdin
       125    anyshell itself failed, or the host cannot be reached
       128+n  signal n was sent to this program (141: stdout has no reader)
-    """
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ..cli.printing import print_json
     from ..cli.process import signals
 

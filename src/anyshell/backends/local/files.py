@@ -121,6 +121,10 @@ class LocalFiles:
         """Give a file or a directory exactly these permission bits; on Windows, read-only or not."""
         await _to_the_end(lambda _: _chmod(path, mode))
 
+    async def set_modified(self, path: str, modified: float) -> None:
+        """Say when a file or a directory was changed last."""
+        await _to_the_end(lambda _: _set_modified(path, modified))
+
     async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
         """Read a whole file, a mebibyte at a time.
 
@@ -262,6 +266,11 @@ def _symlink(target: str, path: str) -> None:
 def _chmod(path: str, mode: int) -> None:
     with _naming(path):
         system.change_mode(system.native(path), mode)
+
+
+def _set_modified(path: str, modified: float) -> None:
+    with _naming(path):
+        os.utime(system.native(path), (modified, modified))
 
 
 def _open(path: str, stop: threading.Event) -> FileIO:

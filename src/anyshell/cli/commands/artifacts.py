@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from ..._exceptions import ArtifactNotFound, InvalidCommand
 from ..failure import Failure
-from ..options import Age
+from ..options import Duration
 from ..printing import ago
 
 if TYPE_CHECKING:
@@ -31,7 +31,12 @@ def artifacts() -> None:
 
     An output that is too long for its text is kept in a file, for a week and up to 1 GiB in all. The files are
     below $ANYSHELL_STATE_DIR, or else below the user's own state directory.
-    """
+
+    \b
+    Examples:
+      anyshell artifacts list
+      anyshell artifacts show 20261120-051200-a1b2c3d4 --tail 50
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
 
 
 @artifacts.command("list", short_help="List what is kept, the newest first.")
@@ -144,8 +149,8 @@ def show(
       anyshell artifacts show 'artifact://20261120-051200-a1b2c3d4?lines=100-200'
     \b
     Exit code:
-      0    it was written, or nothing matches
-      1    nothing is kept under that id
+      0    it was written
+      1    nothing is kept under that id; with --grep, nothing matches
       125  anyshell itself failed
       141  the reader of stdout went away
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
@@ -173,16 +178,22 @@ def show(
                 chosen = Selection(lines=lines, bytes=bytes, tail=tail, grep=grep, context=context or 0)
                 place = ArtifactAddress(place.id, chosen)
             reading = Reading(file, place, limit=None)
+            found = False
             for piece in reading.pieces():
+                found = True
                 click.echo(piece, nl=False)
             if place.selection.grep is not None:
                 mention(reading.note)
+                if not found:
+                    raise click.exceptions.Exit(NotKept.exit_code)
     except ArtifactNotFound as error:
         raise NotKept(str(error)) from error
 
 
 @artifacts.command(short_help="Remove outputs that are old, or too many.")
-@click.option("--max-age", type=Age(), help="Remove what is older: seconds, or 30m, 12h, 7d. Default: 7d.")
+@click.option(
+    "--max-age", type=Duration(zero=True), help="Remove what is older: seconds, or 30m, 12h, 7d. Default: 7d."
+)
 @click.option(
     "--max-total",
     type=Size(),

@@ -27,7 +27,12 @@ def audit() -> None:
 
     The files are below $ANYSHELL_STATE_DIR, or else below the user's own state directory, unless a program keeps its audit
     elsewhere.
-    """
+
+    \b
+    Examples:
+      anyshell audit show
+      anyshell audit grep 'rm -r'
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
 
 
 def _directory(command: Callable[..., None]) -> Callable[..., None]:
@@ -90,6 +95,10 @@ def verify(*, directory: Path | None) -> None:
 
     Lines that are missing at the end of a file that was not closed cannot be seen, nor files older than all others.
 
+    \b
+    Examples:
+      anyshell audit verify
+      anyshell audit verify --directory /srv/agent/audit
     \b
     Exit code:
       0    nothing is wrong

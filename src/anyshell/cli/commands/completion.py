@@ -120,7 +120,7 @@ def completion(ctx: click.Context, /, *, shell: str) -> None:
     """Print the script that lets SHELL complete anyshell's commands and options.
 
     \b
-    For good (zsh needs 'autoload -U compinit; compinit' in ~/.zshrc):
+    Examples, for good (zsh needs 'autoload -U compinit; compinit' in ~/.zshrc):
       anyshell completion bash >> ~/.bashrc
       anyshell completion zsh > "${fpath[1]}/_anyshell"
       anyshell completion fish > ~/.config/fish/completions/anyshell.fish

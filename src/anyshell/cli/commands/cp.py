@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..._exceptions import InvalidCommand
+from ...backends.ssh.connection.aliases import find_aliases
 from ..failure import Failure
 from ..host.reach import LinkLost, Target, mention_notices, parse
 from ..printing import mention, printable
@@ -42,6 +43,11 @@ class Operand:
     text: str
     host: str | SSHOptions | None
     path: str
+
+    @property
+    def shown(self) -> str:
+        """How it is named where a colon follows."""
+        return self.text if self.host is None else self.text.removesuffix(":")
 
 
 def read_operand(text: str, *, windows: bool) -> Operand:
@@ -91,8 +97,6 @@ def _is_on_a_drive(text: str) -> bool:
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Have the shell complete a path; without one, name a host. What is on a host is not looked at."""
-    from ..host.aliases import find_aliases
-
     if _is_on_a_drive(incomplete):
         return [CompletionItem(incomplete, type="file")]
     if ":" in incomplete and "/" not in incomplete.partition(":")[0]:
@@ -114,6 +118,12 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 @click.command(short_help="Copy files and folders from host to host.")
 @click.option("-r", "--recursive", is_flag=True, help="Copy folders, with all that is in them.")
+@click.option(
+    "-p",
+    "--preserve",
+    is_flag=True,
+    help="Keep the times at which files and folders were changed, to the second.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no notices. Errors are shown.")
 @click.argument("source", nargs=-1, required=True, type=_OperandType(), shell_complete=_complete)
 @click.argument("target", type=_OperandType(), shell_complete=_complete)
@@ -123,6 +133,7 @@ def cp(
     /,
     *,
     recursive: bool,
+    preserve: bool,
     quiet: bool,
     source: tuple[Operand, ...],
     target: Operand,
@@ -136,13 +147,13 @@ def cp(
     An existing directory as TARGET gets the copies into it; several sources need one. Any other TARGET is the copy,
     and replaces a file that is there. A folder that is there already is merged with.
 
-    A file appears under its name when it is whole, and permission bits are kept. Links in a folder are copied as
+    A file appears under its name when it is whole, and permission bits are kept; with -p, times as well. Links in a folder are copied as
     links. Sockets, pipes and devices are left out, and named. On a terminal, stderr shows how far it has come.
 
     \b
     Examples:
       anyshell cp notes.txt deploy@web-1:
-      anyshell cp -r site web-1:/srv/www
+      anyshell cp -rp site web-1:/srv/www
       anyshell cp web-1:/var/log/app.log web-2:/var/log/app.log.1 logs/
       anyshell cp web-1:dump.sql ssh://db@10.0.0.5:2222/~/dump.sql
       anyshell cp ./12:30.txt web-1:
@@ -157,15 +168,29 @@ def cp(
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ..process import signals
 
+    for each in (*source, target):
+        _check_colon(each)
+
     async def perform(_: Interruption) -> int:
         async with AsyncExitStack() as stack:
             hosts = _Hosts(stack, quiet=quiet)
             places = [await hosts.place(each) for each in (*source, target)]
-            return await _Copies(source, target, recursive=recursive, quiet=quiet).make(
-                places[:-1], places[-1]
-            )
+            copies = _Copies(source, target, recursive=recursive, preserve=preserve, quiet=quiet)
+            return await copies.make(places[:-1], places[-1])
 
     ctx.exit(signals.run(perform))
+
+
+def _check_colon(operand: Operand) -> None:
+    """Refuse a path that is not there and begins with the name of a host: its colon was forgotten."""
+    if operand.host is not None or os.path.lexists(operand.text):
+        return
+    first, slash, rest = operand.text.partition("/")
+    if first.rpartition("@")[2] in find_aliases():
+        raise click.UsageError(
+            f"{operand.text!r} is not there, and {first!r} is a host: write {first}:{slash}{rest} for a path of that host, "
+            f"or ./{operand.text} for one of this machine"
+        )
 
 
 class _Hosts:
@@ -208,8 +233,15 @@ class _Copies:
     """The copies of one call, one after the other. What fails is said, and the others are made all the same."""
 
     def __init__(
-        self, sources: tuple[Operand, ...], target: Operand, *, recursive: bool, quiet: bool
+        self,
+        sources: tuple[Operand, ...],
+        target: Operand,
+        *,
+        recursive: bool,
+        preserve: bool,
+        quiet: bool,
     ) -> None:
+        self._preserve = preserve
         self._sources = sources
         self._target = target
         self._recursive = recursive
@@ -244,11 +276,11 @@ class _Copies:
         except OSError as error:
             raise NotAllCopied(
                 printable(
-                    f"{self._target.text}: {_why(error)}; with several sources the target must be a directory"
+                    f"{self._target.shown}: {_why(error)}; with several sources the target must be a directory"
                 )
             ) from error
         if not is_directory:
-            raise NotAllCopied(f"{self._target.text}: with several sources the target must be a directory")
+            raise NotAllCopied(f"{self._target.shown}: with several sources the target must be a directory")
 
     async def _copy(self, operand: Operand, source: Place, target: Place) -> None:
         from ..._transfer import copy
@@ -259,7 +291,7 @@ class _Copies:
             return
         progress = None if self._shown is None else Progress(operand.text, self._shown)
         try:
-            result = await copy(source, target, progress)
+            result = await copy(source, target, progress, keep_times=self._preserve)
         finally:
             if progress is not None:
                 await progress.close()
@@ -272,7 +304,7 @@ class _Copies:
         mention(f"anyshell: {printable(f'{self._what(operand)}: {why}')}")
 
     def _what(self, operand: Operand) -> str:
-        return f"cannot copy {operand.text} to {self._target.text}"
+        return f"cannot copy {operand.text} to {self._target.shown}"
 
 
 def _why(error: OSError) -> str:

@@ -13,7 +13,7 @@ from ..._types import DEFAULT_GRACE
 from ..failure import Failure
 from ..host.jobs import with_jobs
 from ..host.reach import Target
-from ..options import Age, Seconds, host_option, is_elsewhere, json_option
+from ..options import Duration, host_option, is_elsewhere, json_option
 from ..printing import ago
 
 if TYPE_CHECKING:
@@ -51,7 +51,12 @@ def jobs() -> None:
     A job outlives anyshell and the connection to its host. Its record and its log are on its host, below
     $ANYSHELL_STATE_DIR, or else in ~/.local/state/anyshell/jobs, until 'jobs prune' removes them. ID is a job's
     id, or as much of its beginning as no other has.
-    """
+
+    \b
+    Examples:
+      anyshell run --background -- npm run dev
+      anyshell jobs list
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
 
 
 def _complete_id(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -233,10 +238,10 @@ async def _tail(job: DetachedJob, since: int | None, *, follow: bool) -> None:
 @host_option
 @click.option(
     "--grace",
-    type=Seconds(zero=True),
+    type=Duration(zero=True),
     default=DEFAULT_GRACE,
     show_default=True,
-    help="Seconds that the job has to end by itself, before it is killed.",
+    help="How long the job has to end by itself, before it is killed.",
 )
 @click.argument("id_", metavar="ID", shell_complete=_complete_id)
 def stop(*, host: str | None, grace: float, id_: str) -> None:
@@ -271,7 +276,9 @@ def stop(*, host: str | None, grace: float, id_: str) -> None:
 @jobs.command(short_help="Remove the records and logs of jobs that have ended.")
 @host_option
 @click.option(
-    "--older-than", type=Age(), help="Only of those that ended so long ago: seconds, or 30m, 12h, 7d."
+    "--older-than",
+    type=Duration(zero=True),
+    help="Only of those that ended so long ago: seconds, or 30m, 12h, 7d.",
 )
 def prune(*, host: str | None, older_than: float | None) -> None:
     """Remove the records and logs of jobs that have ended or are lost; never of one that runs.

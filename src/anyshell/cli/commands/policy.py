@@ -78,7 +78,12 @@ def policy() -> None:
 
     A policy is a preset, and files of rules over it: those that are given, or else your own rules, to which answers for always
     are written. The administrator's rules hold as well. The files that a decision needs are looked at on this machine.
-    """
+
+    \b
+    Examples:
+      anyshell policy check -- git push --force
+      anyshell policy explain 'git status && rm -r build'
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
 
 
 @policy.command(short_help="Print what a policy says of commands.")
@@ -194,7 +199,12 @@ def test(*, preset: str | None, files: tuple[str, ...]) -> None:
 
 @policy.command(short_help="Print the JSON schema of a file of rules.")
 def schema() -> None:
-    """Print the JSON schema of a file of rules."""
+    """Print the JSON schema of a file of rules.
+
+    \b
+    Example:
+      anyshell policy schema > rules.schema.json
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ...policy.rules.loading import SCHEMA
     from ..printing import print_json
 

@@ -22,6 +22,7 @@ from asyncssh.public_key import get_default_public_key_algs, get_public_key_algs
 
 from ...._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
 from ...._waits import NoThread, in_a_thread, threads_as_os_errors, to_the_end
+from .aliases import meant
 from .credentials import Keys, Secrets, closing
 from .hostkeys import HostKey, KnownHost, KnownKey, Verdict, look_up, record, refusal
 from .login import LoginClient, choose_algorithms, names, safe_words
@@ -135,8 +136,12 @@ async def find_addresses(settings: Settings) -> list[tuple[int, tuple[Any, ...]]
         raise
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no name of a host"
+        near = await in_a_thread(partial(meant, settings.alias)) if settings.alias == settings.host else None
+        advice = (
+            "check the name, and HostName in ~/.ssh/config" if near is None else f"did you mean {near!r}?"
+        )
         raise ConnectionFailed(
-            f"{settings.host!r} has no address ({why}); check the name, and HostName in ~/.ssh/config",
+            f"{settings.host!r} has no address ({why}); {advice}",
             stage="address",
         ) from error
     return [(family, address) for family, _, _, _, address in found]

@@ -94,6 +94,10 @@ class SSHFiles:
         """Set permission bits."""
         await (await self._files(path)).chmod(path, mode)
 
+    async def set_modified(self, path: str, modified: float) -> None:
+        """Say when it was changed last."""
+        await (await self._files(path)).set_modified(path, modified)
+
     async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
         """Read a whole file, piece by piece."""
         async with contextlib.aclosing((await self._files(path)).read_chunks(path)) as chunks:

@@ -98,6 +98,11 @@ _SYMLINK = (
     _PRELUDE + '[ -e "$p" ] || [ -h "$p" ] || exec ln -s -- "$2" "$p"; echo "ln: File exists" >&2; exit 1'
 )
 _CHMOD = _PRELUDE + 'exec chmod -- "$2" "$p"'
+# The second is for touch of macOS and BSD, which knows no seconds since the epoch. Neither may make what is not there.
+_SET_MODIFIED = _PRELUDE + (
+    'ls -d -- "$p" >/dev/null || exit 1; touch -d "@$2" "$p" 2>/dev/null && exit\n'
+    't=$(date -r "$2" +%Y%m%d%H%M.%S 2>/dev/null) && exec touch -t "$t" "$p"; exec touch -d "@$2" "$p"'
+)
 _INHERIT = (
     _PRELUDE + 'chown -- "$2:$3" "$p" 2>/dev/null || chgrp -- "$3" "$p" 2>/dev/null; exec chmod -- "$4" "$p"'
 )
@@ -202,6 +207,10 @@ class ShellFiles:
     async def chmod(self, path: str, mode: int) -> None:
         """Give a file or a directory exactly these permission bits."""
         await to_the_end(self._sure(_CHMOD, path, path, f"{mode:o}"))
+
+    async def set_modified(self, path: str, modified: float) -> None:
+        """Say when a file or a directory was changed last, to the second."""
+        await to_the_end(self._sure(_SET_MODIFIED, path, path, str(int(modified))))
 
     async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
         """Read a whole file, 4 MiB at a time. One that is replaced meanwhile is an error (``ESTALE``)."""

@@ -72,6 +72,11 @@ class WindowsFiles:
         with _named(path):
             await self._files.chmod(to_sftp(path), mode)
 
+    async def set_modified(self, path: str, modified: float) -> None:
+        """Say when it was changed last."""
+        with _named(path):
+            await self._files.set_modified(to_sftp(path), modified)
+
     async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
         """Read a whole file, piece by piece."""
         with _named(path):

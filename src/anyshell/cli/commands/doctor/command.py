@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -294,13 +295,36 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
+_TITLES = {
+    "shell": "Shells",
+    "program": "Programs",
+    "extra": "Extras of anyshell",
+    "host": "The way to the host",
+    "way": "The way to the host",
+}
+_COLOURS = {"ok": "green", "missing": "yellow", "problem": "red", "skipped": "bright_black"}
+
+
+def _title(text: str) -> None:
+    click.echo("\n" + click.style(f"{text}:", bold=True))
+
+
 def _print(report: Report, host: str | None) -> None:
     from ...printing import printable
 
     width = max(len(finding.name) for finding in report.findings)
-    for finding in report.findings:
-        line = f"{finding.verdict:<8} {finding.name:<{width}}  {printable(finding.detail)}"
-        click.echo(line + (f"; {finding.advice}" if finding.advice else ""))
+    margin = " " * (width + 11)
+    for topic, group in groupby(
+        report.findings, key=lambda finding: _TITLES.get(finding.topic, "This machine")
+    ):
+        _title(topic)
+        for finding in group:
+            verdict = click.style(f"{finding.verdict:<8}", fg=_COLOURS[finding.verdict])
+            click.echo(f"{verdict} {finding.name:<{width}}  {printable(finding.detail)}")
+            if finding.advice:
+                click.echo(f"{margin}{click.style('to do:', fg='yellow')} {printable(finding.advice)}")
+            if finding.command:
+                click.echo(f"{margin}{click.style(printable(finding.command), bold=True)}")
     if host is not None:
         return  # what a killed anyshell left there, and whose anyshell it was, cannot be known from here
     if not report.orphans:
@@ -309,11 +333,10 @@ def _print(report: Report, host: str | None) -> None:
             nothing = "only on Linux can it be known what a killed anyshell left running"
         elif any(finding.name == "proc" and finding.verdict == "problem" for finding in report.findings):
             verdict, nothing = "skipped", "what a killed anyshell left running cannot be seen without /proc"
-        click.echo(f"{verdict:<8} {'orphans':<{width}}  {nothing}")
+        _title("What was left running")
+        click.echo(click.style(f"{verdict:<8}", fg=_COLOURS[verdict]) + f" {'orphans':<{width}}  {nothing}")
         return
-    click.echo(
-        "\nStill running, though the anyshell that started it has ended (killed, or asked to keep it):"
-    )
+    _title("Still running, though the anyshell that started it has ended (killed, or asked to keep it)")
     for process in report.orphans:
         click.echo(f"  {process.pid:>8}  {printable(process.name)}  {_command_line(process)}".rstrip())
     click.echo("Some of these may still be in use. To stop one: kill PID")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from ...._exceptions import AnyshellError, ConnectionFailed, HostKeyUntrusted
@@ -42,7 +43,25 @@ _ADVICE = {
 }
 """What to do when a step fails, beside what the message says."""
 
-_COMPARE = "compare the fingerprint on the host itself, and record the key only if it is the same"
+_COMPARE = "compare the fingerprint with 'ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub' on the host, and only if it is there, paste"
+_CHANGED = "ask the server's administrator why, compare the new fingerprint with theirs, and only if that is right, paste"
+
+
+def _untrusted(error: HostKeyUntrusted, host: str) -> Finding:
+    """A key that is not trusted, short, and what records it."""
+    shown = f"{host} shows {error.key_type} {error.fingerprint}"
+    if not error.known_hosts:
+        return Finding(
+            "host", "key", "problem", f"{shown}, which is not trusted", str(error).partition(". ")[2]
+        )
+    file = quote(error.known_hosts)
+    record = f"echo {quote(error.line)} >> {file}"
+    if error.changed:
+        forget = f"ssh-keygen -f {file} -R {quote(error.host)}"
+        return Finding(
+            "host", "key", "problem", f"{shown}; known is another", _CHANGED, f"{forget} && {record}"
+        )
+    return Finding("host", "key", "problem", f"{shown}, which is not known", _COMPARE, record)
 
 
 class _Failed(Exception):  # noqa: N818 - it never leaves the module
@@ -111,8 +130,10 @@ class _Examination:
         self._report.findings = [
             finding for finding in self._report.findings if (finding.topic, finding.name) != ("host", step)
         ]  # a host on the way was reached, and a later one fails at the same step
-        advice = _COMPARE if isinstance(error, HostKeyUntrusted) else _ADVICE[step]
-        self._problem(step, str(error).partition("\n")[0], advice)
+        if isinstance(error, HostKeyUntrusted):
+            self._report.findings.append(_untrusted(error, self._options.host))
+        else:
+            self._problem(step, str(error).partition("\n")[0], _ADVICE[step])
         return _Failed()
 
     # --- the steps ---
@@ -229,11 +250,15 @@ class _Examination:
 
         try:
             async with asyncio.timeout(OPEN_SECONDS):
-                process = await _open_session(connection, terminal=True)
+                process = await _open_session(connection, "exit", terminal=True)
         except (TimeoutError, asyncssh.Error, OSError):
             detail = "not granted: programs that want one cannot be used"
             self._report.findings.append(Finding("host", "terminal", "missing", detail, _ADVICE["terminal"]))
         else:
+            # A startup file may take its time, and until it has, the session counts as one of those that are open.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(OPEN_SECONDS):
+                    await process.wait_closed()
             process.close()
             self._ok("terminal", "granted to commands that ask for one")
         await asyncio.sleep(5 * SETTLE_SECONDS)  # there may be room for one session alone
@@ -360,11 +385,11 @@ async def _count_sessions(connection: asyncssh.SSHClientConnection, most: int) -
 
 
 async def _open_session(
-    connection: asyncssh.SSHClientConnection, *, terminal: bool = False
+    connection: asyncssh.SSHClientConnection, command: str = "exec cat", *, terminal: bool = False
 ) -> asyncssh.SSHClientProcess[bytes]:
-    """A session that goes on until it is closed: its program waits for input."""
+    """A session that goes on until it is closed: its program waits for input, unless another one is given."""
     return await connection.create_process(
-        "exec cat",
+        command,
         env=None,
         send_env=None,
         request_pty="force" if terminal else False,

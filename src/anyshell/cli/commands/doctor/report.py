@@ -24,6 +24,7 @@ class Finding:
         verdict: ``missing`` is a pity; a ``problem`` should be mended; what is ``skipped`` was not reached.
         detail: What was found.
         advice: What to do; empty when nothing is to be done.
+        command: What does it, to be pasted into a shell of this machine; empty where there is no one command.
     """
 
     topic: str
@@ -31,6 +32,7 @@ class Finding:
     verdict: Verdict
     detail: str
     advice: str = ""
+    command: str = ""
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ import click
 
 from ...failure import Failure
 from ...options import (
-    Seconds,
+    Duration,
     complete_file,
     cwd_option,
     env_option,
@@ -80,13 +80,13 @@ _STDIN, _STDOUT = range(2)
 )
 @click.option(
     "--connect-timeout",
-    type=Seconds(),
-    help="Give a host up that was not reached after so many seconds. Default: 60.",
+    type=Duration(),
+    help="Give a host up that was not reached after so long, such as 30 or 1m. Default: 60.",
 )
 @click.option(
     "--timeout",
-    type=Seconds(),
-    help="Stop the command on a host, and all that it started there, after so many seconds. Default: none.",
+    type=Duration(),
+    help="Stop the command on a host, and all that it started there, after so long, such as 90s or 5m. Default: none.",
 )
 @silence_option
 @grace_option

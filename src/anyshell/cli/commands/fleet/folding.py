@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ...._exceptions import HostKeyUntrusted
 from ...printing import printable, seconds
 
 if TYPE_CHECKING:
@@ -20,13 +22,15 @@ class Group:
     """Hosts that ended alike and printed the same.
 
     Attributes:
-        how: How they ended, in a few words.
+        how: How they ended, in a few words; of one host, with what tells it from others.
+        cause: The same, without what names a host or an address.
         ok: Whether that is what was wanted.
         text: What they printed, as the first of them has it; empty where it is not to be shown.
         hosts: Their names.
     """
 
     how: str
+    cause: str
     ok: bool
     text: str
     hosts: list[str] = field(default_factory=list)
@@ -35,7 +39,8 @@ class Group:
     def head(self) -> str:
         """Their names, and how they ended."""
         count = f" ({len(self.hosts)} hosts)" if len(self.hosts) > 2 else ""
-        return f"{', '.join(map(printable, self.hosts))}{count}: {self.how}"
+        how = self.how if len(self.hosts) == 1 else self.cause
+        return f"{', '.join(map(printable, self.hosts))}{count}: {how}"
 
 
 class Folding:
@@ -58,13 +63,13 @@ class Folding:
     def add(self, result: HostOutcome, digest: bytes) -> None:
         """Take what became of one host, and what tells its output from others."""
         self.counts[result.state] += 1
-        how = describe(result, self._timeout)
+        how, cause = describe(result, self._timeout), describe(result, self._timeout, named=False)
         outcome = result.outcome
-        group = self._groups.get((how, digest))
+        group = self._groups.get((cause, digest))
         if group is None:
             shown = outcome is not None and self._shows_output
-            group = Group(how, result.ok, outcome.output.text if outcome is not None and shown else "")
-            self._groups[how, digest] = group
+            text = outcome.output.text if outcome is not None and shown else ""
+            group = self._groups[cause, digest] = Group(how, cause, result.ok, text)
         group.hosts.append(result.host)
 
     @property
@@ -90,13 +95,19 @@ class Folding:
         return f"{count} {'host' if count == 1 else 'hosts'}: {', '.join(parts)}; {took:.1f} s"
 
 
-def describe(result: HostOutcome, timeout: float | None) -> str:
-    """How it ended on one host, in a few words for people."""
+def describe(result: HostOutcome, timeout: float | None, *, named: bool = True) -> str:
+    """How it ended on one host, in a few words for people. The name of the host stands before them.
+
+    Args:
+        result: What became of it.
+        timeout: Of the command.
+        named: Whether an address is told; without, hosts that failed for one cause are described alike.
+    """
     if result.state == "not_started":
         return "not started"
     said = [] if result.outcome is None else [_ended(result.outcome, timeout)]
     if result.error is not None:
-        said.append(printable(" ".join(str(result.error).split())) or type(result.error).__name__)
+        said.append(printable(_failed(result.error, result.host, named=named)) or type(result.error).__name__)
     outcome = result.outcome
     if outcome is not None and outcome.left_behind:
         named = ", ".join(
@@ -111,6 +122,21 @@ def describe(result: HostOutcome, timeout: float | None) -> str:
         if stopped and outcome.status == "exited":
             said.append(f"left behind, and stopped: {', '.join(sorted(stopped))}")
     return "; ".join(said)
+
+
+def _failed(error: Exception, host: str, *, named: bool) -> str:
+    """What went wrong, without the host's own name: its line begins with that."""
+    if isinstance(error, HostKeyUntrusted):
+        what = "its key has changed" if error.changed else "its key is not trusted"
+        shown = f" ({error.key_type} {error.fingerprint})" if named else ""
+        return f"{what}{shown}; 'anyshell doctor --host {host if named else 'HOST'}' says what to do"
+    name = re.escape(host.partition("://")[2].partition("/")[0].rpartition("@")[2] or host.rpartition("@")[2])
+    text = " ".join(str(error).split())
+    text = re.sub(rf" at {name} \(([^)]*)\)", r" at \1", text)
+    text = re.sub(rf"^(?:'{name}' has |{name}: )| at {name}(?![\w.])(?! port)", "", text)
+    if not named:
+        text = re.sub(r"^'[^']*' has | at \S+ port \d+", "", text)
+    return text
 
 
 def _ended(outcome: Outcome, timeout: float | None) -> str:

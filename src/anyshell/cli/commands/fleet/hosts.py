@@ -34,7 +34,7 @@ class _Entry:
 
 def complete_hosts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the last host of a list."""
-    from ...host.aliases import find_aliases
+    from ....backends.ssh.connection.aliases import find_aliases
 
     before, comma, last = incomplete.rpartition(",")
     user, at, begun = last.rpartition("@")

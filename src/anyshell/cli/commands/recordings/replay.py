@@ -11,7 +11,7 @@ import click
 
 from ...._exceptions import RecordingError
 from ...failure import Failure
-from ...options import Seconds, complete_file
+from ...options import Duration, complete_file
 from ...printing import mention, printable
 from .lines import Lines
 
@@ -48,9 +48,9 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # older versions of cli
 )
 @click.option(
     "--idle-limit",
-    type=Seconds(),
-    metavar="SECONDS",
-    help="Wait no longer than so many recorded seconds between two events. Default: what the recording asks for, if "
+    type=Duration(),
+    metavar="DURATION",
+    help="Wait no longer than so much recorded time between two events. Default: what the recording asks for, if "
     "it does.",
 )
 @click.argument("file", shell_complete=complete_file)

@@ -14,7 +14,7 @@ import click
 
 from ...._exceptions import RecordingError
 from ...failure import Failure
-from ...options import Seconds, complete_file
+from ...options import Duration, complete_file
 from ...printing import mention, printable
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ _FORMATS = ("svg", "png", "txt")
 @click.option(
     "--at",
     "moment",
-    type=Seconds(zero=True),
-    metavar="SECONDS",
+    type=Duration(zero=True),
+    metavar="DURATION",
     help="The screen at that time of the recording. Default: the end; where the screen is blank then, the last time at "
     "which it was not.",
 )

@@ -39,8 +39,14 @@ _STDIN, _STDOUT, _STDERR = range(3)
 @click.option(
     "--interactive",
     is_flag=True,
-    help="Leave pager, editor, prompt, colour and progress variables as they are. Otherwise they are set so that "
-    "nothing waits for a person. It does not give the command a terminal: --pty does.",
+    help="Leave pager, editor and prompt variables as they are, too. Otherwise they are set so that nothing waits for a "
+    "person. It does not give the command a terminal: --pty does.",
+)
+@click.option(
+    "--unattended",
+    is_flag=True,
+    help="Set TERM=dumb, CI, NO_COLOR and their like as for a model, also on a terminal. Where stdout and stderr are no "
+    "terminal, and with --background, that is so anyway.",
 )
 @click.option(
     "--pty",
@@ -145,6 +151,9 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     if request.background:
         _check_background(ctx)
     _check_pty(request)
+    if request.unattended and (request.interactive or request.pty):
+        other = "--interactive" if request.interactive else "--pty"
+        raise click.UsageError(f"--unattended does not go with {other}: leave one of them out")
     if request.record is None and (request.record_input or request.record_format is not None):
         name = "--record-input" if request.record_input else "--record-format"
         raise click.UsageError(f"{name} goes with --record FILE")

@@ -137,6 +137,7 @@ def console(ctx: click.Context, /, **options: Any) -> None:
         command=options["command"],
         quiet=True,
         interactive=False,
+        unattended=False,
         pty=True,
         columns=None,
         rows=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +27,7 @@ class RunRequest:
     silence: float | None
     grace: float
     interactive: bool
+    unattended: bool
     pty: bool
     columns: int | None
     rows: int | None
@@ -53,12 +55,17 @@ class RunRequest:
             target.options,
             shell=self.shell,
             cwd=self.cwd,
-            interactive=self.interactive,
+            interactive=self.interactive or ("watched" if self.is_watched else False),
             snapshot=self.snapshot,
             prefix=self.prefix,
             reach=load_reach(self.reach),
             **options,
         )
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a person sees what is printed, on this program's terminal."""
+        return not (self.unattended or self.background) and (os.isatty(1) or os.isatty(2))
 
     @property
     def held(self) -> bool:

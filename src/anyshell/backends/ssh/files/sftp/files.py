@@ -199,6 +199,14 @@ class SFTPFiles:
 
         await self._do("chmod", path, work, changes=True)
 
+    async def set_modified(self, path: str, modified: float) -> None:
+        """Say when a file or a directory was changed last, to the second."""
+
+        async def work(op: Operation) -> None:
+            await op.change(op.client.utime(encode(path), (int(modified), int(modified))))
+
+        await self._do("chmod", path, work, changes=True)
+
     async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
         """Read a whole file, at most 256 KiB at a time, while up to 4 MiB more are on their way.
 

@@ -1,4 +1,4 @@
-"""The names of hosts in ``~/.ssh/config``, for completion: quick, and never a failure."""
+"""The names of hosts in ``~/.ssh/config``, for completion and for what was meant: quick, and never a failure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 
 MOST_FILES = 100
-"""Files of `~/.ssh/config`, with those that it includes, that completion reads."""
+"""Files of `~/.ssh/config`, with those that it includes, that are looked for names."""
 
 _WORD = re.compile(r'"([^"]*)"|(\S+)')
 _LINE = re.compile(r'[ \t]*"?(host|include)"?(?:[ \t]*=[ \t]*|[ \t]+)(.*)', re.IGNORECASE)
@@ -18,6 +18,14 @@ def find_aliases() -> list[str]:
     found: dict[str, None] = {}
     _read(os.path.expanduser("~/.ssh/config"), found, set())
     return list(found)
+
+
+def meant(name: str) -> str | None:
+    """The host of the configuration that a name which is none may stand for."""
+    from difflib import get_close_matches
+
+    known = find_aliases()
+    return None if name in known else next(iter(get_close_matches(name, known, 1)), None)
 
 
 def _read(path: str, found: dict[str, None], seen: set[str]) -> None:

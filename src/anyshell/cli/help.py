@@ -1,0 +1,38 @@
+"""What ``--help`` looks like: commands in groups, and colours on a terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import click
+
+from .terminal.drawing import has_colour
+
+_MARKS = (
+    (re.compile(r"^ *[A-Z][^\n:]{0,70}:(?=$| as (?:for|of) )", re.MULTILINE), {"bold": True}),
+    (re.compile(r"^Usage:", re.MULTILINE), {"bold": True}),
+    (re.compile(r"^  (?:-[\w-]|[a-z]+(?=  |$))(?:[^ \n]| (?! ))*", re.MULTILINE), {"fg": "cyan"}),
+    (re.compile(r"^ {4,6}[0-9]+(?:\+n)?(?=  )", re.MULTILINE), {"fg": "cyan"}),
+    (re.compile(r"^ {4,6}(?:[a-z. ]+ \| )?(?:anyshell|eval) .*", re.MULTILINE), {"fg": "green"}),
+)
+"""What is marked in a help, and how: headings, options and commands, exit codes, examples."""
+
+
+def colour() -> bool | None:
+    """What click is told: never colours, or only on a terminal."""
+    return None if has_colour() and os.environ.get("TERM") != "dumb" else False
+
+
+class Formatter(click.HelpFormatter):
+    """Marks a help when it is whole, so that no row is folded elsewhere for it."""
+
+    def getvalue(self) -> str:
+        """The help, with colours; click takes them off where there is no terminal."""
+        text = super().getvalue()
+        for pattern, style in _MARKS:
+            text = pattern.sub(lambda found, style=style: click.style(found[0], **style), text)  # type: ignore[misc]
+        return text
+
+
+click.Context.formatter_class = Formatter  # each command's, also of groups that click makes contexts for
