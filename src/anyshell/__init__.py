@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._exceptions import HostKeyUntrusted as HostKeyUntrusted
     from ._exceptions import InvalidCommand as InvalidCommand
     from ._exceptions import JobNotFound as JobNotFound
+    from ._exceptions import OutputIncomplete as OutputIncomplete
     from ._exceptions import PolicyError as PolicyError
     from ._exceptions import ReachUnavailable as ReachUnavailable
     from ._exceptions import RecordingError as RecordingError
@@ -113,6 +114,7 @@ _HOMES = {
     "HostKeyUntrusted": "._exceptions",
     "InvalidCommand": "._exceptions",
     "JobNotFound": "._exceptions",
+    "OutputIncomplete": "._exceptions",
     "PolicyError": "._exceptions",
     "RecordingError": "._exceptions",
     "ReachUnavailable": "._exceptions",
