@@ -168,7 +168,8 @@ async def test_data_means_the_same_everywhere(env: Environment) -> None:
             pass
         assert events.outcome.output.data == b"a\rb"
     job = await env.start("seq 50000")
-    assert (await job.wait()).output.data == b"".join(b"%d\n" % number for number in range(1, 50001))
+    assert (ended := await job.wait()) is not None
+    assert ended.output.data == b"".join(b"%d\n" % number for number in range(1, 50001))
     apart = await env.run("echo out; echo err >&2", split_stderr=True)
     assert apart.stderr is not None
     assert (apart.output.data, apart.stderr.data) == (b"out\n", b"err\n")

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from .reach import Sandbox as Sandbox
     from .resolve import Root as Root
     from .session import Session as Session
+    from .shells import sh as sh
     from .terminal import DrivenTerminal as DrivenTerminal
     from .terminal import SecretRequest as SecretRequest
     from .tool import ShellResult as ShellResult
@@ -190,6 +191,7 @@ _HOMES = {
     "Sandbox": ".reach",
     "Root": ".resolve",
     "Session": ".session",
+    "sh": ".shells",
     "DrivenTerminal": ".terminal",
     "SecretRequest": ".terminal",
     "ShellResult": ".tool",
