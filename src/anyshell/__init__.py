@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._exceptions import HostKeyUntrusted as HostKeyUntrusted
     from ._exceptions import InvalidCommand as InvalidCommand
     from ._exceptions import JobNotFound as JobNotFound
+    from ._exceptions import OutputIncomplete as OutputIncomplete
     from ._exceptions import PolicyError as PolicyError
     from ._exceptions import ReachUnavailable as ReachUnavailable
     from ._exceptions import RecordingError as RecordingError
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from .reach import Sandbox as Sandbox
     from .resolve import Root as Root
     from .session import Session as Session
+    from .shells import sh as sh
     from .terminal import DrivenTerminal as DrivenTerminal
     from .terminal import SecretRequest as SecretRequest
     from .tool import ShellResult as ShellResult
@@ -115,6 +117,7 @@ _HOMES = {
     "HostKeyUntrusted": "._exceptions",
     "InvalidCommand": "._exceptions",
     "JobNotFound": "._exceptions",
+    "OutputIncomplete": "._exceptions",
     "PolicyError": "._exceptions",
     "RecordingError": "._exceptions",
     "ReachUnavailable": "._exceptions",
@@ -190,6 +193,7 @@ _HOMES = {
     "Sandbox": ".reach",
     "Root": ".resolve",
     "Session": ".session",
+    "sh": ".shells",
     "DrivenTerminal": ".terminal",
     "SecretRequest": ".terminal",
     "ShellResult": ".tool",

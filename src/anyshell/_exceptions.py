@@ -15,6 +15,7 @@
     ├─ ShellNotFound                   every path tried, and what to install
     ├─ ArtifactNotFound (LookupError)  no kept output has that id
     ├─ JobNotFound (LookupError)       no job has that id
+    ├─ OutputIncomplete                the whole of an output is asked for, and was not kept
     ├─ PolicyError                     a file of rules that cannot be loaded: its line, and the reason
     ├─ RecordingError                  a recording could not be made, or read
     └─ CommandFailed                   only from Outcome.check(); carries the Outcome, and stands beside it
@@ -156,6 +157,10 @@ class ArtifactNotFound(AnyshellError, LookupError):  # noqa: N818 - a public nam
 
 class JobNotFound(AnyshellError, LookupError):  # noqa: N818 - a public name
     """No job has that id: there never was one, or it ended long ago. The message names those that there are."""
+
+
+class OutputIncomplete(AnyshellError):  # noqa: N818 - a public name
+    """The whole of an output is asked for, and was not kept or is not there any more. The message says how to keep it."""
 
 
 class PolicyError(AnyshellError):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Coroutine, Mapping, Sequence
 
     from ._types import LeftBehind, Outcome, OutputLimits, Recording, Scan
+    from .shells.words import CommandLike
 
 T = TypeVar("T")
 
@@ -171,7 +172,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def run(
-    command: str,
+    command: CommandLike,
     *,
     shell: str | None = None,
     cwd: str | os.PathLike[str] | None = None,
@@ -224,7 +225,7 @@ def run(
 
     async def runs() -> Outcome:
         environment = await _front.environment(shell, interactive=interactive)
-        request = to_command(command, path, env, stdin)
+        request = to_command(command, path, env, stdin, kind=environment.shell.kind)
         request = await environment.runner.addresses.expand(request, workspace=here)
         request = replace(request, cwd=environment.info.resolve(request.cwd, here))
         scan = options.effects

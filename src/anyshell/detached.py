@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from ._runner.surroundings import Surroundings
     from ._types import Command
+    from .shells.words import CommandLike
 
 MOST_JOBS = 1000
 """Jobs that are recorded on a host for one user; one more is not started until some are removed."""
@@ -322,7 +323,7 @@ class DetachedJobs:
 
     async def start(
         self,
-        command: str,
+        command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -330,7 +331,8 @@ class DetachedJobs:
         """Start a job that goes on when this process ends. It reads end-of-file; what it prints goes to its log.
 
         Args:
-            command: Text in the shell's own language, of any size.
+            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
+                quoted for that shell.
             cwd: Where it runs; relative to the environment's directory. Must be there.
             env: Variables set over everything else. They are in no record and no command line. Those that begin with
                 ``ANYSHELL_JOB_``, ``ANYSHELL_MARK_`` or ``ANYSHELL_REMOTE_`` are ours and do not reach it.
@@ -341,7 +343,7 @@ class DetachedJobs:
             BackendError: The host did not say in time whether it was; `list` does when it can be asked again.
             asyncio.CancelledError: When the calling task is cancelled, after the job has been stopped.
         """
-        request = to_command(command, cwd, env)
+        request = to_command(command, cwd, env, kind=self._runner.shell.kind)
         request = await self._runner.addresses.expand(request, lasting=True)
         work = asyncio.ensure_future(self._start(request))
         cancelled = await outlast(work, lambda: None)

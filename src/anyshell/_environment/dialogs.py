@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .. import _engine
     from .._stream import Listener
     from ..session import Session
+    from ..shells.words import CommandLike
     from ..terminal import DrivenTerminal
     from .detection import Detected
 
@@ -35,7 +36,7 @@ class EnvironmentDialogs(EnvironmentFacts):
 
     def terminal(
         self,
-        command: str,
+        command: CommandLike,
         *,
         columns: int = 80,
         rows: int = 24,
@@ -58,7 +59,8 @@ class EnvironmentDialogs(EnvironmentFacts):
         Leaving it stops the program. Variables are those of a command that is run on a terminal.
 
         Args:
-            command: Text in the shell's own language, of any size.
+            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
+                quoted for that shell.
             columns: 2 to 1,000; `DrivenTerminal.resize` changes it.
             rows: 2 to 1,000.
             term: What it is like, as `Terminal` says.
@@ -84,7 +86,7 @@ class EnvironmentDialogs(EnvironmentFacts):
         """
         self.runner.require_entered("terminal()")
         size = Terminal(columns=columns, rows=rows, term=term)
-        request = to_command(command, cwd, env)
+        request = to_command(command, cwd, env, kind=self.shell.kind)
         options = RunOptions(
             timeout=timeout,
             silence=silence,
@@ -120,7 +122,7 @@ class EnvironmentDialogs(EnvironmentFacts):
         return DrivenTerminal(
             run,
             controller,
-            command=command,
+            command=request.text,
             host=self.host,
             terminal=size,
             listener=listener,
@@ -160,7 +162,12 @@ class EnvironmentDialogs(EnvironmentFacts):
                 )
         from ..session import Session
 
-        session = Session(self.runner, to_command("", cwd, env), name=name, on_closed=self._forget_session)
+        session = Session(
+            self.runner,
+            to_command("", cwd, env, kind=self.shell.kind),
+            name=name,
+            on_closed=self._forget_session,
+        )
         self._all_sessions.add(session)
         if name is not None:
             self._sessions[name] = session

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ..policy.redaction import Redaction
     from ..policy.rules import Policy
     from ..reach import Reach, Sandbox
+    from ..shells.words import CommandLike
 
 
 class Environment(EnvironmentDialogs):
@@ -147,7 +148,7 @@ class Environment(EnvironmentDialogs):
 
     async def run(
         self,
-        command: str,
+        command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -169,7 +170,8 @@ class Environment(EnvironmentDialogs):
         """Run a command in a fresh shell and wait for its end.
 
         Args:
-            command: Text in the shell's own language, of any size.
+            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
+                quoted for that shell.
             cwd: Where it runs; relative to `directory`. Must be there.
             env: Variables set over everything else.
             stdin: What it reads, whole or as it comes; by default end-of-file at once.
@@ -211,7 +213,7 @@ class Environment(EnvironmentDialogs):
             AnyshellError: ``adopt`` where the environment was not entered with ``async with``.
             asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
         """
-        request = to_command(command, cwd, env, stdin)
+        request = to_command(command, cwd, env, stdin, kind=self.shell.kind)
         if background_after == "default":
             background_after = self.background_after if self.entered else None
         options = RunOptions(
@@ -233,7 +235,7 @@ class Environment(EnvironmentDialogs):
     @overload
     async def start(
         self,
-        command: str,
+        command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -252,7 +254,7 @@ class Environment(EnvironmentDialogs):
     @overload
     async def start(
         self,
-        command: str,
+        command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -261,7 +263,7 @@ class Environment(EnvironmentDialogs):
 
     async def start(
         self,
-        command: str,
+        command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -282,7 +284,8 @@ class Environment(EnvironmentDialogs):
         `DetachedJobs`, which finds it again.
 
         Args:
-            command: Text in the shell's own language, of any size.
+            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
+                quoted for that shell.
             cwd: Where it runs; relative to `directory`. Must be there.
             env: Variables set over everything else.
             stdin: What it reads, whole or as it comes, and then end-of-file. By default a pipe that stays open for
@@ -329,14 +332,14 @@ class Environment(EnvironmentDialogs):
 
             return await DetachedJobs(self).start(command, cwd=cwd, env=env)
         self.runner.require_entered("start()")
-        request = to_command(command, cwd, env, stdin)
+        request = to_command(command, cwd, env, stdin, kind=self.shell.kind)
         return await self.runner.start(
             request, options, sends=stdin is None, ready=ready, ready_timeout=ready_timeout
         )
 
     def stream(
         self,
-        command: str,
+        command: CommandLike,
         *,
         by: Literal["lines", "chunks"] = "lines",
         cwd: str | PathLike[str] | None = None,
@@ -367,7 +370,7 @@ class Environment(EnvironmentDialogs):
         """
         self.runner.require_entered("stream()")
         check_choice("by", by, ("lines", "chunks"))
-        request = to_command(command, cwd, env, stdin)
+        request = to_command(command, cwd, env, stdin, kind=self.shell.kind)
         options = RunOptions(
             timeout=timeout,
             silence=silence,

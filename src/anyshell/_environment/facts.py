@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .. import shells
 from ..backends import here
 from . import descriptions
 from .detection import Detected, offers_terminals
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ..policy.audit import Audit
     from ..policy.rules import Policy
     from ..reach import Reach
+    from ..shells.words import Argument
 
 
 class EnvironmentFacts:
@@ -48,6 +50,17 @@ class EnvironmentFacts:
     def info(self) -> HostInfo:
         """Everything that is known of the host."""
         return self.runner.info
+
+    def quote(self, *arguments: Argument) -> str:
+        """Make words of the shell's language of arguments, each taken literally: to build a text that holds them.
+
+        Args:
+            arguments: Text, paths, numbers, or bytes of names.
+
+        Raises:
+            InvalidCommand: One is nothing of that, or holds a NUL.
+        """
+        return shells.quoted(arguments, shells.SHELLS[self.shell.kind])
 
     @property
     def os(self) -> OperatingSystem:

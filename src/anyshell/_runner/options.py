@@ -18,14 +18,16 @@ from .._types import (
     check_seconds,
     check_text,
 )
+from ..shells import SHELLS, text_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Mapping
     from os import PathLike
 
     from .._stream import Listener
-    from .._types import Recording, Scan
+    from .._types import Recording, Scan, ShellKind
     from ..reach import Reach
+    from ..shells.words import CommandLike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +90,14 @@ class RunOptions:
 
 
 def to_command(
-    text: str,
+    command: CommandLike,
     cwd: str | PathLike[str] | None,
     env: Mapping[str, str] | None,
     stdin: bytes | str | AsyncIterable[bytes] | None = None,
+    *,
+    kind: ShellKind,
 ) -> Command:
-    """What a caller asks for, as it is handed on.
+    """What a caller asks for, as it is handed on to a shell.
 
     Raises:
         InvalidCommand: As `Command` does.
@@ -103,8 +107,10 @@ def to_command(
         stdin = stdin.encode(errors="surrogateescape")
     elif isinstance(stdin, bytearray | memoryview):
         stdin = bytes(stdin)
+    if not isinstance(command, str):
+        command = text_of(command, SHELLS[kind])
     return Command(
-        text=text,
+        text=command,
         cwd=os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd,
         env={} if env is None else dict(env),
         stdin=stdin,

@@ -1,14 +1,18 @@
-"""What takes the output of a command on a terminal, and of one that is recorded."""
+"""What takes the output of a command on pipes, on a terminal, and of one that is recorded."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
+
+from ..output import OutputBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .._types import HostInfo, OutputLimits, Recording, ShellInfo, Terminal
     from ..output import TerminalOutput
+    from ..output.text.builder import Builder
     from ..output.text.keeper import Store
     from ..recordings.recorder import Recorder
     from ..terminal import Controller
@@ -29,6 +33,25 @@ class Where(Protocol):
 
     def code_page(self, terminal: Terminal | None) -> int | None:
         """The code page of output that is not UTF-8."""
+
+
+def pipes_output(where: Where, store: Store | None, *, limits: OutputLimits | None = None) -> Builder:
+    """What takes the output of a command on pipes."""
+    limits = limits or where.limits
+    code_page = where.info.code_page
+    bounded = partial(
+        OutputBuilder,
+        **limits.parts._asdict(),
+        keep_from=limits.keep_from,
+        artifacts=store,
+        name_path=where.info.is_this_machine,
+        code_page=code_page,
+    )
+    if not limits.exact:
+        return bounded()
+    from ..output import ExactOutput  # here, since few commands ask for it
+
+    return ExactOutput(limits.size, bounded, code_page=code_page)
 
 
 def terminal_output(

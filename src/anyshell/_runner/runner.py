@@ -18,11 +18,10 @@ from .._types import Outcome, Spawn, Variables
 from .._waits import outlast
 from .._wrapped import WrappingSpawner
 from ..jobs import Adopting, Jobs, Work
-from ..output import OutputBuilder
 from ..reach import NONE
 from .addresses import Addresses
 from .directories import check_directory
-from .outputs import recorder_of, terminal_output
+from .outputs import pipes_output, recorder_of, terminal_output
 from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of
 
 if TYPE_CHECKING:
@@ -521,8 +520,9 @@ class Runner:
         if controller is not None and controller.process is not None:
             waiting = controller.waiting if outcome.status == "timed_out" else None
             outcome = replace(outcome, waiting=waiting, terminal=controller.process.terminal_kind)
-        if adopting is not None and adopting.job is not None:
-            outcome = replace(outcome, job=adopting.job)
+        shown = command.text if masks is None else masks.text(command.text)
+        job = None if adopting is None else adopting.job
+        outcome = replace(outcome, job=outcome.job if job is None else job, _command=shown)
         return outcome if looks is None else await looks.end(outcome)
 
     @contextlib.contextmanager
@@ -544,13 +544,6 @@ class Runner:
     def _builder(
         self, store: Store | None, terminal: Terminal | None = None, *, limits: OutputLimits | None = None
     ) -> Builder:
-        limits = limits or self.limits
         if terminal is not None:
             return terminal_output(self, terminal, store, limits=limits)
-        return OutputBuilder(
-            **limits.parts._asdict(),
-            keep_from=limits.keep_from,
-            artifacts=store,
-            name_path=self.info.is_this_machine,
-            code_page=self.info.code_page,
-        )
+        return pipes_output(self, store, limits=limits)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from .._exceptions import AnyshellError
-from .checks import exact
+from .checks import exact, one_line
 from .output import Output
 
 if TYPE_CHECKING:
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from .recording import RecordingReport
     from .terminal import TerminalKind, Waiting
 
+
+LAST_LINES = 5
+"""Lines of an output that the message of a `CommandFailed` quotes; they are the last that are not blank."""
+
+LONGEST_LINE = 200
+"""Characters of the command, and of a line, in the message of a `CommandFailed`; the middle of a longer one is left out."""
+
+LONGEST_QUOTE = 4_096
+"""Characters of an output, from its end, in which these lines are looked for."""
 
 Status = Literal["exited", "timed_out", "cancelled", "lost", "running"]
 JobStatus = Literal["running", "completed", "failed", "stopped", "timed_out", "lost"]
@@ -93,6 +103,15 @@ class Outcome:
     editor_terminal: str | None = None
     effects: Effects | None = None
     usage: Usage | None = None
+    _command: str = field(default="", repr=False, compare=False)  # for a message; its secrets are masked
+
+    @property
+    def ok(self) -> bool:
+        """Whether the command ended by itself with exit code 0."""
+        return self.status == "exited" and self.exit_code == 0
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("an Outcome is neither true nor false: ask .ok, or call .check()")
 
     @property
     def ended_at_once(self) -> bool:
@@ -102,34 +121,92 @@ class Outcome:
     def check(self) -> Outcome:
         """Return this outcome if the command exited with 0.
 
+        That `Output.text` leaves something out is no failure: `Output.truncated` says so, and `Output.data` has it all.
+
         Raises:
             CommandFailed: It did not; the exception carries this outcome.
         """
-        if self.status == "exited" and self.exit_code == 0:
+        if self.ok:
             return self
+        raise CommandFailed(f"the command {self._how()}{self._what()}", outcome=self)
+
+    def json(self) -> Any:
+        """Parse the whole output, or stdout where the channels were asked for apart, as JSON: never a text that was cut.
+
+        Raises:
+            OutputIncomplete: The whole was not kept; the message says how to keep it.
+            CommandFailed: It is no JSON, and the command failed.
+            json.JSONDecodeError: It is no JSON. It is a ``ValueError``.
+        """
+        import json  # here, since most programs parse none
+
+        data = self.output.data
+        try:
+            return json.loads(data)
+        except ValueError as error:
+            self.check()
+            text = data.decode(errors="replace")
+            at = error.pos if isinstance(error, json.JSONDecodeError) else getattr(error, "start", 0)
+            cure = (
+                ""
+                if self.stderr is not None
+                else "; what it prints to stderr is apart with split_stderr=True"
+            )
+            why = error.msg if isinstance(error, json.JSONDecodeError) else "not UTF-8"
+            raise json.JSONDecodeError(
+                f"the output of the command is no JSON{cure}: {why}", text, at
+            ) from None
+
+    def _how(self) -> str:
+        """How the command failed, behind "the command"."""
         if self.status == "timed_out" and self.silence is not None:
-            how = f"timed out: it printed nothing for {exact(self.silence)} s"
-        elif self.status == "timed_out":
-            how = f"timed out after {self.duration:.1f} s"
-        elif self.status == "running":
-            how = f"still runs, as job {self.job}: wait for that"
-        elif self.status == "lost" and self.started is None:
-            how = "may have run: the host was asked and has not answered"
-        elif self.status != "exited":
-            how = f"was {self.status}"
-        elif self.signal is not None:
-            how = f"was ended by {self.signal}"
-        elif self.exit_code is None:
-            how = "ended with an exit code that cannot be known"
-        else:
-            how = f"ended with exit code {self.exit_code}"
-        raise CommandFailed(f"the command {how}; its output is in .outcome.output", outcome=self)
+            return f"timed out: it printed nothing for {exact(self.silence)} s"
+        if self.status == "timed_out":
+            return f"timed out after {self.duration:.1f} s"
+        if self.status == "running":
+            return f"still runs, as job {self.job}: wait for that"
+        if self.status == "lost" and self.started is None:
+            return "may have run: the host was asked and has not answered"
+        if self.status != "exited":
+            return f"was {self.status}"
+        if self.signal is not None:
+            return f"was ended by {self.signal}"
+        if self.exit_code is None:
+            return "ended with an exit code that cannot be known"
+        return f"ended with exit code {self.exit_code}"
+
+    def _what(self) -> str:
+        """What the command was, and the last lines that it printed, on lines of their own."""
+        if os.environ.get("ANYSHELL_ERRORS") == "terse":
+            return "; its output is in .outcome.output"
+        named = f": {_shortened(self._command)}" if self._command else ""
+        name, printed = "output", self.output
+        if self.stderr is not None and self.stderr.text.strip():
+            name, printed = "stderr", self.stderr
+        end = printed.text[-LONGEST_QUOTE:]
+        lines = [line for line in map(_shortened, end.split("\n")) if line.strip()]
+        quoted = [f"\n  {line}" for line in lines[-LAST_LINES:]]
+        if printed.truncated:
+            whole = f"; .outcome.{name}.data has all {printed.total_bytes:,} bytes" if printed.kept else ""
+            quoted.append(f"\n  (.outcome.{name}.text is truncated{whole})")
+        elif len(quoted) < len(lines) or len(end) < len(printed.text):
+            quoted.append(f"\n  (the end of .outcome.{name}.text)")
+        return named + "".join(quoted)
+
+
+def _shortened(text: str) -> str:
+    """Text on one line, with what a terminal obeys as escapes, and without its middle if it is long."""
+    text = one_line(text.strip("\n").expandtabs())
+    half = LONGEST_LINE // 2
+    return text if len(text) <= LONGEST_LINE else f"{text[:half]} … {text[-half:]}"
 
 
 class CommandFailed(AnyshellError):  # noqa: N818 - a public name
-    """A command did not end with exit code 0. Raised by `Outcome.check` alone.
+    """A command did not end with exit code 0. Raised by `Outcome.check` and `Outcome.json` alone.
 
-    The message holds neither the command's text nor its output, since both may hold secrets.
+    The message has the command, shortened, and the last lines that it printed to stderr, or printed at all where the channels
+    were not apart: never its variables or its input. Control characters are shown as escapes. What `Environment.detect`'s ``redact``
+    masks is masked here too. With ``ANYSHELL_ERRORS=terse`` in this program's environment the message has neither of them.
 
     Attributes:
         outcome: Everything that is known of the command, its output included.

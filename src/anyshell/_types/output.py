@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from .._exceptions import OutputIncomplete
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Self
 
 
 Channel = Literal["stdout", "stderr"]
@@ -25,6 +28,9 @@ DEFAULT_HEAD = 20 * 1024
 
 DEFAULT_TAIL = 30 * 1024
 """Bytes of the end, where only the start was given."""
+
+UNLIMITED = 64 * 1024 * 1024
+"""Bytes of an output of `OutputLimits.unlimited` that are text, unless `up_to` says otherwise; of more, a bounded text is made."""
 
 MASK = b"[secret]"
 """What stands in the place of a secret."""
@@ -68,7 +74,7 @@ class OutputImage:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a command printed, bounded.
+    """What a command printed, bounded as `text`, and whole as `data`.
 
     Attributes:
         text: What the program printed, cleaned of escape sequences, with a marker wherever something is left out between. Of a
@@ -98,6 +104,7 @@ class Output:
             terminal, which ignores them.
         masked: Secrets for which ``[secret]`` stands in the output and the artifact, by `Environment.detect`'s ``redact``. The
             numbers above count what stands there, not what the program printed.
+        file: The file that ``stdout=`` named, where the whole was written; ``None`` without one that has a path.
     """
 
     text: str = ""
@@ -117,11 +124,75 @@ class Output:
     images: tuple[OutputImage, ...] = ()
     nul_bytes: int = 0
     masked: int = 0
+    file: Path | None = None
+    _held: bytes | None = field(default=None, repr=False, compare=False)
 
     @property
     def truncated(self) -> bool:
         """Whether `text` leaves anything out."""
         return self.omitted_bytes > 0
+
+    @property
+    def kept(self) -> bool:
+        """Whether the whole was kept, so that `data` has it as long as the artifact is there."""
+        if self._held is None and self.total_bytes:
+            return self.artifact is not None and not self.artifact.omitted_bytes
+        return True
+
+    @property
+    def data(self) -> bytes:
+        """Every byte that the command wrote, as it came. A small output is in memory, a larger one is read from its artifact.
+
+        Raises:
+            OutputIncomplete: The whole was not kept, or is not there any more. `read` gives what there is.
+            OSError: The artifact cannot be read.
+        """
+        if not self.kept and self.artifact is not None:
+            raise OutputIncomplete(
+                f"{self.artifact.omitted_bytes:,} of the {self.total_bytes:,} bytes of this output were not kept: write it"
+                " to a file with stdout=, or give artifacts=ArtifactStore(max_size=)"
+            )
+        data = self.read()
+        if len(data) < self.total_bytes:
+            raise OutputIncomplete(
+                f"of the {self.total_bytes:,} bytes of this output only {len(data):,} are kept"
+            )
+        return data
+
+    def read(self, offset: int = 0, length: int | None = None) -> bytes:
+        """Read what was kept of the bytes: all of them, or of a long output its artifact, which says what it leaves out.
+
+        Args:
+            offset: Bytes to skip; past the end, there is nothing to read.
+            length: Bytes to read at most; ``None`` is all that follows.
+
+        Raises:
+            OutputIncomplete: Nothing was kept, or it is not there any more, or not on this machine.
+            OSError: The artifact cannot be read.
+            ValueError: A number is negative.
+        """
+        if offset < 0 or (length is not None and length < 0):
+            raise ValueError(f"offset and length must be 0 or more, not {offset!r} and {length!r}")
+        held = self._held
+        if held is None and not self.total_bytes:
+            held = self.text.encode(errors="surrogateescape")  # one that a test has made
+        if held is not None:
+            return held[offset : None if length is None else offset + length]
+        if self.artifact is None:
+            why = "" if self.artifact_error is None else f" ({self.artifact_error})"
+            raise OutputIncomplete(
+                f"of the {self.total_bytes:,} bytes of this output only the text was kept{why}: give"
+                " limits=OutputLimits.unlimited(), stdout=, or an ArtifactStore"
+            )
+        try:
+            with self.artifact.path.open("rb") as file:
+                file.seek(offset)
+                return file.read(-1 if length is None else length)
+        except FileNotFoundError:
+            raise OutputIncomplete(
+                f"{self.artifact.path} is not on this machine, or not any more: it had the"
+                f" {self.total_bytes:,} bytes of this output"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +209,11 @@ class OutputLimits:
         max_line: Characters that a line may have before it is cut; at least 1.
         keep_from: Bytes of an output from which the whole is kept on pipes even if nothing is left out; ``None`` keeps it only
             where something is.
+        exact: Whether an output on pipes that fits is text as it was written: no line is cut, no CR is applied, no sequence and
+            no NUL is taken out. See `unlimited`. On a terminal it says nothing.
 
     Raises:
-        ValueError: A limit is out of its range, or there is a budget beside a head or a tail.
+        ValueError: A limit is out of its range, there is a budget beside a head or a tail, or `exact` beside `keep_from`.
     """
 
     budget: int | None = None
@@ -148,6 +221,7 @@ class OutputLimits:
     tail: int | None = None
     max_line: int = 2_000
     keep_from: int | None = None
+    exact: bool = False
 
     def __post_init__(self) -> None:
         if self.budget is not None and (self.head is not None or self.tail is not None):
@@ -157,6 +231,18 @@ class OutputLimits:
             raise ValueError(
                 f"budget, head, tail and keep_from must be 0 or more, max_line 1 or more, not {self}"
             )
+        if self.exact and self.keep_from is not None:
+            raise ValueError("exact keeps the whole in memory: leave out keep_from")
+
+    @classmethod
+    def unlimited(cls, *, up_to: int = UNLIMITED) -> Self:
+        """Limits by which a text is what was written, unchanged, as `subprocess` gives it.
+
+        Args:
+            up_to: Bytes of output up to which that holds, and which are held in memory meanwhile. Of more, a bounded text is
+                made in so many bytes, `Output.truncated` is true, and the whole is in the artifact.
+        """
+        return cls(budget=up_to, max_line=max(1, up_to), exact=True)
 
     @property
     def parts(self) -> OutputParts:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .. import shells
 from .._engine import Control
 from .._types import OutputLimits
 from ..policy import visible
@@ -116,7 +115,6 @@ async def run_whole(
     Raises:
         InvalidCommand, SpawnError, AnyshellError: As `Environment.run` or `Session.run` does.
     """
-    text = command if isinstance(command, str) else shells.SHELLS[env.shell.kind].join(command)
     printed: dict[Channel, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
     limit = MAX_OUTPUT if max_output is None else max_output
     control = control or Control()
@@ -137,7 +135,7 @@ async def run_whole(
 
     run = partial(env.run, background_after=None) if session is None else session.run
     outcome = await run(
-        text,
+        command,
         cwd=cwd,
         env=variables,
         stdin=stdin,

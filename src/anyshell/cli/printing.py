@@ -31,7 +31,8 @@ def to_json(value: object, *, one_line: bool = False) -> bytes:
 
 def _plain(value: object) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        names = (field.name for field in dataclasses.fields(value))
+        return {name: getattr(value, name) for name in names if not name.startswith("_")}
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, os.PathLike):

@@ -11,7 +11,7 @@ from .. import shells
 from .._environment import Detection, Environment, EnvironmentOptions, to_redaction
 from .._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
 from .._runner import RunOptions, to_command
-from .._types import DEFAULT_GRACE, OutputLimits, check_choice, check_count, check_seconds, check_text
+from .._types import DEFAULT_GRACE, OutputLimits, check_choice, check_count, check_seconds
 from ..output import ArtifactStore
 from .hosts import read_hosts
 from .run import FleetRun
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..backends import SSHOptions
     from ..policy.audit import Audit
     from ..policy.redaction import Redaction
+    from ..shells.words import CommandLike
     from .hosts import Target
     from .progress import FleetListener, FleetObserver, HostProgress
 
@@ -133,7 +134,7 @@ class Fleet:
 
     def run(
         self,
-        command: str | Callable[[Environment], str],
+        command: CommandLike | Callable[[Environment], CommandLike],
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -149,8 +150,8 @@ class Fleet:
         """Run a command on every host, each in a fresh shell. It begins with the first step of ``async for``.
 
         Args:
-            command: Text in the shell's own language; or a function that is given a host's environment and gives the
-                text for it, where hosts differ. It may look, and must not wait.
+            command: As for `Environment.run`; or a function that is given a host's environment and gives the
+                command for it, where hosts differ. It may look, and must not wait.
             cwd: Where it runs; relative to the fleet's.
             env: Variables set over everything else.
             stdin: What it reads, the same on every host; by default end-of-file at once.
@@ -179,9 +180,8 @@ class Fleet:
             raise InvalidCommand(
                 f"stdin must be bytes or text, which every host can be given, not {type(stdin).__name__}"
             )
-        if not callable(command):
-            check_text("the command", command)
-        request = to_command("" if callable(command) else command, cwd, env, stdin)
+        # That of each host quotes it, below; here it is checked.
+        request = to_command("" if callable(command) else command, cwd, env, stdin, kind="sh")
         check_choice("left_behind", left_behind, ("stop", "keep"))
         options = RunOptions(
             timeout=timeout,
@@ -192,7 +192,9 @@ class Fleet:
         )
 
         async def perform(environment: Environment, host: HostProgress, control: Control) -> Outcome:
-            own = request if not callable(command) else replace(request, text=command(environment))
+            asked = command(environment) if callable(command) else command
+            text = shells.text_of(asked, shells.SHELLS[environment.shell.kind])
+            own = replace(request, text=text)
 
             async def hear(channel: Channel, data: bytes) -> None:
                 host._hear(data)

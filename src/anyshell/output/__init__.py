@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .text.decode import TextDecoder as TextDecoder
     from .text.decode import clean as clean
     from .text.decode import unfinished as unfinished
+    from .text.exact import ExactOutput as ExactOutput
     from .text.log import OutputLog as OutputLog
     from .text.pages import Page as Page
     from .text.pages import Recoder as Recoder
@@ -41,6 +42,7 @@ else:
             "screen.terminal": "TerminalOutput check_scrollback",
             "text.builder": "Builder OutputBuilder",
             "text.decode": "LineDecoder OutputLine Stretch TextDecoder clean unfinished",
+            "text.exact": "ExactOutput",
             "text.log": "OutputLog",
             "text.pages": "Page Recoder",
             "text.search": "Search expression",

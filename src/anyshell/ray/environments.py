@@ -21,7 +21,7 @@ from .._exceptions import (
     SpawnError,
 )
 from .._runner import RunOptions, to_command
-from .._types import check_choice, check_count, check_seconds
+from .._types import check_choice, check_count, check_seconds, check_text
 from .._waits import to_the_end
 from .places import PER_ENVIRONMENT, Actor, Place
 from .worker import Worker
@@ -342,7 +342,9 @@ def _read(text: str, arguments: RunArguments) -> tuple[Command, RunOptions]:
         InvalidCommand: Names what is wrong.
     """
     given: dict[str, Any] = dict(arguments)
-    request = to_command(text, given.pop("cwd", None), given.pop("env", None), given.pop("stdin", None))
+    check_text("the command", text)  # the shell that would quote a list is elsewhere
+    where = given.pop("cwd", None), given.pop("env", None), given.pop("stdin", None)
+    request = to_command(text, *where, kind="sh")
     if hasattr(request.stdin, "__aiter__"):
         raise InvalidCommand("stdin must be bytes or text, which can be sent to another process")
     given.setdefault("left_behind", "stop")

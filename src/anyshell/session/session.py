@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         ShellInfo,
     )
     from ..abc import Process
+    from ..shells.words import CommandLike
     from .process import SessionProcess
 
 IDLE_SECONDS = 1800.0
@@ -129,7 +130,7 @@ class Session:
 
     async def run(
         self,
-        command: str,
+        command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -150,7 +151,8 @@ class Session:
         """Run a command in the session's shell and wait for its end.
 
         Args:
-            command: Text in the shell's own language, of any size.
+            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
+                quoted for that shell.
             cwd: Where the shell goes first, and stays; relative to where it is. Must be there.
             env: Variables that are exported first, and stay.
             stdin: What it reads; by default end-of-file at once.
@@ -181,7 +183,7 @@ class Session:
         """
         if self._closed:
             raise AnyshellError("this session is closed: make another by Environment.session()")
-        request = to_command(command, cwd, env, stdin)
+        request = to_command(command, cwd, env, stdin, kind=self._runner.shell.kind)
         _check_reserved(request.env)
         request = await self._runner.addresses.expand(request)
         options = RunOptions(

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .session import RESERVED as RESERVED
     from .session import Conversation as Conversation
     from .session import Frame as Frame
+    from .words import quoted as quoted
+    from .words import sh as sh
+    from .words import text_of as text_of
 else:
     __getattr__ = importer(
         __name__,
@@ -37,6 +40,7 @@ else:
             "powershell_session": "PowerShellConversation",
             "prefix": "Prefix",
             "session": "RESERVED Conversation Frame",
+            "words": "quoted sh text_of",
         },
     )
 
@@ -56,6 +60,9 @@ __all__ = [
     "kinds",
     "not_found",
     "query",
+    "quoted",
+    "sh",
+    "text_of",
 ]
 
 SHELLS: Mapping[ShellKind, Shell | PowerShell] = MappingProxyType(

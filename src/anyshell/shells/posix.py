@@ -99,6 +99,10 @@ class Shell:
         """Make any text one word of a command line, taken literally."""
         if _PLAIN.match(text) and text not in _RESERVED:
             return text
+        return self.literal(text)
+
+    def literal(self, text: str) -> str:
+        """Make any text one word between quotes, or a part of one."""
         return "'" + text.replace("'", "'\\''") + "'"
 
     def join(self, arguments: Iterable[str]) -> str:

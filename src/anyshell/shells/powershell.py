@@ -156,7 +156,7 @@ class PowerShell:
 
     def quote(self, text: str) -> str:
         """Make any text one word of a command line, taken literally."""
-        return text if _PLAIN.match(text) else self._literal(text)
+        return text if _PLAIN.match(text) else self.literal(text)
 
     def join(self, arguments: Iterable[str]) -> str:
         """Make a command line of a program and its arguments, none of which the shell will interpret.
@@ -170,21 +170,21 @@ class PowerShell:
         """
         program, *rest = arguments
         words = rest if self.passes_literally else list(map(_escaped, rest))
-        plainly = " ".join(("&", self._literal(program), *map(self._argument, words)))
+        plainly = " ".join(("&", self.literal(program), *map(self._argument, words)))
         # A % names a variable to cmd.exe in the path of its file as well.
         means_itself = "%" not in program and all(map(is_plain, rest))
         if means_itself or program.lower().endswith(_NO_BATCH_FILES):
             return plainly
         if is_batch_file(program) and ntpath.dirname(program):
-            return self._by_cmd(self._literal(f'"{for_cmd(program)}" {join_for_cmd(rest)} '))
-        found = f"$ExecutionContext.InvokeCommand.GetCommand({self._literal(program)}, 'All').Path"
+            return self._by_cmd(self.literal(f'"{for_cmd(program)}" {join_for_cmd(rest)} '))
+        found = f"$ExecutionContext.InvokeCommand.GetCommand({self.literal(program)}, 'All').Path"
         try:
-            given = self._literal(f'" {join_for_cmd(rest)} ')
+            given = self.literal(f'" {join_for_cmd(rest)} ')
             by_cmd = self._by_cmd(f"('\"' + {found}.Replace('%', '{NO_PERCENT}') + {given})")
         except InvalidCommand as error:
             if is_batch_file(program):
                 raise
-            by_cmd = f"throw {self._literal(str(error))}"
+            by_cmd = f"throw {self.literal(str(error))}"
         # PowerShell alone knows which of PATHEXT it is on that host.
         return f"if ({found} -match '{BATCH_FILE}') {{ {by_cmd} }} else {{ {plainly} }}"
 
@@ -219,7 +219,7 @@ class PowerShell:
         asks = () if terminal else _NO_PROMPTS
         start = (info.path, *_OPTIONS, *asks, *_FORMATS, "-EncodedCommand")
         if len(text) < LONGEST_COMMAND_LINE:  # not even its letters fit otherwise
-            launch = Launch((*start, self._encoded(text, self._literal(text))))
+            launch = Launch((*start, self._encoded(text, self.literal(text))))
             if fits((*before, *launch.argv)):
                 return launch
         return Launch((*start, self._encoded(text, _FROM_FILE)), text)
@@ -245,7 +245,8 @@ class PowerShell:
         # Even quoted, this one is not passed on, and what follows it is not taken literally any more.
         return "@('--%')" if word == "--%" else self.quote(word)
 
-    def _literal(self, text: str) -> str:
+    def literal(self, text: str) -> str:
+        """Make any text one word between quotes."""
         return "'" + _QUOTES.sub(r"\1\1", text) + "'"
 
     def _encoded(self, text: str, source: str) -> str:
@@ -258,7 +259,7 @@ class PowerShell:
             INPUT=f"& {{ {LINES} }} | " if reads_input(text) else "",
             TEXT=source,
             NAMES_OF_TREE=fill(NAMES),
-            END=self._literal(end),
+            END=self.literal(end),
         )
         return _base64(frame)
 

@@ -191,7 +191,7 @@ class OutputBuilder:
         data = bytes(self._gathered)
         if size > self._max_line or size > self._head_limit + self._tail_limit or not is_plain(data):
             return None
-        return Output(text=data.decode("ascii"), total_bytes=size, total_lines=data.count(b"\n"))
+        return Output(text=data.decode("ascii"), total_bytes=size, total_lines=data.count(b"\n"), _held=data)
 
     def _build(self) -> Output:
         if self._gathered:

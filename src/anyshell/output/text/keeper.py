@@ -32,14 +32,14 @@ class Keeper:
     """Keeps the raw whole: in memory as long as it is small, then in an artifact; never in the way.
 
     Args:
-        store: Makes the artifact; ``None`` keeps nothing.
+        store: Makes the artifact; ``None`` keeps nothing that is not small.
         limit: Bytes that are held in memory.
     """
 
     def __init__(self, store: Store | None, limit: int) -> None:
         self._store = store
         self._limit = limit
-        self._held: list[bytes] = []
+        self._held: list[bytes] | None = []  # None when it is not all there any more
         self._size = 0
         self._writer: RawWriter | None = None
         self._error: str | None = None
@@ -47,12 +47,12 @@ class Keeper:
     def write(self, data: bytes) -> None:
         """Keep some more."""
         if self._writer is None:
-            if self._store is None or self._error is not None:
+            if self._held is None:
                 return
             self._held.append(data)
             self._size += len(data)
             if self._size > self._limit:
-                self._spill(self._store)
+                self._spill()
             return
         try:
             self._writer.write(data)
@@ -60,16 +60,19 @@ class Keeper:
             self._fail(error)
 
     def finish(self, total: int, lines: int, *, needed: bool) -> Output:
-        """The counts of the whole, and where it is, or why it is missing: neither when it is not needed."""
+        """The counts of the whole, and the whole itself, if it is small. If it is needed, also where it is, or why it is missing."""
+        held = None if self._held is None else b"".join(self._held)
         artifact, error = self._finish(needed=needed)
-        return Output(total_bytes=total, total_lines=lines, artifact=artifact, artifact_error=error)
+        return Output(
+            total_bytes=total, total_lines=lines, artifact=artifact, artifact_error=error, _held=held
+        )
 
     def _finish(self, *, needed: bool) -> tuple[Artifact | None, str | None]:
         if not needed:
             self.discard()
             return None, None
         if self._store is not None and self._writer is None and self._error is None:
-            self._spill(self._store)
+            self._spill()
         if self._writer is None:
             return None, self._error
         try:
@@ -81,19 +84,21 @@ class Keeper:
     def discard(self) -> None:
         """Leave nothing, and keep nothing more."""
         self._store = None
-        self._held = []
+        self._held = None
         writer, self._writer = self._writer, None
         if writer is not None:
             with contextlib.suppress(OSError):
                 writer.discard()
 
-    def _spill(self, store: Store) -> None:
+    def _spill(self) -> None:
+        held, self._held = self._held, None
+        if self._store is None:
+            return
         try:
-            self._writer = store.create()
-            self._writer.write(b"".join(self._held))
+            self._writer = self._store.create()
+            self._writer.write(b"".join(held or ()))
         except OSError as error:
             self._fail(error)
-        self._held = []
 
     def _fail(self, error: OSError) -> None:
         self._error = error.strerror or str(error)

@@ -1,0 +1,270 @@
+"""The text of a command that is given as words: an argument list, or a template with values that are quoted.
+
+A value in a template must be one word for the shell, whatever it holds. So a field may stand only where quotes mean what
+they mean at the start of a text. The scanners follow the quotes of a text as far as that is simple; behind anything else, such as a
+here-document or arithmetic, no field may stand any more. A refusal costs a sentence; a wrong guess would run a value.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from anyshell._exceptions import InvalidCommand
+from anyshell._types import check_text, cut_name
+
+from .powershell import PowerShell
+
+if TYPE_CHECKING:
+    import sys
+    from collections.abc import Mapping
+
+    from .posix import Shell
+
+    Argument: TypeAlias = str | bytes | os.PathLike[str] | float
+    """One word: text, the bytes of a name, a path, or a number."""
+
+    if sys.version_info >= (3, 14):
+        from string.templatelib import Template
+
+        CommandLike: TypeAlias = "str | Sequence[Argument] | ShellTemplate | Template"
+    else:
+        CommandLike: TypeAlias = "str | Sequence[Argument] | ShellTemplate"
+
+
+@dataclass(frozen=True, slots=True)
+class ShellTemplate:
+    """A text with values in it, which the shell that will run it quotes. `sh` makes it.
+
+    Attributes:
+        texts: What stands before each value, and after the last.
+        words: The words of each value: one, or of a list as many as there are.
+    """
+
+    texts: tuple[str, ...]
+    words: tuple[tuple[str, ...] | str, ...] = field(repr=False)  # a value may be a secret
+
+    def quoted(self, shell: Shell | PowerShell) -> str:
+        """The text for a shell.
+
+        Raises:
+            InvalidCommand: A field stands where a quoted value would not be one word.
+        """
+        place: _Place = _PowerShell() if isinstance(shell, PowerShell) else _Posix()
+        made = [self.texts[0]]
+        place.follow(self.texts[0])
+        for number, (words, after) in enumerate(zip(self.words, self.texts[1:], strict=True), 1):
+            alone = place.is_alone(after[:1])
+            if not place.takes(after[:1]):
+                raise InvalidCommand(
+                    f"field {number} of the template stands within quotes, or where it would be no word of its own"
+                    f" ({made[-1][-20:]!r} before it): a value is quoted already; take it out, or pass it by env="
+                )
+            if not isinstance(words, str) and not alone:
+                raise InvalidCommand(
+                    f"field {number} of the template is a list: it must stand between blanks"
+                )
+            quote = shell.quote if alone and not isinstance(shell, PowerShell) else shell.literal
+            made += (" ".join(map(quote, (words,) if isinstance(words, str) else words)), after)
+            place.before = "x"  # what follows goes on with a word
+            place.follow(after)
+        return "".join(made)
+
+
+def sh(template: str, /, *values: object, **named: object) -> ShellTemplate:
+    """Make a command of a text with fields, such as ``sh("rm {}", path)``: the shell that runs it quotes the values.
+
+    A value is one word: text, a path, a number, or the bytes of a name; a list of these is as many words. ``{{`` and ``}}`` are
+    braces. What gives its arguments to another shell, as ``ssh`` and ``eval`` do, has them read again.
+
+    Args:
+        template: Text in the shell's language, with ``{}``, ``{0}`` or ``{name}`` where a value goes. A field stands outside of
+            quotes, comments and here-documents.
+        values: Those of ``{}``, in order, and of ``{0}``, ``{1}``, …
+        named: Those of ``{name}``.
+
+    Raises:
+        InvalidCommand: A field without a value, a value without a field, or a value that is no word.
+    """
+    check_text("the template", template)
+    given: dict[str, object] = {**{str(at): value for at, value in enumerate(values)}, **named}
+    unused, numbers = set(given), count()
+    texts, words = [""], []
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise InvalidCommand(f"the template: {error}; a brace is written {{{{ or }}}}") from None
+    for text, name, spec, conversion in parts:
+        texts[-1] += text
+        if name is None:
+            continue
+        name = name or str(next(numbers))
+        if name not in given or spec or conversion:
+            raise InvalidCommand(
+                f"the template has no value for {{{cut_name(name)}}}: give one, or write a brace {{{{ or }}}}"
+                if name not in given
+                else f"the field {{{name}}} of the template says how to format: format the value before"
+            )
+        unused.discard(name)
+        words.append(_value(f"the value of {{{name}}}", given[name]))
+        texts.append("")
+    if unused:
+        raise InvalidCommand(f"the template has no field for {', '.join(sorted(unused))}")
+    return ShellTemplate(tuple(texts), tuple(words))
+
+
+def text_of(command: object, shell: Shell | PowerShell) -> str:
+    """The text of a command for a shell: what the shell will read, an approver be shown, and a record have.
+
+    Raises:
+        InvalidCommand: It is no command; the message says what one is.
+    """
+    if isinstance(command, str):
+        return command
+    if isinstance(command, ShellTemplate):
+        return command.quoted(shell)
+    if type(command).__module__ == "string.templatelib":
+        return _of_t_string(command).quoted(shell)
+    if not isinstance(command, Sequence) or isinstance(command, bytes | bytearray | memoryview):
+        raise InvalidCommand(
+            "the command must be a string, a list of a program and its arguments, or anyshell.sh(…), not "
+            f"{type(command).__name__}"
+        )
+    words = [
+        _word(f"argument {at} of the command" if at else "the program", each)
+        for at, each in enumerate(command)
+    ]
+    if not words or not words[0]:
+        raise InvalidCommand("the command is a list without a program: give one, and its arguments")
+    return shell.join(words)
+
+
+def quoted(arguments: Sequence[Argument], shell: Shell | PowerShell) -> str:
+    """Arguments as words for a shell, with a blank between them; raises `InvalidCommand` for what is no word."""
+    return " ".join(shell.quote(_word(f"argument {at}", each)) for at, each in enumerate(arguments, 1))
+
+
+def _of_t_string(template: Any) -> ShellTemplate:
+    words = []
+    for at, each in enumerate(template.interpolations, 1):
+        value = string.Formatter().convert_field(each.value, each.conversion)
+        if each.format_spec:
+            value = format(value, each.format_spec)
+        words.append(_value(f"value {at} of the template", value))
+    return ShellTemplate(tuple(template.strings), tuple(words))
+
+
+def _value(what: str, value: object) -> tuple[str, ...] | str:
+    if isinstance(value, list | tuple):
+        return tuple(_word(f"item {at} of {what}", each) for at, each in enumerate(value))
+    return _word(what, value)
+
+
+def _word(what: str, value: object) -> str:
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, bytes):
+        value = value.decode(errors="surrogateescape")
+    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        value = str(value)
+    elif not isinstance(value, str):
+        raise InvalidCommand(f"{what} must be text, a path or a number, not {type(value).__name__}")
+    check_text(what, value)
+    return value
+
+
+class _Place:
+    """Where a field stands in a text.
+
+    Attributes:
+        before: The character before it; a line feed at the start, and ``x`` behind what is a part of a word.
+        within: The state of the scanner: in a quote or a comment, ``?`` behind what is not followed, or empty.
+    """
+
+    scanners: ClassVar[Mapping[str, re.Pattern[str]]]
+    """For each state the piece that comes next. Its group is what begins or ends a state, or cannot be followed."""
+
+    def __init__(self) -> None:
+        self.before = "\n"
+        self.within = ""
+
+    def follow(self, text: str) -> None:
+        """Read on."""
+        at = 0
+        while at < len(text) and self.within != "?":
+            piece = self.scanners[self.within].match(text, at)
+            assert piece is not None  # each pattern takes any character
+            at = piece.end()
+            if piece.lastgroup is not None:
+                self.within = self.turned(piece.lastgroup, text[piece.start()])
+            if piece[0] != "\\\n":  # which is nothing to the shell
+                escaped = len(piece[0]) == 2 and piece[0][0] in "\\`"
+                self.before = "x" if escaped else piece[0][-1]
+
+    def turned(self, group: str, first: str) -> str:
+        """The state behind a piece."""
+        return {"open": first, "close": "", "unknown": "?"}[group]
+
+    def is_alone(self, after: str) -> bool:
+        """Whether a value before this character is a word of its own."""
+        return self.before in " \t\n;&|(" and (not after or after in " \t\n;&|)")
+
+    def takes(self, after: str) -> bool:
+        """Whether a quoted value can stand before this character."""
+        raise NotImplementedError
+
+
+class _Posix(_Place):
+    """For bash, zsh and sh."""
+
+    scanners: ClassVar[Mapping[str, re.Pattern[str]]] = {
+        "": re.compile(
+            r"\\.|\$\{\w+\}|<<<|(?P<unknown>`|\$\{|\(\(|\$\[|\$'|<<)|(?P<open>['\"#])|.", re.DOTALL
+        ),
+        "'": re.compile(r"(?P<close>')|.", re.DOTALL),
+        '"': re.compile(r"\\.|\$\{\w+\}|(?P<unknown>`|\$[{(\[])|(?P<close>\")|.", re.DOTALL),
+        "#": re.compile(r"(?P<close>\n)|.", re.DOTALL),
+    }
+
+    def turned(self, group: str, first: str) -> str:
+        """The state behind a piece."""
+        if first == "#" and self.before not in " \t\n;&|()<>":
+            return ""  # within a word
+        return super().turned(group, first)
+
+    def takes(self, after: str) -> bool:
+        """Whether a quoted value can stand here. ``$'`` would be another quote, and ``[`` is a place for arithmetic."""
+        return not self.within and self.before not in "$\\["
+
+
+_SINGLE, _DOUBLE = "'\u2018\u2019\u201a\u201b", '"\u201c\u201d\u201e'
+
+
+class _PowerShell(_Place):
+    """For PowerShell, which takes some more characters for quotes."""
+
+    scanners: ClassVar[Mapping[str, re.Pattern[str]]] = {
+        "": re.compile(
+            rf"`.|(?P<unknown>--%|\$\{{|#|@[{_SINGLE}{_DOUBLE}])|(?P<open>[{_SINGLE}{_DOUBLE}])|.", re.DOTALL
+        ),
+        "'": re.compile(f"(?P<close>[{_SINGLE}])|.", re.DOTALL),
+        '"': re.compile(rf"`.|(?P<unknown>\$\()|(?P<close>[{_DOUBLE}])|.", re.DOTALL),
+    }
+
+    def turned(self, group: str, first: str) -> str:
+        """The state behind a piece."""
+        if group == "open":
+            return "'" if first in _SINGLE else '"'
+        if first == "#" and self.before.isalnum():
+            return ""  # within a word
+        return super().turned(group, first)
+
+    def takes(self, after: str) -> bool:
+        """Whether a quoted value can stand here: a string in the middle of a word would be another argument."""
+        return not self.within and self.before in " \t\n(,=:;|&{" and (not after or after in " \t\n),;|&}")
