@@ -136,11 +136,13 @@ class Detection(Generic[Made]):
             await check_directory(backend, directory)
         host_names: Collection[str] = ()
         unset = unset_of(info.shell, interactive=options.interactive)
-        if options.variables is not None:
+        sandbox = await self._sandbox(backend, info, directory)
+        if options.variables is not None or sandbox is not NONE:
             from .variables import ask_names  # here and below, since few environments need it
 
             host_names = os.environ if info.is_this_machine else await ask_names(backend, info, info.shell)
-            unset |= options.variables.unset(host_names)
+            if options.variables is not None:
+                unset |= options.variables.unset(host_names)
         snapshot: SnapshotFile | None = None
         if options.snapshot:
             from .snapshot import ensure
@@ -169,7 +171,7 @@ class Detection(Generic[Made]):
             redaction=options.redact,
             audit=options.audit,
             resolvers=options.resolvers,
-            sandbox=await self._sandbox(backend, info, directory),
+            sandbox=sandbox,
         )
         return Detected(
             runner=runner,
@@ -189,27 +191,28 @@ class Detection(Generic[Made]):
             return asked
         if not asked.confines:
             return NONE
-        if not info.is_this_machine:
-            raise ReachUnavailable(
-                "a sandbox for hosts that are reached by SSH: there is one for this machine alone",
-                "run anyshell on that host, or leave the reach out",
-            )
         if info.os != "linux":
             raise ReachUnavailable(
                 f"a sandbox for {info.name}: there is one for Linux alone",
                 "run the commands on a Linux host, or leave the reach out",
             )
         resolved = asked.resolved(directory, info.home)
-        return reach.compile_reach(resolved, await facts_of(backend), reach.LocalPlaces())
+        places = reach.LocalPlaces() if info.is_this_machine else None
+        return reach.compile_reach(resolved, await facts_of(backend, here=info.is_this_machine), places)
 
 
-async def facts_of(backend: Backend) -> Facts:
-    """What this machine has for confining commands."""
+async def facts_of(backend: Backend, *, here: bool) -> Facts:
+    """What a host has for confining commands.
+
+    Args:
+        backend: Reaches it.
+        here: Whether it is this machine.
+    """
     from .. import reach
 
     answer = b""
     with contextlib.suppress(TimeoutError):
-        asked = reach.question(reach.python_here())
+        asked = reach.question(reach.python_here() if here else "python3")
         _, answer, _ = await collect(backend, asked, seconds=reach.ANSWER_SECONDS, most=reach.ANSWER_BYTES)
     return reach.read_facts(answer)
 

@@ -20,7 +20,7 @@ async def look_at_reach(backend: Backend, system: str) -> list[Finding]:
     from ...._environment.detection import facts_of
     from ....reach import SCOPED_SINCE, lack_of
 
-    facts = await facts_of(backend)
+    facts = await facts_of(backend, here=True)
     lack = lack_of(facts)
     findings = []
     if lack is None:
