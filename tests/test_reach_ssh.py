@@ -16,8 +16,9 @@ import pytest
 
 from anyshell import Environment, InvalidCommand, Reach, ReachUnavailable, Variables
 
-from . import test_endings, test_in_reach, test_reach
+from . import test_endings, test_in_reach, test_reach, test_ssh_losing
 from .conftest import bubblewrap, missing, open_to_all, row
+from .processes import wait_asleep
 from .ssh_server import SSHD, is_root, openssh, ordinary_user
 from .test_reach import READS, SECRET, TALKS, WRITES, World, tmp_path, world  # noqa: F401 - fixtures among them
 
@@ -159,14 +160,28 @@ ENDINGS: list[Callable[..., Awaitable[None]]] = [
     test_endings.test_an_exit_by_signal_is_told_from_an_exit_code,
     test_endings.test_what_is_kept_can_go_on_printing,
     test_in_reach.test_a_daemon_with_nothing_of_ours_becomes_a_job,
+    *(
+        partial(test_ssh_losing.test_a_connection_that_breaks_loses_the_command_and_stops_its_tree, text=text)
+        for text in test_ssh_losing.TEXTS
+    ),
+    partial(test_ssh_losing.test_a_connection_that_hangs_is_gone_around, grace=0.5),
 ]
 """What a plain command ends by, and one within a reach on this machine: of each kind one."""
 
 
-async def test_endings_hold(world: World, env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    # There su gains nothing, and its row waits for it.
-    monkeypatch.setitem(test_endings.ENDLESS, "another user's, by su", "sleep {s}")
-    given = {"env": env, "tmp_path": world.workspace}
+async def test_endings_hold(
+    world: World,  # noqa: F811
+    env: Environment,
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        test_ssh_losing, "wait_living", wait_asleep
+    )  # what stands before has the text as well
+    monkeypatch.setitem(
+        test_endings.ENDLESS, "another user's, by su", "sleep {s}"
+    )  # it gains nothing, and is waited for
+    given = {"env": env, "tmp_path": world.workspace, "server": server}
     for ending in ENDINGS:
         with row(ending):
             await ending(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .refusal import explain as explain
     from .sandbox import NONE as NONE
     from .sandbox import Sandbox as Sandbox
+    from .tables import REACH_SCHEMA as REACH_SCHEMA
+    from .tables import read_reach as read_reach
     from .values import Limits as Limits
     from .values import Preset as Preset
     from .values import Reach as Reach
@@ -36,6 +38,7 @@ else:
             "places": "PROTECTED SECRETS",
             "refusal": "explain",
             "sandbox": "NONE Sandbox",
+            "tables": "REACH_SCHEMA read_reach",
             "values": "Limits Preset Reach",
             "view": "LocalPlaces",
         },

@@ -81,7 +81,7 @@ class Bubblewrap:
         reach: With absolute paths.
         facts: Of the host.
         places: Its paths; ``None`` for a host that tells them itself, at each start.
-        most: The reach of the environment, if `reach` is for one call.
+        outer: Those that `reach` must lie in, such as that of the environment of one call.
 
     Raises:
         ReachUnavailable: The host has not what the reach needs.
@@ -90,11 +90,16 @@ class Bubblewrap:
     reach: Reach
     facts: Facts
     places: Places | None
-    most: Reach | None = None
+    outer: tuple[Reach, ...] = ()
 
     def __post_init__(self) -> None:
         if (lack := missing(self.reach, self.facts)) is not None:
             raise ReachUnavailable(*lack)
+        if self.places is None and isinstance(self.reach.network, tuple):
+            raise ReachUnavailable(
+                "a network of named hosts for a host that SSH reaches: no proxy enforces the names there",
+                "ask for network=False or network=True, or run anyshell on that host",
+            )
 
     def narrowed(self, reach: Reach) -> Bubblewrap:
         """The same for a narrower reach; what this one hides, protects and limits stays so.
@@ -103,7 +108,7 @@ class Bubblewrap:
             InvalidCommand: It is not narrower.
             ReachUnavailable: As for a new one.
         """
-        return replace(self, reach=reach.within(self.reach), most=self.most or self.reach)
+        return replace(self, reach=reach.within(self.reach), outer=(*self.outer, self.reach))
 
     def wrap(self, spawn: Spawn) -> Spawn:
         """Have the leader start bubblewrap, that the program inside, and that the command.
@@ -153,11 +158,11 @@ class Bubblewrap:
             "system": SYSTEM,
             # The directory above bin has the standard library as well.
             "beside": (posixpath.dirname(posixpath.dirname(self.facts.python)),),
-            "network": ("1",) if reach.network else (),
+            "network": ("1",) if reach.network is True else (),
         }
-        if self.most is not None:
-            plan["most-read"] = (*self.most.read, *self.most.write)
-            plan["most-write"] = self.most.write
+        for number, outer in enumerate(self.outer):
+            plan[f"most-read-{number}"] = (*outer.read, *outer.write)
+            plan[f"most-write-{number}"] = outer.write
         return plan
 
     def _check(self, spawn: Spawn) -> None:

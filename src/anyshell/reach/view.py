@@ -132,7 +132,7 @@ class View:
     Args:
         plan: Under ``read``, ``write``, ``hide``, ``protect`` and ``needs`` the absolute paths of a reach and of a command; under
             ``private`` and ``system`` those of every one; under ``network`` anything, if there is one; under ``beside`` what a
-            program inside needs; under ``most-read`` and ``most-write`` what the environment may, if this is for one call.
+            program inside needs; under ``most-read-N`` and ``most-write-N`` what it must lie in.
         places: The host's paths.
     """
 
@@ -148,8 +148,9 @@ class View:
         self._more = [
             (name, path)
             for name, paths in (("read", self._read), ("write", self._write))
-            if "most-" + name in plan
-            for most in [[real(each) for each in plan["most-" + name]]]
+            for key in plan
+            if key.startswith("most-" + name)
+            for most in [[real(each) for each in plan[key]]]
             for path in paths
             if not lies_in(path, most)
         ]
