@@ -157,6 +157,7 @@ def openssh(
     *,
     address: str = HOST,
     through: tuple[str, ...] = (),
+    variables: str = "",
 ) -> Iterator[Server]:
     """OpenSSH's server with its default limits, which one client key may enter.
 
@@ -168,6 +169,7 @@ def openssh(
         port: Where it listens; a free port otherwise.
         address: The same.
         through: A program and its arguments that starts it.
+        variables: What every login is given, as ``NAME=VALUE`` words.
     """
     assert SSHD is not None
     with _place() as directory:
@@ -182,7 +184,7 @@ def openssh(
             # The account's state is the machine's business: a user made for the tests has no password at all.
             f"UsePAM {'yes' if is_root() else 'no'}\n"
             # root's startup files are as well: Debian's bash reads them below sshd, but at the first level alone.
-            "Match User root\n  SetEnv SHLVL=2\n"
+            f"{variables and 'SetEnv ' + variables}\nMatch User root\n  SetEnv SHLVL=2 {variables}\n"
         )
         if is_root():
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)

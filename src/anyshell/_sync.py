@@ -21,7 +21,8 @@ from ._types import DEFAULT_GRACE, to_recording, to_scan
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Coroutine, Mapping, Sequence
 
-    from ._types import LeftBehind, Outcome, OutputLimits, Recording, Scan
+    from ._types import Command, LeftBehind, Outcome, OutputLimits, Recording, Scan, Spawn
+    from .reach import Facts, Reach
     from .shells.words import CommandLike
 
 T = TypeVar("T")
@@ -39,6 +40,7 @@ class Front:
         self._thread: threading.Thread | None = None
         self._ending: asyncio.AbstractEventLoop | None = None
         self._environments: dict[tuple[str | None, bool], asyncio.Task[Environment]] = {}
+        self._facts: Facts | None = None
 
     def call(self, make: Callable[[], Coroutine[object, object, T]]) -> T:
         """Run a coroutine to its end and return what it returns.
@@ -92,6 +94,28 @@ class Front:
             if task.done() and (task.cancelled() or task.exception() is not None):
                 self._environments.pop(key, None)  # a failure is told, not kept: it may be mended
             raise
+
+    async def confined(
+        self, environment: Environment, command: Command, options: RunOptions, directory: str
+    ) -> Spawn:
+        """What starts a command within its reach. What this machine has for that is asked once.
+
+        Args:
+            environment: That has none.
+            command: With an absolute directory.
+            options: With the reach.
+            directory: To which the paths of the reach are relative.
+
+        Raises:
+            InvalidCommand: The directory of the command is not within it.
+            ReachUnavailable: This machine cannot enforce it.
+        """
+        from ._environment.confining import facts_of, sandbox_for  # here, since few commands have a reach
+
+        runner = environment.runner
+        self._facts = self._facts or await facts_of(runner.backend, here=True)
+        sandbox = await sandbox_for(options.reach, runner.backend, runner.info, directory, facts=self._facts)
+        return sandbox.wrap(runner.spawn_of(command, options, confined=False))
 
     def close(self) -> None:
         """Stop every command that runs, and the thread, as the interpreter ends.
@@ -187,6 +211,7 @@ def run(
     record: str | os.PathLike[str] | Recording | None = None,
     limits: OutputLimits | None = None,
     effects: bool | Sequence[str] | Scan = False,
+    reach: Reach | None = None,
 ) -> Outcome:
     """Run a command on this machine in a fresh shell and wait for its end, blocking like `subprocess.run`.
 
@@ -194,14 +219,15 @@ def run(
     is begun by the first call and ended with the interpreter, and whatever runs then is stopped. Inside
     a coroutine use `Environment.run`: this blocks the loop.
 
-    `shell` and `interactive` are those of `Environment.detect`, every other argument is that of `Environment.run`;
-    a relative `cwd` resolves against the process's directory at this moment.
+    `shell`, `interactive` and `reach` are those of `Environment.detect`, every other argument is that of `Environment.run`;
+    a relative `cwd` resolves against the process's directory at this moment, and so do the paths of `reach`.
 
     Returns:
         What became of it. A non-zero exit, a timeout and a truncation are values here.
 
     Raises:
         InvalidCommand: Bad input, before anything was started; the message names the culprit.
+        ReachUnavailable: This machine cannot enforce the reach.
         ShellNotFound: No usable shell.
         SpawnError: The shell could not be started.
         RecordingError: The file of the recording cannot be made, or there is one already.
@@ -221,16 +247,22 @@ def run(
         recording=to_recording(record),
         limits=limits,
         effects=to_scan(effects),
+        reach=reach,
     )
 
     async def runs() -> Outcome:
         environment = await _front.environment(shell, interactive=interactive)
         request = to_command(command, path, env, stdin, kind=environment.shell.kind)
         request = await environment.runner.addresses.expand(request, workspace=here)
-        request = replace(request, cwd=environment.info.resolve(request.cwd, here))
+        directory = environment.info.resolve(request.cwd, here)
+        request = replace(request, cwd=directory)
         scan = options.effects
         if scan is not None:
-            scan = replace(scan, directory=environment.info.resolve(scan.directory, request.cwd))
-        return await environment.runner.run(request, replace(options, effects=scan))
+            scan = replace(scan, directory=environment.info.resolve(scan.directory, directory))
+        settled = replace(options, effects=scan)
+        if reach is None:
+            return await environment.runner.run(request, settled)
+        spawn = await _front.confined(environment, request, settled, here or directory)
+        return await environment.runner.run(request, settled, spawn=spawn)
 
     return _front.call(runs)

@@ -27,7 +27,7 @@ import anyio
 
 from ._answers import LARGEST_PID, Nonsense, fields, real, whole
 from ._exceptions import AnyshellError, BackendError, InvalidCommand, JobNotFound, SpawnError
-from ._runner import to_command
+from ._runner import RunOptions, to_command
 from ._types import (
     DEFAULT_GRACE,
     Command,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from ._runner.surroundings import Surroundings
     from ._types import Command
+    from .reach import Reach
     from .shells.words import CommandLike
 
 MOST_JOBS = 1000
@@ -327,6 +328,7 @@ class DetachedJobs:
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
+        reach: Reach | None = None,
     ) -> DetachedJob:
         """Start a job that goes on when this process ends. It reads end-of-file; what it prints goes to its log.
 
@@ -336,6 +338,7 @@ class DetachedJobs:
             cwd: Where it runs; relative to the environment's directory. Must be there.
             env: Variables set over everything else. They are in no record and no command line. Those that begin with
                 ``ANYSHELL_JOB_``, ``ANYSHELL_MARK_`` or ``ANYSHELL_REMOTE_`` are ours and do not reach it.
+            reach: As for `Environment.run`.
 
         Raises:
             InvalidCommand: Bad input; nothing was started.
@@ -345,7 +348,7 @@ class DetachedJobs:
         """
         request = to_command(command, cwd, env, kind=self._runner.shell.kind)
         request = await self._runner.addresses.expand(request, lasting=True)
-        work = asyncio.ensure_future(self._start(request))
+        work = asyncio.ensure_future(self._start(request, RunOptions(reach=reach)))
         cancelled = await outlast(work, lambda: None)
         if cancelled is not None:
             if work.exception() is None:
@@ -405,11 +408,11 @@ class DetachedJobs:
         answer = await self._look("remove", *asked) if asked else []
         return [each for line in answer if (each := line.removeprefix("removed ")) != line and each in asked]
 
-    async def _start(self, request: Command) -> DetachedJob:
+    async def _start(self, request: Command, options: RunOptions) -> DetachedJob:
         directory = self._directory
         if directory is None and not detached.PLACES.isdisjoint(request.env):
             directory = _directory(await self._look("list", "0" * 12))
-        spawn = self._runner.spawn_of(request)
+        spawn = self._runner.spawn_of(request, options)
         id_ = secrets.token_hex(6)
         asked = json.dumps({"command": _cut(request.text), "directory": spawn.cwd})
         argv = detached.start(

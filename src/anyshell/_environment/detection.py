@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -10,25 +9,23 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import anyio
 
 from .. import shells
-from .._exceptions import InvalidCommand, ReachUnavailable
+from .._exceptions import InvalidCommand
 from .._runner import Runner
 from .._runner.directories import check_directory
 from .._runner.variables import ASK_FOR_UTF8, settings_of, unset_of
 from .._types import cut_name
 from .._waits import to_the_end
 from ..backends import connect, is_address
-from ..backends.collect import collect
 from ..reach import NONE
 from . import descriptions
+from .confining import sandbox_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator
     from types import TracebackType
 
-    from .._types import HostInfo
     from ..abc import Backend
     from ..backends import SSHOptions
-    from ..reach import Facts, Sandbox
     from .options import EnvironmentOptions
     from .snapshot import SnapshotFile
 
@@ -136,11 +133,14 @@ class Detection(Generic[Made]):
             await check_directory(backend, directory)
         host_names: Collection[str] = ()
         unset = unset_of(info.shell, interactive=options.interactive)
-        if options.variables is not None:
+        most = None if options.policy is None else options.policy.reach
+        sandbox = await sandbox_for(options.reach, backend, info, directory, most=most)
+        if options.variables is not None or sandbox is not NONE:
             from .variables import ask_names  # here and below, since few environments need it
 
             host_names = os.environ if info.is_this_machine else await ask_names(backend, info, info.shell)
-            unset |= options.variables.unset(host_names)
+            if options.variables is not None:
+                unset |= options.variables.unset(host_names)
         snapshot: SnapshotFile | None = None
         if options.snapshot:
             from .snapshot import ensure
@@ -169,7 +169,7 @@ class Detection(Generic[Made]):
             redaction=options.redact,
             audit=options.audit,
             resolvers=options.resolvers,
-            sandbox=await self._sandbox(backend, info, directory),
+            sandbox=sandbox,
         )
         return Detected(
             runner=runner,
@@ -177,41 +177,6 @@ class Detection(Generic[Made]):
             owns_backend=self._owned,
             snapshot_notices=() if snapshot is None else snapshot.notices,
         )
-
-    async def _sandbox(self, backend: Backend, info: HostInfo, directory: str) -> Sandbox:
-        """What enforces the reach that was asked for."""
-        asked = self._options.reach
-        if asked is None:
-            return NONE
-        from .. import reach  # here, since few environments have one
-
-        if not isinstance(asked, reach.Reach):
-            return asked
-        if not asked.confines:
-            return NONE
-        if not info.is_this_machine:
-            raise ReachUnavailable(
-                "a sandbox for hosts that are reached by SSH: there is one for this machine alone",
-                "run anyshell on that host, or leave the reach out",
-            )
-        if info.os != "linux":
-            raise ReachUnavailable(
-                f"a sandbox for {info.name}: there is one for Linux alone",
-                "run the commands on a Linux host, or leave the reach out",
-            )
-        resolved = asked.resolved(directory, info.home)
-        return reach.compile_reach(resolved, await facts_of(backend), reach.LocalPlaces())
-
-
-async def facts_of(backend: Backend) -> Facts:
-    """What this machine has for confining commands."""
-    from .. import reach
-
-    answer = b""
-    with contextlib.suppress(TimeoutError):
-        asked = reach.question(reach.python_here())
-        _, answer, _ = await collect(backend, asked, seconds=reach.ANSWER_SECONDS, most=reach.ANSWER_BYTES)
-    return reach.read_facts(answer)
 
 
 def offers_terminals() -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .. import _engine
     from .._stream import Listener
+    from ..reach import Reach
     from ..session import Session
     from ..shells.words import CommandLike
     from ..terminal import DrivenTerminal
@@ -51,6 +52,7 @@ class EnvironmentDialogs(EnvironmentFacts):
         answers: bool = True,
         scrollback: int | None = None,
         record: str | PathLike[str] | Recording | None = None,
+        reach: Reach | None = None,
         control: _engine.Control | None = None,
     ) -> DrivenTerminal:
         r"""Give a program a terminal, and drive it: type, read its screen, wait for what it shows.
@@ -77,6 +79,7 @@ class EnvironmentDialogs(EnvironmentFacts):
                 rows that have left the screen at its top, 0 to 10,000; and a program that asks for kitty's keyboard
                 protocol gets it. ``None`` keeps neither, which takes less time for each byte.
             record: As for `run`. Secrets that are typed by `DrivenTerminal.send_secret`, or hidden, are masked there too.
+            reach: As for `run`.
             control: As for `run`.
 
         Raises:
@@ -94,6 +97,7 @@ class EnvironmentDialogs(EnvironmentFacts):
             left_behind=left_behind,
             terminal=size,
             recording=to_recording(record),
+            reach=reach,
         )
         self.runner.check(options)
         if listener is not None and not callable(listener):
@@ -136,6 +140,7 @@ class EnvironmentDialogs(EnvironmentFacts):
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
+        reach: Reach | None = None,
     ) -> Session:
         """Give a shell that lasts: directory, variables and functions go from one command to the next.
 
@@ -146,6 +151,7 @@ class EnvironmentDialogs(EnvironmentFacts):
             name: What it is shared by.
             cwd: Where it begins; relative to `directory`. Counts when the session is made.
             env: Variables that it begins with. Counts when the session is made.
+            reach: What its shell may see, write and reach, as for `run`. Counts when the session is made.
 
         Raises:
             InvalidCommand: Bad input, or too many sessions with names.
@@ -162,12 +168,8 @@ class EnvironmentDialogs(EnvironmentFacts):
                 )
         from ..session import Session
 
-        session = Session(
-            self.runner,
-            to_command("", cwd, env, kind=self.shell.kind),
-            name=name,
-            on_closed=self._forget_session,
-        )
+        request = to_command("", cwd, env, kind=self.shell.kind)
+        session = Session(self.runner, request, name=name, reach=reach, on_closed=self._forget_session)
         self._all_sessions.add(session)
         if name is not None:
             self._sessions[name] = session

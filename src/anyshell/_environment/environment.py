@@ -104,7 +104,7 @@ class Environment(EnvironmentDialogs):
                 deadline; `run` then returns what there is. ``None`` is never. Needs ``async with``.
             policy: Decides what the tools of this environment run, refuse, or ask their approver about. The methods of the
                 environment run what they are told: what a program of yours says is not decided on. Its variables hold where
-                `variables` is ``None``.
+                `variables` is ``None``, and its reach confines every command.
             variables: Which of the host's variables commands have; ``None`` is all of them. Of another host than this
                 machine, it is asked for their names when entered or awaited.
             redact: Mask secrets as ``[secret]`` in all that commands print, before anything is made of it: text, artifacts,
@@ -115,7 +115,7 @@ class Environment(EnvironmentDialogs):
                 resolver takes ``artifact`` or ``workspace`` away.
             reach: What commands may see, write and reach: a `Reach`, such as ``Reach.preset("workspace")``, or a `Sandbox` of
                 your own. ``None`` lets them do what their user may. Its `Reach.environment` holds where `variables` is ``None``, and the policy
-                has none.
+                has none. Where the policy has a reach, it may be no more than that.
 
         Raises:
             ReachUnavailable: The host cannot enforce the reach; the message names the missing part.
@@ -249,6 +249,7 @@ class Environment(EnvironmentDialogs):
         split_stderr: bool = False,
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
+        reach: Reach | None = None,
     ) -> Job: ...
 
     @overload
@@ -259,6 +260,7 @@ class Environment(EnvironmentDialogs):
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
         detach: Literal[True],
+        reach: Reach | None = None,
     ) -> DetachedJob: ...
 
     async def start(
@@ -277,6 +279,7 @@ class Environment(EnvironmentDialogs):
         split_stderr: bool = False,
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
+        reach: Reach | None = None,
     ) -> Job | DetachedJob:
         """Start a command in a fresh shell as a job, which runs until it ends, is stopped, or this scope ends.
 
@@ -297,11 +300,12 @@ class Environment(EnvironmentDialogs):
                 `Job.wait_for`), a TCP port of the host that accepts connections, or a tuple of both.
             ready_timeout: Seconds for that, 0 or more; ``None`` is no bound.
             detach: Let it outlive this program. It reads nothing, has no deadline, and its output is in a file on
-                the host: of the other arguments it takes `cwd` and `env` alone.
+                the host: of the other arguments it takes `cwd`, `env` and `reach` alone.
             split_stderr: Two texts in its outcome. `Job.output` has both channels, as they came.
             terminal: Runs it on a terminal of that size, as `run` does. `Job.send` then types; ^D, a character
                 of its own, is end-of-file there.
             record: As for `run`.
+            reach: As for `run`.
 
         Returns:
             The job, as soon as its program was started, or is ready. One that is not ready in time goes on, and one
@@ -322,15 +326,20 @@ class Environment(EnvironmentDialogs):
             split_stderr=split_stderr,
             terminal=terminal,
             recording=to_recording(record),
+            reach=reach,
         )
         if detach:
-            if options != RunOptions() or (stdin, ready, ready_timeout) != (None, None, READY_SECONDS):
+            if options != RunOptions(reach=reach) or (stdin, ready, ready_timeout) != (
+                None,
+                None,
+                READY_SECONDS,
+            ):
                 raise InvalidCommand(
-                    "a detached job takes cwd and env alone: this process does not stay to feed, watch or stop it"
+                    "a detached job takes cwd, env and reach alone: this process does not stay to feed, watch or stop it"
                 )
             from ..detached import DetachedJobs  # here and below, since few programs need it
 
-            return await DetachedJobs(self).start(command, cwd=cwd, env=env)
+            return await DetachedJobs(self).start(command, cwd=cwd, env=env, reach=reach)
         self.runner.require_entered("start()")
         request = to_command(command, cwd, env, stdin, kind=self.shell.kind)
         return await self.runner.start(
@@ -354,6 +363,7 @@ class Environment(EnvironmentDialogs):
         record: str | PathLike[str] | Recording | None = None,
         limits: OutputLimits | None = None,
         effects: bool | Sequence[str] | Scan = False,
+        reach: Reach | None = None,
     ) -> Stream:
         """Run a command and see its output as it comes.
 
@@ -381,6 +391,7 @@ class Environment(EnvironmentDialogs):
             recording=to_recording(record),
             limits=limits,
             effects=to_scan(effects),
+            reach=reach,
         )
 
         def start(listener: Listener, control: _engine.Control) -> Awaitable[Outcome]:

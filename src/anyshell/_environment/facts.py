@@ -44,7 +44,8 @@ class EnvironmentFacts:
     @property
     def unconfined(self) -> bool:
         """Whether its commands may do what their user may, and that was not asked for: by a preset ``none``."""
-        return self._options.reach is None
+        policy = self._options.policy
+        return self._options.reach is None and (policy is None or policy.reach is None)
 
     @property
     def info(self) -> HostInfo:

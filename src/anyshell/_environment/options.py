@@ -80,8 +80,9 @@ class EnvironmentOptions:
                 )
         if self.variables is None and self.policy is not None:
             object.__setattr__(self, "variables", self.policy.variables)
-        if self.variables is None and self.reach is not None:
-            object.__setattr__(self, "variables", getattr(self.reach, "environment", None))
+        for reach in (self.reach, None if self.policy is None else self.policy.reach):
+            if self.variables is None and reach is not None:
+                object.__setattr__(self, "variables", getattr(reach, "environment", None))
         check_count("max_jobs", self.max_jobs)
         check_count("max_terminals", self.max_terminals)
         check_seconds("background_after", self.background_after)

@@ -69,7 +69,7 @@ class Runner:
         max_jobs: Jobs that run at once.
         entered: Whether there is a scope that ends what commands leave to it.
         variables: Which of the host's variables commands have; ``None`` is all of them.
-        host_names: The names of the host's variables, where the host is not this machine and `variables` is given.
+        host_names: The names of the host's variables, where it is not this machine, and `variables` or a reach is given.
         redaction: What is masked in output; ``None`` is nothing.
         audit: Records every run; ``None`` records nothing.
         resolvers: Say what internal addresses stand for, besides its own.
@@ -275,12 +275,11 @@ class Runner:
             # A shell believes PWD only if it names its directory; given so, it keeps the name of a link.
             settings["PWD"] = directory
         env, unset = command.env, self._unset if terminal is None else self._unset_on_terminal
-        if self._variables is not None:
-            env = {**self._variables.set, **env}
-            unset |= self._variables.unset(os.environ if self.info.is_this_machine else self._host_names)
-        if reach is not None and reach.environment is not None:  # it is enforced on this machine alone
-            env = {**reach.environment.set, **env}
-            unset |= reach.environment.unset(os.environ)
+        names = os.environ if self.info.is_this_machine else self._host_names
+        for variables in (self._variables, None if reach is None else reach.environment):
+            if variables is not None:
+                env = {**variables.set, **env}
+                unset |= variables.unset(names)
         spawn = Spawn(
             argv=argv,
             script=launch.script,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..backends import SSHOptions
     from ..policy.audit import Audit
     from ..policy.redaction import Redaction
+    from ..reach import Reach, Sandbox
     from ..shells.words import CommandLike
     from .hosts import Target
     from .progress import FleetListener, FleetObserver, HostProgress
@@ -65,6 +66,7 @@ class Fleet:
         redact: See there.
         audit: See there.
         resolvers: See there.
+        reach: See there. Each host enforces it by what it has itself; one that cannot fails with that reason.
 
     Raises:
         InvalidCommand: No hosts, one that is there twice, a malformed address, a number out of range, a bad prefix.
@@ -90,6 +92,7 @@ class Fleet:
         redact: bool | Redaction = False,
         audit: Audit | None = None,
         resolvers: Mapping[str, Resolver | None] | None = None,
+        reach: Reach | Sandbox | None = None,
     ) -> None:
         check_count("parallelism", parallelism)
         if batch is not None:
@@ -112,6 +115,7 @@ class Fleet:
             redact=to_redaction(redact),
             audit=audit,
             resolvers=dict(resolvers or {}),
+            reach=reach,
         )
         self._entered = False
         self._running: FleetRun | None = None

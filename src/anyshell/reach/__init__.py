@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from .host import ANSWER_BYTES as ANSWER_BYTES
     from .host import ANSWER_SECONDS as ANSWER_SECONDS
     from .host import Facts as Facts
-    from .host import LocalPlaces as LocalPlaces
     from .host import python_here as python_here
     from .host import question as question
     from .host import read_facts as read_facts
@@ -23,19 +22,24 @@ if TYPE_CHECKING:
     from .refusal import explain as explain
     from .sandbox import NONE as NONE
     from .sandbox import Sandbox as Sandbox
+    from .tables import REACH_SCHEMA as REACH_SCHEMA
+    from .tables import read_reach as read_reach
     from .values import Limits as Limits
     from .values import Preset as Preset
     from .values import Reach as Reach
+    from .view import LocalPlaces as LocalPlaces
 else:
     __getattr__ = importer(
         __name__,
         {
             "bubblewrap": "SCOPED_SINCE",
             "compiler": "compile_reach lack_of narrow",
-            "host": "ANSWER_BYTES ANSWER_SECONDS Facts LocalPlaces python_here question read_facts",
+            "host": "ANSWER_BYTES ANSWER_SECONDS Facts python_here question read_facts",
             "places": "PROTECTED SECRETS",
             "refusal": "explain",
             "sandbox": "NONE Sandbox",
+            "tables": "REACH_SCHEMA read_reach",
             "values": "Limits Preset Reach",
+            "view": "LocalPlaces",
         },
     )

@@ -1,8 +1,4 @@
-"""A reach as the command line of bubblewrap (bwrap(1)), of version 0.8 and later.
-
-The order of the mounts is what makes the view, since a later one covers an earlier one: the system, the own directories, what
-lies in these and may be read or written, what of that is protected, and what is hidden, last.
-"""
+"""A reach as the command line of bubblewrap (bwrap(1)), of version 0.8 and later; `view` makes the mounts of it."""
 
 from __future__ import annotations
 
@@ -14,17 +10,15 @@ from .._exceptions import InvalidCommand, ReachUnavailable
 from .host import text_of
 from .places import PRIVATE, SYSTEM
 from .values import lies_in
+from .view import View, not_within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from .._types import Spawn
-    from .host import Facts, Places
+    from .host import Facts
     from .values import Limits, Reach
-
-TEMPORARY_BYTES = 1024 * 1024 * 1024
-"""Bytes that a command can put into each of its own ``/tmp``, ``/var/tmp``, ``/run`` and ``/dev/shm``; a write beyond them
-fails with ENOSPC. They are memory."""
+    from .view import Places
 
 OLDEST = (0, 8)  # no bound
 """The oldest bubblewrap that has what is used here: ``--size`` and ``--disable-userns``."""
@@ -32,28 +26,8 @@ OLDEST = (0, 8)  # no bound
 SCOPED_SINCE = 6  # no bound
 """The version of Landlock that keeps a process from abstract sockets of processes outside."""
 
-STATUS_FD = 8  # no bound
+STATUS_FD = 6  # no bound
 """The descriptor at which the program inside tells the leader how the command ended."""
-
-_SHARED = "/dev/shm"  # noqa: S108 - a command gets its own
-
-_OF_THE_KERNEL = tuple(
-    f"/proc/{name}"
-    for name in [
-        "sys",
-        "sysrq-trigger",
-        "bus",
-        "fs",
-        "irq",
-        "acpi",
-        "asound",
-        "scsi",
-        "mtrr",
-        "dynamic_debug",
-        "latency_stats",
-    ]
-)
-"""Settings of the kernel. Root may write them without any capability, also in a user namespace."""
 
 _HELP = {
     "user": "user namespaces: bubblewrap cannot make one here",
@@ -106,7 +80,8 @@ class Bubblewrap:
     Args:
         reach: With absolute paths.
         facts: Of the host.
-        places: Its paths.
+        places: Its paths; ``None`` for a host that tells them itself, at each start.
+        outer: Those that `reach` must lie in, such as that of the environment of one call.
 
     Raises:
         ReachUnavailable: The host has not what the reach needs.
@@ -114,11 +89,17 @@ class Bubblewrap:
 
     reach: Reach
     facts: Facts
-    places: Places
+    places: Places | None
+    outer: tuple[Reach, ...] = ()
 
     def __post_init__(self) -> None:
         if (lack := missing(self.reach, self.facts)) is not None:
             raise ReachUnavailable(*lack)
+        if self.places is None and isinstance(self.reach.network, tuple):
+            raise ReachUnavailable(
+                "a network of named hosts for a host that SSH reaches: no proxy enforces the names there",
+                "ask for network=False or network=True, or run anyshell on that host",
+            )
 
     def narrowed(self, reach: Reach) -> Bubblewrap:
         """The same for a narrower reach; what this one hides, protects and limits stays so.
@@ -127,44 +108,77 @@ class Bubblewrap:
             InvalidCommand: It is not narrower.
             ReachUnavailable: As for a new one.
         """
-        return replace(self, reach=reach.within(self.reach))
+        return replace(self, reach=reach.within(self.reach), outer=(*self.outer, self.reach))
 
     def wrap(self, spawn: Spawn) -> Spawn:
         """Have the leader start bubblewrap, that the program inside, and that the command.
 
         Raises:
-            InvalidCommand: The directory is not within the reach, or a path that may be written is not there.
+            InvalidCommand: The directory is not within the reach, or a path that may be written is not there. A host that makes
+                the view itself says so of what only it can know, such as links, instead of running the command.
         """
         assert self.facts.bwrap is not None
         assert self.facts.python is not None
-        directory = self.places.real(spawn.cwd)
-        view = _View(self.reach, self.places, self.facts.python, spawn.needs)
-        if not view.shows(directory):
-            raise InvalidCommand(
-                f"cwd {spawn.cwd!r} is not within the reach: name it in read= or write=, or give another directory"
-            )
         options = [
-            "--unshare-user",
-            "--unshare-pid",
-            "--unshare-ipc",
-            "--unshare-uts",
-            "--unshare-cgroup-try",
+            *(self.facts.bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
+            *("--unshare-cgroup-try", "--disable-userns", "--cap-drop", "ALL"),
         ]
         if not self.reach.network:
             options.append("--unshare-net")
-        options += ["--disable-userns", "--cap-drop", "ALL", *view.mounts()]
         inside = [f"status={STATUS_FD}", *limits(self.reach.limits)]
         if self.reach.network and self.facts.landlock >= SCOPED_SINCE:
             inside.append("scope=1")
-        sockets = view.sockets()
-        end = (
-            *("--chdir", directory, "--", self.facts.python, "-I", "-S", "-c", text_of("inside.py")),
-            *(*inside, "--", *spawn.argv),
-        )
-        leader = ("/bin/sh", "-c", text_of("leader.sh"), "sh", str(len(sockets)), str(len(end)))
-        argv = (*leader, *sockets, *end, self.facts.bwrap, *options)
+        python = (self.facts.python, "-I", "-S", "-c")
+        words = (*python, text_of("inside.py"), *inside, "--", *spawn.argv)
+        plan, leader = self._plan(spawn), text_of("leader.sh")
+        argv: Sequence[str]
+        if self.places is not None:
+            view = View(plan, self.places)
+            if wrong := view.wrong(spawn.cwd):
+                raise InvalidCommand(wrong)
+            argv = view.command(spawn.cwd, words, options, leader)
+        else:
+            self._check(spawn)
+            given = (f"{name}={path}" for name, paths in plan.items() for path in paths)
+            own = (f"cwd={spawn.cwd}", f"leader={leader}")
+            argv = (*python, text_of("view.py"), *given, *own, "--", *options, "--", *words)
         settings = spawn.settings if "TMPDIR" in spawn.env else {**spawn.settings, "TMPDIR": "/tmp"}  # noqa: S108 - its own
-        return replace(spawn, argv=argv, settings=settings, holder="bwrap")
+        return replace(spawn, argv=tuple(argv), settings=settings, holder="bwrap")
+
+    def _plan(self, spawn: Spawn) -> dict[str, Sequence[str]]:
+        assert self.facts.python is not None
+        reach = self.reach
+        plan: dict[str, Sequence[str]] = {
+            "read": reach.read,
+            "write": reach.write,
+            "hide": reach.hide,
+            "protect": reach.protect,
+            "needs": spawn.needs,
+            "private": PRIVATE,
+            "system": SYSTEM,
+            # The directory above bin has the standard library as well.
+            "beside": (posixpath.dirname(posixpath.dirname(self.facts.python)),),
+            "network": ("1",) if reach.network is True else (),
+        }
+        for number, outer in enumerate(self.outer):
+            plan[f"most-read-{number}"] = (*outer.read, *outer.write)
+            plan[f"most-write-{number}"] = outer.write
+        return plan
+
+    def _check(self, spawn: Spawn) -> None:
+        """Refuse what is wrong whatever links a host has.
+
+        Raises:
+            InvalidCommand: As `wrap` says.
+        """
+        reach, cwd = self.reach, spawn.cwd
+        named = (*reach.read, *reach.write)
+        own = [path for path in PRIVATE if path not in named and "/" not in reach.write]
+        shown = any(lies_in(cwd, (path,)) for path in named if path != "/")
+        if "/" in named and not lies_in(cwd, own):
+            shown = True
+        if (not shown or lies_in(cwd, reach.hide)) and not lies_in(cwd, spawn.needs):
+            raise InvalidCommand(not_within(cwd))
 
 
 def limits(given: Limits) -> Iterator[str]:
@@ -178,121 +192,3 @@ def limits(given: Limits) -> Iterator[str]:
     ):
         if value is not None:
             yield f"limit={name}:{value}"
-
-
-class _View:
-    """What of the file system a command sees, and how."""
-
-    def __init__(self, reach: Reach, places: Places, python: str, needs: Iterable[str]) -> None:
-        self._places = places
-        self._whole = "/" in reach.read or "/" in reach.write
-        real = places.real
-        self._write = [real(path) for path in reach.write]
-        self._read = [real(path) for path in reach.read if path != "/"]
-        self._needs = [real(path) for path in needs]
-        self._network = bool(reach.network)
-        asked = {*self._write, *self._read}
-        self._private = [path for path in PRIVATE if path not in asked and "/" not in self._write]
-        if not self._whole:
-            # The directory above bin has the standard library as well.
-            system = [path for path in SYSTEM if real(path) == path]
-            self._read = [*system, posixpath.dirname(posixpath.dirname(python)), *self._read]
-        self._hide = list(dict.fromkeys(path for each in reach.hide for path in {each, real(each)}))
-        self._protect = [path for path in reach.protect if lies_in(path, self._write)]
-
-    def shows(self, path: str) -> bool:
-        """Whether a path can be seen."""
-        if lies_in(path, self._needs):
-            return True
-        if any(lies_in(path, (each,)) and self._covered(each) for each in self._hide):
-            return False
-        named = lies_in(path, (*self._read, *self._write))
-        return named or (self._whole and not lies_in(path, self._private))
-
-    def _covered(self, path: str) -> bool:
-        return self._places.kind(path) != ""
-
-    def mounts(self) -> Iterator[str]:
-        """The options of bubblewrap that make the view.
-
-        Raises:
-            InvalidCommand: A path that may be written is not there.
-        """
-        kind = self._places.kind
-        for path in self._write:
-            if not kind(path):
-                raise InvalidCommand(
-                    f"reach: write: {path!r} is not there, or cannot be entered in a sandbox"
-                )
-        if self._whole:
-            yield from ("--bind" if "/" in self._write else "--ro-bind", "/", "/")
-        yield from ("--dev", "/dev", "--proc", "/proc")
-        for path in _OF_THE_KERNEL:
-            if kind(path):
-                yield from ("--ro-bind", path, path)
-        for path in self._private:
-            if kind(path) and path != _SHARED:
-                yield from ("--perms", "1777", "--size", str(TEMPORARY_BYTES), "--tmpfs", path)
-        # A later mount covers an earlier one, so what lies deeper comes later.
-        named = [("--ro-bind", path) for path in self._read if kind(path)]
-        named += [("--bind", path) for path in self._write if path != "/"]
-        if self._network and (resolver := self._places.real("/etc/resolv.conf")).startswith("/run/"):
-            named.append(("--ro-bind", resolver))
-        for option, path in sorted(named, key=lambda each: (each[1].count("/"), each[0] == "--bind")):
-            yield from (option, path, path)
-        yield from self._links()
-        yield from self._protected()
-        for path in sorted(self._hide, key=lambda each: each.count("/")):
-            if (what := kind(path)) and self._shows_place(path):
-                yield from (
-                    ("--tmpfs", path, "--remount-ro", path)
-                    if what == "directory"
-                    else ("--ro-bind", "/dev/null", path)
-                )
-        for path in self._needs:
-            yield from ("--bind", path, path)
-        yield from (
-            "--perms",
-            "1777",
-            "--size",
-            str(TEMPORARY_BYTES),
-            "--tmpfs",
-            _SHARED,
-            "--remount-ro",
-            "/dev",
-        )
-
-    def _shows_place(self, path: str) -> bool:
-        """Whether a path would be seen if nothing hid it, and is no link."""
-        shown = self._whole and not lies_in(path, self._private)
-        return self._places.real(path) == path and (shown or lies_in(path, (*self._read, *self._write)))
-
-    def _links(self) -> Iterator[str]:
-        """Where the system's directories are links, as /bin is one to /usr/bin, a view that is not the whole has these."""
-        for path in () if self._whole else SYSTEM:
-            if self._places.kind(path) and (target := self._places.real(path)) != path:
-                yield from ("--symlink", target, path)
-
-    def _protected(self) -> Iterator[str]:
-        """Mounts over what is protected, and the directories between that and what may be written onto themselves.
-
-        A mount point cannot be renamed or removed: else a command would put another directory in the place of that above.
-        """
-        pinned: set[str] = set()
-        for path in self._protect:
-            if not self._places.kind(path) or self._places.real(path) != path:
-                continue
-            above = posixpath.dirname(path)
-            between = []
-            while above not in self._write and above not in pinned and above != "/":
-                between.append(above)
-                above = posixpath.dirname(above)
-            for each in reversed(between):
-                pinned.add(each)
-                yield from ("--bind", each, each)
-            yield from ("--ro-bind", path, path)
-
-    def sockets(self) -> list[str]:
-        """Sockets of other programs that would be seen. One that is seen can be connected to, also on a read-only mount."""
-        own = (*self._write, *self._hide)
-        return [path for path in self._places.sockets() if self._shows_place(path) and not lies_in(path, own)]

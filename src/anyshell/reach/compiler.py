@@ -10,11 +10,12 @@ from .sandbox import NONE
 from .values import Reach
 
 if TYPE_CHECKING:
-    from .host import Facts, Places
+    from .host import Facts
     from .sandbox import Sandbox
+    from .view import Places
 
 
-def compile_reach(reach: Reach, facts: Facts, places: Places) -> Sandbox:
+def compile_reach(reach: Reach, facts: Facts, places: Places | None) -> Sandbox:
     """Choose what enforces a reach: bubblewrap, on Linux.
 
     Landlock alone is no choice: it keeps no process from changing mode, times, owner and attributes of its user's files, hides
@@ -23,7 +24,7 @@ def compile_reach(reach: Reach, facts: Facts, places: Places) -> Sandbox:
     Args:
         reach: With absolute paths.
         facts: Of the host.
-        places: Its paths.
+        places: Its paths; ``None`` for a host that tells them itself, at each start.
 
     Raises:
         ReachUnavailable: Names the part that the host has not, and how to get it. Nothing weaker is taken instead.

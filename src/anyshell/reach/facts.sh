@@ -10,10 +10,10 @@ first apparmor /proc/sys/kernel/apparmor_restrict_unprivileged_userns
 first allowed /proc/sys/kernel/unprivileged_userns_clone
 first most /proc/sys/user/max_user_namespaces
 first tiocsti /proc/sys/dev/tty/legacy_tiocsti
-for python in "$1" python3; do
-    if landlock=$("$python" -I -S -c "$2" facts 2>/dev/null); then
-        say python "$(command -v "$python")"
-        say landlock "$landlock"
+for python in "$1" python3 /usr/libexec/platform-python; do
+    if said=$("$python" -I -S -c "$2" facts 2>/dev/null); then
+        say python "${said#* }"
+        say landlock "${said%% *}"
         break
     fi
 done

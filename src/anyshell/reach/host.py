@@ -6,17 +6,15 @@ import os
 import pkgutil
 import re
 import shutil
-import stat
 import sys
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING
 
 from .._types import Spawn, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 ANSWER_SECONDS = 20.0
 """Seconds for a host to say what it has for confining commands; then it has nothing."""
@@ -24,15 +22,8 @@ ANSWER_SECONDS = 20.0
 ANSWER_BYTES = 16 * 1024
 """Bytes of that answer; what comes after them is not read."""
 
-MOST_SOCKETS = 256
-"""Sockets of other programs that are looked for and covered, where they lie in directories that a command can read."""
-
 OLDEST_COUNT = (5, 14)  # no bound
 """The kernel that first counts processes for each user namespace, so that a limit on them is a command's own."""
-
-Kind = Literal["directory", "file", ""]
-
-_SOCKETS = "/proc/net/unix"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,66 +62,6 @@ class Facts:
         """Whether the kernel limits the processes of one command: not those of root, and not before 5.14."""
         parts = tuple(map(int, re.findall(r"\d+", self.kernel)[:2]))
         return self.uid != 0 and parts >= OLDEST_COUNT
-
-
-class Places(Protocol):
-    """What a host says of its paths."""
-
-    def real(self, path: str) -> str:
-        """The path without links."""
-
-    def kind(self, path: str) -> Kind:
-        """What is there; empty for nothing, and for what a command could not look at either."""
-
-    def sockets(self) -> Sequence[str]:
-        """The sockets of the file system at which programs listen, `MOST_SOCKETS` at most."""
-
-
-class LocalPlaces:
-    """The paths of this machine."""
-
-    def real(self, path: str) -> str:
-        """The path without links."""
-        return os.path.realpath(path)
-
-    def kind(self, path: str) -> Kind:
-        """What is there."""
-        try:
-            mode = os.stat(path).st_mode
-        except OSError:
-            return ""
-        if sys.platform != "win32" and os.geteuid() == 0 and not all(map(_may_enter, Path(path).parents)):
-            return ""
-        return "directory" if stat.S_ISDIR(mode) else "file"
-
-    def sockets(self) -> Sequence[str]:
-        """The sockets in this network namespace."""
-        try:
-            with open(_SOCKETS, encoding="utf-8", errors="surrogateescape") as file:
-                lines = file.read().splitlines()
-        except OSError:
-            return ()
-        words = (line.split(" ", 7)[-1].strip() for line in lines[1:])
-        names = {name.split(" ", 1)[-1] for name in words}
-        paths = {self.real(name) for name in names if name.startswith("/")}
-        found = [path for path in sorted(paths) if _is_socket(path) and self.kind(path)]
-        return found[:MOST_SOCKETS]
-
-
-def _may_enter(directory: Path) -> bool:
-    """Whether root may enter a directory without the capability for it, as in a sandbox."""
-    if sys.platform == "win32":
-        return True
-    how = directory.stat()
-    bits = 0o100 if how.st_uid == 0 else 0o010 if how.st_gid in (0, *os.getgroups()) else 0o001
-    return bool(how.st_mode & bits)
-
-
-def _is_socket(path: str) -> bool:
-    try:
-        return stat.S_ISSOCK(os.lstat(path).st_mode)
-    except OSError:
-        return False
 
 
 def python_here() -> str:

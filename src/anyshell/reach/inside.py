@@ -31,7 +31,7 @@ def restrict(scope: int) -> None:
     os.close(made)
 
 
-def main(words: list[str]) -> None:
+def main(words: "list[str]") -> None:
     """Start the command."""
     import _signal as signal  # type: ignore[import-not-found,unused-ignore]  # "signal" itself takes 4 ms for its enumerations
 
@@ -72,6 +72,6 @@ def main(words: list[str]) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["facts"]:
-        sys.stdout.write(f"{version()}\n")
+        sys.stdout.write(f"{version()} {os.path.realpath(sys.executable)}\n")
     else:
         main(sys.argv[1:])

@@ -1,6 +1,6 @@
 # The process that the caller waits for. It runs what builds the sandbox ("$@"), and ends as the command in there has ended:
-# that is told at descriptor 8, as the number of the signal, or 0. The signals by which a caller asks are not for it: the
-# command decides on those.
+# that is told at descriptor 6, as the number of the signal, or 0. The signals by which a caller asks are not for it: the
+# command decides on those. It uses no descriptor that a start over SSH gives to the command.
 # $1 sockets are covered that still are there, and then come $2 words which follow what covers them.
 trap '' HUP INT QUIT TERM
 sockets=$1 words=$2
@@ -15,13 +15,13 @@ while [ "$words" -gt 0 ]; do
     shift
     words=$((words - 1))
 done
-exec 9<<_
+exec 7<<_
 _
-exec 8>/dev/fd/9
-"$@" 9<&-
+exec 6>/dev/fd/7
+"$@" 7<&-
 code=$?
-exec 8>&-
-read -r number <&9 || number=
+exec 6>&-
+read -r number <&7 || number=
 case $number in
     0) exit "$code" ;;
     '')

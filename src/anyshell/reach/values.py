@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from .._exceptions import InvalidCommand
 from .._types import Variables, check_choice, check_text, exact
 from .places import PROTECTED, SECRETS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from .view import lies_in as lies_in
 
 Preset = Literal["workspace", "read-only", "none"]
 
@@ -162,11 +160,6 @@ class Reach:
             protect=tuple(dict.fromkeys((*self.protect, *outer.protect))),
             limits=self.limits.lowest(outer.limits),
         )
-
-
-def lies_in(path: str, places: Iterable[str]) -> bool:
-    """Whether an absolute path is one of several, or lies below one."""
-    return any(path == each or each == "/" or path.startswith(each + "/") for each in places)
 
 
 def _among(own: bool | set[str], most: bool | set[str]) -> bool:

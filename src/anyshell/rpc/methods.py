@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .._environment import Environment
     from .._types import Channel, FileStat
     from ..jobs import Job
+    from ..reach import Reach
 
     Tell = Callable[[Channel, str], Awaitable[None]]
 
@@ -62,12 +63,22 @@ _COMMAND = {
     "env": (_about(dict[str, str], "Variables set over everything else."), {}),
     "timeout": (_about(float | None, "Seconds until the whole tree is stopped; null is never."), None),
     "silence": (_about(float | None, "Seconds without output until it is stopped; null is never."), None),
+    "reach": (
+        _about(
+            str | dict[str, Any] | None, "What it may see, write and reach, and no more than the environment."
+        ),
+        None,
+    ),
 }
 _RUN = {
     **_COMMAND,
     "stdin": (_about(str | None, "What it reads; null is end-of-file at once."), None),
     "split_stderr": (_about(bool, "Two texts rather than one in true order."), False),
     "session": (_about(str | None, "The name of a shell that lasts; made at its first use."), None),
+    "effects": (
+        _about(bool | list[str], "Compare the files of the directory, or of these, before and after it."),
+        False,
+    ),
 }
 METHODS: dict[str, type[BaseModel]] = {
     "hello": _takes(version=int, client=(str, "")),
@@ -108,10 +119,15 @@ class Methods:
         tell: Tell,
         *,
         session: str | None,
+        reach: str | dict[str, Any] | None,
         encoding: str | None = None,
         **options: Any,
     ) -> Outcome:
         """Run a command to its end; with `encoding`, tell its output as it comes."""
+        if reach is not None:
+            if session is not None:
+                raise InvalidCommand("reach: a session has that of the environment: leave out one of them")
+            options["reach"] = _reach(reach)
         decoders: dict[Channel, TextDecoder] = {}
 
         async def hear(channel: Channel, data: bytes) -> None:
@@ -139,8 +155,8 @@ class Methods:
     async def _session_close(self, name: str) -> None:
         await self._env.session(name).aclose()
 
-    async def _jobs_start(self, **options: Any) -> dict[str, Any]:
-        return _told(await self._env.start(**options))
+    async def _jobs_start(self, reach: str | dict[str, Any] | None, **options: Any) -> dict[str, Any]:
+        return _told(await self._env.start(**options, reach=_reach(reach)))
 
     async def _jobs_list(self) -> dict[str, Any]:
         return {"jobs": [_told(job) for job in self._env.jobs.list()]}
@@ -188,6 +204,14 @@ class Methods:
 
     async def _files_remove(self, path: str, recursive: bool) -> None:
         await self._env.files.remove(path, recursive=recursive)
+
+
+def _reach(given: str | dict[str, Any] | None) -> Reach | None:
+    if given is None:
+        return None
+    from ..reach import read_reach  # here, since few requests have one
+
+    return read_reach(given)
 
 
 def _told(job: Job) -> dict[str, Any]:

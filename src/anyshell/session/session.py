@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         ShellInfo,
     )
     from ..abc import Process
+    from ..reach import Reach
     from ..shells.words import CommandLike
     from .process import SessionProcess
 
@@ -62,6 +63,7 @@ class Session:
         command: Command,
         *,
         name: str | None,
+        reach: Reach | None = None,
         on_closed: Callable[[Session], object],
     ) -> None:
         """Take what its shells are started with.
@@ -70,6 +72,7 @@ class Session:
             runner: Runs its commands, where its shells run.
             command: Where they begin, and with which variables; the text does not count.
             name: What it is shared by; ``None`` when it is its owner's alone.
+            reach: What its shells may see, write and reach; ``None`` is the reach of the environment.
             on_closed: Called when it is closed.
 
         Raises:
@@ -77,7 +80,8 @@ class Session:
         """
         _check_reserved(command.env)
         self._runner = runner
-        self._spawn = replace(runner.spawn_of(command, confined=False), script=None)
+        self._spawn = replace(runner.spawn_of(command, RunOptions(reach=reach), confined=False), script=None)
+        self._reach = reach
         self._name = name
         self._on_closed = on_closed
         self._shell: SessionShell | None = None
@@ -363,7 +367,7 @@ class Session:
             self._spawn,
             prefix=runner.prefix,
             snapshot=runner.snapshot,
-            confine=runner.confine,
+            confine=partial(runner.confine, reach=self._reach),
         )
         self._shell.fresh, self._fresh = self._fresh, ""
         return self._shell

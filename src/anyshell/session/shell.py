@@ -100,6 +100,8 @@ class SessionShell:
         """Those that run, or have left something running that goes on when the shell has ended."""
         self._most_commands = KEPT
         self._exited = False
+        self._holder: str | None = None
+        """The name of what holds a sandbox together, which lives as long as anything in there."""
         self.fresh = ""
         """Why it is another than the one before, until that was told; empty for the first."""
         self.interruptible = True
@@ -154,6 +156,7 @@ class SessionShell:
             raise
         own_setup = snapshot is not None or "BASH_ENV" in spawn.env
         started = cls(process, pipe_directory, conversation, shell.kind, own_setup=own_setup)
+        started._holder = confined.holder
         lines = conversation.begin(snapshot, started._word)
         if runs_it := prefix is not None or confined.argv != argv:
             lines += conversation.tell_pid()
@@ -425,7 +428,10 @@ class SessionShell:
                     }
                     if any(pid == self.info.pid for pid, _ in kept):  # the host does not answer
                         return
-                    left = [each for each in left if (each.pid, each.started) not in kept]
+                    holder = self._holder if kept else None
+                    left = [
+                        each for each in left if (each.pid, each.started) not in kept and each.name != holder
+                    ]
                 self.left = left
                 if not left:
                     return

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .._environment import descriptions
-from .._exceptions import AnyshellError, TerminalUnavailable
+from .._exceptions import AnyshellError, InvalidCommand, TerminalUnavailable
 from .._types import Outcome, Refused, check_seconds
 from . import words
 from .approvals import Approvals
@@ -539,6 +539,10 @@ class ShellTool:
 def _verdicts(policy: Policy, env: Environment) -> Verdicts:
     from .verdicts import Verdicts  # what few tools need
 
+    if policy.reach is not None and policy is not env.policy:
+        raise InvalidCommand(
+            "policy: it has a reach, which the environment enforces: give it to Environment.detect(policy=...)"
+        )
     return Verdicts(policy, env)
 
 

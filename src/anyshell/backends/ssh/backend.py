@@ -216,6 +216,7 @@ class SSHBackend:
             on_released=self._keep_reading,
             on_away=self._pending.add,
             signal_beside=self._signal_beside,
+            holder=spawn.holder,
         )
         if spawn.on_asked is not None:
             channel.on_asked = partial(spawn.on_asked, process)

@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import click
 
 from ..failure import Failure
-from ..options import cwd_option, host_option, load_policy, policy_option, shell_option
+from ..options import (
+    cwd_option,
+    host_option,
+    load_policy,
+    load_reach,
+    policy_option,
+    reach_option,
+    shell_option,
+)
 
 if TYPE_CHECKING:
+    from ...reach import Preset
     from ...tool import ShellResult, ToolDefinition
     from ..process.signals import Interruption
 
@@ -97,6 +106,7 @@ def schema(
 @cwd_option
 @click.option("--approve-all", is_flag=True, help="Run it without asking.")
 @policy_option
+@reach_option
 @click.option(
     "--audit", is_flag=True, help="Record it for 'anyshell audit'; what cannot be recorded is not run."
 )
@@ -111,6 +121,7 @@ def call(
     cwd: str | None,
     approve_all: bool,
     policy: str | None,
+    reach: Preset | None,
     audit: bool,
     params: str,
 ) -> None:
@@ -130,6 +141,7 @@ def call(
       anyshell call --approve-all '{"command": "make test", "timeout": 600}' | jq -r .text
       anyshell call --host deploy@web-1 '{"command": "uptime"}'
       anyshell call --policy workspace '{"command": "git status && rm -r build"}'
+      anyshell call --reach workspace --approve-all '{"command": "make test"}'
       anyshell call --audit '{"command": "make test"}'; anyshell audit show
     \b
     Exit code:
@@ -154,9 +166,13 @@ def call(
 
         watch_peer(1, interruption.desert)
         record = Audit(required=True) if audit else None
-        async with Environment.detect(Target(host).options, shell=shell, cwd=cwd, audit=record) as env:
+        where = Target(host).options
+        confined = load_reach(reach)
+        async with Environment.detect(
+            where, shell=shell, cwd=cwd, audit=record, policy=decides, reach=confined
+        ) as env:
             mention_notices(env.info)
-            tool = ShellTool(env, approver=approve if approve_all else ask_on_terminal, policy=decides)
+            tool = ShellTool(env, approver=approve if approve_all else ask_on_terminal)
             results.append(await tool(given))
         if record is not None:
             record.close()

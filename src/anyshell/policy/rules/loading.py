@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..._exceptions import InvalidCommand, PolicyError
 from ..._types import Variables
+from ...reach import REACH_SCHEMA, read_reach
 from .paths import AREAS
 from .profiles import Profile, profiles_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ...reach import Reach
     from .verdict import Action
 
 LARGEST_FILE = 1024 * 1024
@@ -71,6 +73,7 @@ class RuleFile:
     directories: tuple[str, ...] = ()
     override: frozenset[str] = frozenset()
     variables: Variables | None = None
+    reach: Reach | None = None
     programs: Mapping[str, Profile] = field(default_factory=dict)
 
 
@@ -128,6 +131,7 @@ SCHEMA: Mapping[str, Any] = {
             },
             "additionalProperties": False,
         },
+        "reach": REACH_SCHEMA,
         "programs": {"type": "object", "additionalProperties": {"type": "object"}},
     },
     "additionalProperties": False,
@@ -190,6 +194,7 @@ def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
             directories=_paths("directories", tables.get("directories", [])),
             override=frozenset(_texts("override", tables.get("override", []))),
             variables=_variables(tables.get("variables")),
+            reach=_reach(tables.get("reach")),
             programs=profiles_of(tables.get("programs", {})),
         )
     except ValueError as error:
@@ -214,6 +219,17 @@ def _variables(table: Any) -> Variables | None:
         return Variables(**given)
     except InvalidCommand as error:
         raise ValueError(f"variables: {error}") from None
+
+
+def _reach(given: Any) -> Reach | None:
+    """The reach that a file asks for."""
+    if given is None:
+        return None
+    try:
+        return read_reach(given)
+    except InvalidCommand as error:
+        said = str(error)
+        raise ValueError(said if said.startswith("reach") else f"reach: {said}") from None
 
 
 def _line(text: str, pattern: str, count: int) -> int:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..._types import ShellKind, Variables
+    from ...reach import Reach
     from ..parse.parsed import Parsed
     from .facts import Facts
     from .profiles import Profile
@@ -45,6 +46,7 @@ class Policy:
         directories: Where programs are what their names say, besides the system's.
         name: Of the preset.
         variables: Those that commands have in an environment of this policy; ``None`` is all.
+        reach: What commands may see, write and reach in an environment of this policy; ``None`` does not confine them.
         file: To which an answer for always is written; empty if it is written nowhere, and holds for the session.
     """
 
@@ -56,6 +58,7 @@ class Policy:
     directories: tuple[str, ...]
     name: str
     variables: Variables | None = None
+    reach: Reach | None = None
     file: str = ""
 
     @classmethod
@@ -145,6 +148,7 @@ class Policy:
             directories=tuple(each for file in (first, *users, base) for each in file.directories),
             name=name,
             variables=next((file.variables for file in (first, *users, base) if file.variables), None),
+            reach=next((file.reach for file in (first, *users) if file.reach), None),
         )
         if check:
             policy.check(policy.administrator + policy.own)

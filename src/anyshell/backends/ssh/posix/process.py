@@ -69,6 +69,7 @@ class SSHProcess(ChannelProcess[Channel]):
         on_released: Callable[[Channel], object],
         on_away: Callable[[SSHProcess], object],
         signal_beside: Callable[[Channel, Tree, Signal], Awaitable[object]],
+        holder: str | None = None,
     ) -> None:
         stdin: ByteSendStream | None = None
         if terminal:
@@ -79,6 +80,9 @@ class SSHProcess(ChannelProcess[Channel]):
         self._tree = tree
         self._processes = processes
         self._name = name
+        self._holder = holder
+        self._inner = False
+        """Whether pids that its processes tell are those of a pid namespace of their own."""
         self._terminal = terminal
         self.holds_channel = False
         """Whether the server keeps the channel open until no process on the host holds it any more."""
@@ -286,6 +290,8 @@ class SSHProcess(ChannelProcess[Channel]):
             return [self.description]
         if not members and (ended or self._signalled) and not self._is_held(0.0):
             self._set_gone()
+        if self._holder is not None:
+            members = [each for each in members if each.name != self._holder] or members
         return members
 
     @property
@@ -313,11 +319,18 @@ class SSHProcess(ChannelProcess[Channel]):
     def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> SSHCommandTree:
         """What a persistent shell starts from now on."""
         part = self._tree.part(next(self._command_trees), shell or self.pid or 0)
-        return SSHCommandTree(self._tree, part, self._name)
+        return SSHCommandTree(self._tree, part, self._name, inner=self._inner)
 
     async def pid_outside(self, pid: int) -> int | None:
-        """The same pid, if a process of the tree has it: here no tree has pids of its own."""
-        return pid if pid in {info.pid for info in await self.survivors()} else None
+        """The pid by which the host knows the process of the tree that knows itself by `pid`."""
+        pids = {info.pid for info in await self.survivors()}
+        try:
+            numbers = await self._processes.inner_pids(pids, self._tree.place)
+        except HostAway:
+            return None
+        found = next((each for each in pids if numbers.get(each, each) == pid), None)
+        self._inner = found in numbers
+        return found
 
     async def group(self) -> Sequence[ProcessInfo]:
         """What lives in the program's process group besides the program; nothing when the host does not answer."""
@@ -427,8 +440,9 @@ class SSHProcess(ChannelProcess[Channel]):
 class SSHCommandTree:
     """One command of a persistent shell, with everything that it starts."""
 
-    def __init__(self, shell: Tree, part: Tree, name: str) -> None:
+    def __init__(self, shell: Tree, part: Tree, name: str, *, inner: bool) -> None:
         self._shell = shell
+        self._inner = inner
         self._part = part
         self._name = name
         self.mark = part.mark
@@ -443,7 +457,8 @@ class SSHCommandTree:
         if first is None or last is None:
             return True
         try:
-            return first != last and await self._part.may_live(first)
+            # In a pid namespace of its own, these are no pids of the host.
+            return first != last and (self._inner or await self._part.may_live(first))
         except HostAway:
             return False  # as for a fresh shell whose output has ended
 

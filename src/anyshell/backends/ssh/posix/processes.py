@@ -222,6 +222,18 @@ class Processes:
             return "some" in asked.result().lines
         return "some" in (await self._watcher.ask(group_question(group), asked)).lines
 
+    async def inner_pids(self, pids: Iterable[int], place: str) -> dict[int, int]:
+        """By which number processes know themselves, of those that are in another pid namespace.
+
+        Raises:
+            HostAway: The host does not answer.
+        """
+        answer = await self.ask(f"inner {' '.join(map(str, pids))}", place)
+        told = (line.split() for line in answer.lines)
+        return {
+            int(words[1]): int(words[2]) for words in told if words[:1] == ["inner"] and _are_pids(words[1:])
+        }
+
     async def signal_by_name(self, name: str, targets: Iterable[str], *, though_away: bool = False) -> None:
         """Send a signal, by its name in the host's shell, or two with a plus between them.
 
@@ -247,6 +259,10 @@ class Processes:
     async def chase(self, tag: int, shell: int | None) -> None:
         """Kill what forks and ends faster than a look takes, but not the shell of a session, which has the same tag."""
         await self.ask(f"chase {tag} {shell or ''}")
+
+
+def _are_pids(words: Sequence[str]) -> bool:
+    return len(words) == 2 and all(re.fullmatch(r"[0-9]{1,10}", word) for word in words)
 
 
 def group_question(group: int) -> str:

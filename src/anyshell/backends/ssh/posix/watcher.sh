@@ -338,6 +338,16 @@ input() {
     case $(readlink "/proc/$1/fd/0" 2>/dev/null) in /dev/null | /*/anyshell-*/in[0-9]*) echo busy ;; esac
 }
 
+# inner PID...: by which number each of them knows itself, where that is another one: "inner PID NUMBER"
+inner() {
+    [ "$proc" ] || return
+    for each; do
+        while read -r line; do
+            case $line in NSpid:*) set -- $line; shift; [ $# -lt 2 ] || eval "printf 'inner %s %s\n' $each \${$#}"; break ;; esac
+        done 2>/dev/null <"/proc/$each/status"
+    done
+}
+
 # terminal PID: $tty, its controlling terminal, and $front, the process group that is in the foreground there
 terminal() {
     tty='' front=''
@@ -584,6 +594,7 @@ watch() {
         litter) litter "$@" ;;
         newer) newer "$@" ;;
         input) input "$@" ;;
+        inner) inner "$@" ;;
         modes) modes "$1" ;;
         foreground) foreground "$@" ;;
         ping) sample ;;

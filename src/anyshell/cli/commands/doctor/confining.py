@@ -17,10 +17,10 @@ async def look_at_reach(backend: Backend, system: str) -> list[Finding]:
     if system != "linux":
         advice = "use a virtual machine, or run anyshell on a Linux host"
         return [Finding("reach", "sandbox", "missing", "commands can be confined on Linux alone", advice)]
-    from ...._environment.detection import facts_of
+    from ...._environment.confining import facts_of
     from ....reach import SCOPED_SINCE, lack_of
 
-    facts = await facts_of(backend)
+    facts = await facts_of(backend, here=True)
     lack = lack_of(facts)
     findings = []
     if lack is None:

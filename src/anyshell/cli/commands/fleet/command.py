@@ -18,7 +18,9 @@ from ...options import (
     env_option,
     grace_option,
     left_behind_option,
+    load_reach,
     prefix_option,
+    reach_option,
     shell_option,
     silence_option,
     snapshot_option,
@@ -106,6 +108,7 @@ _STDIN, _STDOUT = range(2)
 )
 @snapshot_option
 @prefix_option
+@reach_option
 @left_behind_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON object a line: what happens, as it happens."
@@ -186,6 +189,7 @@ async def _perform(request: FleetRequest, hosts: list[str], interruption: Interr
             artifacts=None if shown_at_once else "default",
             snapshot=request.snapshot,
             prefix=request.prefix,
+            reach=load_reach(request.reach),
         )
         view: View
         view = (

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ....reach import Preset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,7 @@ class FleetRequest:
     interactive: bool
     snapshot: bool
     prefix: str | None
+    reach: Preset | None
     left_behind: Literal["stop", "keep"]
     as_json: bool
     quiet: bool

@@ -1,0 +1,82 @@
+"""What enforces the reach of an environment, by the facts of its host."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from .._exceptions import InvalidCommand, ReachUnavailable
+from ..backends.collect import collect
+from ..reach import NONE
+
+if TYPE_CHECKING:
+    from .._types import HostInfo
+    from ..abc import Backend
+    from ..reach import Facts, Reach, Sandbox
+
+
+async def sandbox_for(
+    asked: Reach | Sandbox | None,
+    backend: Backend,
+    info: HostInfo,
+    directory: str,
+    *,
+    most: Reach | None = None,
+    facts: Facts | None = None,
+) -> Sandbox:
+    """Choose what enforces a reach on a host.
+
+    Args:
+        asked: The reach, or a sandbox of the caller's own.
+        backend: Reaches the host.
+        info: Its facts.
+        directory: To which the paths are relative.
+        most: The reach of the policy: `asked` may be no more, and what this hides, protects and limits stays so.
+        facts: What the host has for confining commands; ``None`` asks it.
+
+    Raises:
+        InvalidCommand: It is more than the reach of the policy, or a sandbox that cannot be compared with that.
+        ReachUnavailable: The host cannot enforce it.
+    """
+    if asked is None and most is None:
+        return NONE
+    from .. import reach  # here, since few environments have one
+
+    if asked is not None and not isinstance(asked, reach.Reach):
+        if most is not None:
+            raise InvalidCommand(
+                "reach: the policy has a reach, with which a sandbox of your own cannot be compared: leave one of them out"
+            )
+        return asked
+    if most is not None and not most.confines:
+        most = None
+    outer = most or asked
+    if outer is None or not outer.confines:
+        return NONE
+    if info.os != "linux":
+        raise ReachUnavailable(
+            f"a sandbox for {info.name}: there is one for Linux alone",
+            "run the commands on a Linux host, or leave the reach out",
+        )
+    facts = facts or await facts_of(backend, here=info.is_this_machine)
+    places = reach.LocalPlaces() if info.is_this_machine else None
+    sandbox = reach.compile_reach(outer.resolved(directory, info.home), facts, places)
+    if asked is None or asked is outer:
+        return sandbox
+    return reach.narrow(sandbox, asked, directory=directory, home=info.home)
+
+
+async def facts_of(backend: Backend, *, here: bool) -> Facts:
+    """What a host has for confining commands.
+
+    Args:
+        backend: Reaches it.
+        here: Whether it is this machine.
+    """
+    from .. import reach
+
+    answer = b""
+    with contextlib.suppress(TimeoutError):
+        asked = reach.question(reach.python_here() if here else "python3")
+        _, answer, _ = await collect(backend, asked, seconds=reach.ANSWER_SECONDS, most=reach.ANSWER_BYTES)
+    return reach.read_facts(answer)

@@ -1,0 +1,189 @@
+"""What a command can touch within a reach on a host that SSH reaches: the same escapes, and the same endings."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anyshell import Environment, InvalidCommand, Reach, ReachUnavailable, Variables
+
+from . import test_endings, test_in_reach, test_reach, test_ssh_losing
+from .conftest import bubblewrap, missing, open_to_all, row
+from .processes import wait_asleep
+from .ssh_server import SSHD, is_root, openssh, ordinary_user
+from .test_reach import READS, SECRET, TALKS, WRITES, World, tmp_path, world  # noqa: F401 - fixtures among them
+
+assert sys.platform == "linux"  # mypy follows what is below otherwise
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+
+    from .ssh_server import Server
+
+pytestmark = pytest.mark.anyio
+
+ALONE = "a signal to all"
+"""What would end those that share a command with it."""
+
+
+@pytest.fixture(params=["root", "ordinary"])
+def server(request: pytest.FixtureRequest, world: World) -> Iterator[Server]:  # noqa: F811
+    """OpenSSH's, of a user whose home is that of the world."""
+    if SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
+    if request.param == "root" and not is_root():
+        pytest.skip("only root may log in as root without its password")
+    given = f"HOME={world.home} ANYSHELL_TEST_TOKEN={SECRET} SSH_AUTH_SOCK=/tmp/{world.name}"
+    with ordinary_user() as user:
+        name = "root" if request.param == "root" else user
+        if is_root():
+            open_to_all(world.top)
+            subprocess.run(["chown", "-R", name, world.top], check=True)
+            for path in (f"/tmp/{world.name}", world.outside / "socket"):
+                Path(path).chmod(0o777)
+        with openssh(name, variables=given) as made:
+            yield made
+
+
+@pytest.fixture
+async def env(server: Server, world: World, anyio_backend: str) -> AsyncIterator[Environment]:  # noqa: F811
+    reach = Reach.preset("workspace")
+    async with Environment.detect(server.options(), cwd=world.workspace, reach=reach) as environment:
+        yield environment
+
+
+async def _codes(env: Environment, texts: Mapping[str, str]) -> dict[str, int]:
+    """Run many texts within one command, each in a shell of its own; give their exit codes by their names."""
+    lines = [
+        f"timeout 20 bash -c {shlex.quote(text)} </dev/null; printf '\\n=%s %s\\n' $? {shlex.quote(name)}"
+        for name, text in texts.items()
+    ]
+    outcome = await env.run("\n".join(lines), timeout=120)
+    assert SECRET not in outcome.output.text, outcome
+    told = [line[1:].split(" ", 1) for line in outcome.output.text.splitlines() if line.startswith("=")]
+    codes = {name: int(code) for code, name in told}
+    assert codes.keys() == texts.keys(), outcome
+    return codes
+
+
+async def test_no_escape_succeeds(world: World, env: Environment, server: Server) -> None:  # noqa: F811
+    before = world.state()
+    async with Environment.detect(server.options()) as free:
+        job = await free.start("exec sleep 600")
+        assert (await free.run(f"tr '\\0' '\\n' </proc/{job.pid}/environ")).output.text.count(SECRET) == 1
+        with socket.create_server(("", 0)) as listening:
+            more = {"port": listening.getsockname()[1], "address": "127.0.0.2", "pid": job.pid}
+            for table in (WRITES, READS, TALKS):
+                texts = {name: world.fill(text, **more) for name, text in table.items() if name != ALONE}
+                for name, code in (await _codes(env, texts)).items():
+                    with row(name):
+                        assert code != 0
+                assert world.state() == before
+        assert (await env.run(TALKS[ALONE])).exit_code != 0
+        assert job.status == "running"
+    # What is asked for in the workspace is done, so it is the reach that has refused the others.
+    assert await _codes(env, {"own": "echo x > own && mkdir d && mv own d && cat d/own && rm -r d"}) == {
+        "own": 0
+    }
+
+
+async def test_everything_runs_within_a_reach(world: World, env: Environment) -> None:  # noqa: F811
+    await test_reach.test_everything_runs_within_a_reach(world, env)
+
+
+async def test_a_call_may_reach_less_and_not_more(world: World, env: Environment) -> None:  # noqa: F811
+    narrower = Reach.preset("read-only")
+    fewer = replace(narrower, environment=Variables(inherit="core"))
+    outcome = await env.run("echo x > new; echo x$SSH_AUTH_SOCK", reach=fewer)
+    assert outcome.output.text.endswith("Read-only file system\nx\n")
+    with pytest.raises(InvalidCommand, match="than the reach of the environment"):
+        await env.run("true", reach=replace(narrower, network=True))
+    with pytest.raises(InvalidCommand, match="not within the reach"):
+        await env.run("true", cwd=world.home / ".ssh")
+    # Only the host knows its links.
+    outcome = await env.run("echo x > link/kept", reach=Reach(write=("link",)))
+    assert (outcome.exit_code, (world.outside / "kept").read_text()) == (125, "kept")
+    assert "is more than the reach of the environment allows" in outcome.output.text
+    outcome = await env.run("true", reach=Reach(write=("none",)))
+    assert outcome.exit_code == 125
+    assert "'" + str(world.workspace / "none") + "' is not there" in outcome.output.text
+
+
+async def test_a_job_of_a_session_outlives_its_shell(env: Environment) -> None:
+    async with env.session() as session:
+        job = (await session.run("sleep 600 & echo $$")).job
+        assert job is not None
+    assert (await env.run("true")).exit_code == 0
+    assert env.jobs.get(job).status == "running"
+    await env.jobs.get(job).stop()
+    assert env.jobs.get(job).status == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("part", "said"), [("bwrap", "bubblewrap: there is no program"), ("python3", "Python 3: no program")]
+)
+async def test_what_the_host_has_decides(tmp_path: Path, part: str, said: str) -> None:  # noqa: F811
+    """This machine has all parts, the host all but one."""
+    bubblewrap()
+    if SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
+    open_to_all(tmp_path)
+    for program in Path("/usr/bin").iterdir():
+        if not program.name.startswith(part):
+            (tmp_path / program.name).symlink_to(program)
+    with ordinary_user() as user, openssh(user, variables=f"PATH={tmp_path}") as made:
+        with pytest.raises(ReachUnavailable, match=said) as raised:
+            await Environment.detect(made.options(), reach=Reach.preset("workspace"))
+        assert "apt-get install" in str(raised.value)
+        async with Environment.detect(made.options(), reach=Reach.preset("none")) as env:
+            assert (await env.run("true")).exit_code == 0
+
+
+ENDINGS: list[Callable[..., Awaitable[None]]] = [
+    test_endings.test_a_timeout_stops_the_whole_tree_and_keeps_the_output,
+    partial(test_endings.test_what_a_command_leaves_behind_is_named_and_stopped_or_kept, left_behind="stop"),
+    partial(test_endings.test_cancelling_raises_after_the_tree_is_gone, cancels=2),
+    partial(
+        test_endings.test_a_chain_that_forks_for_ever_is_stopped,
+        wrapped="trap '' TERM; {breeder} & sleep 300",
+    ),
+    test_endings.test_what_clears_everything_goes_while_its_parent_lives,
+    test_endings.test_an_exit_by_signal_is_told_from_an_exit_code,
+    test_endings.test_what_is_kept_can_go_on_printing,
+    test_in_reach.test_a_daemon_with_nothing_of_ours_becomes_a_job,
+    *(
+        partial(test_ssh_losing.test_a_connection_that_breaks_loses_the_command_and_stops_its_tree, text=text)
+        for text in test_ssh_losing.TEXTS
+    ),
+    partial(test_ssh_losing.test_a_connection_that_hangs_is_gone_around, grace=0.5),
+]
+"""What a plain command ends by, and one within a reach on this machine: of each kind one."""
+
+
+async def test_endings_hold(
+    world: World,  # noqa: F811
+    env: Environment,
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        test_ssh_losing, "wait_living", wait_asleep
+    )  # what stands before has the text as well
+    monkeypatch.setitem(
+        test_endings.ENDLESS, "another user's, by su", "sleep {s}"
+    )  # it gains nothing, and is waited for
+    given = {"env": env, "tmp_path": world.workspace, "server": server}
+    for ending in ENDINGS:
+        with row(ending):
+            await ending(
+                **{name: given[name] for name in inspect.signature(ending).parameters if name in given}
+            )
