@@ -576,3 +576,32 @@ def test_what_is_begun_and_not_ended_is_ended() -> None:
     modes = TerminalModes()
     modes.feed(b"\x1b]0;begun")
     assert modes.back == b"\x18"
+
+
+INTERACTS = """
+import asyncio, anyshell
+
+async def main():
+    async with anyshell.Environment.detect() as env, env.terminal("read -p 'first? ' x; read -p 'second? ' y; echo $x $y; read z") as t:
+        await t.expect("first. ")
+        await t.sendline("one")
+        await t.expect("second. ")
+        await t.interact()
+        print("back,", "it runs" if t.running else "it has ended")
+        await t.sendline()
+        await t.wait()
+
+asyncio.run(main())
+"""
+
+
+def test_a_driven_program_is_given_to_the_person_and_back(pane: tmux.Pane, tmp_path: Path) -> None:
+    (tmp_path / "interacts.py").write_text(INTERACTS)
+    pane.type(f"{sys.executable} interacts.py")
+    pane.press("Enter")
+    pane.wait("second?")
+    pane.type("two")
+    pane.press("Enter")
+    pane.wait("one two")
+    pane.press("C-]")
+    pane.wait("back, it runs")

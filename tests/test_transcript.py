@@ -47,19 +47,19 @@ def test_a_cr_at_the_end_says_nothing_before_what_follows() -> None:
 
 def test_a_match_and_what_stands_before_it_is_taken() -> None:
     transcript = of(b"one two three")
-    match = transcript.search(re.compile("two"))
+    match = transcript.search((re.compile("two"),))
     assert match is not None
     transcript.take(match)
     assert transcript.text() == " three"
-    assert transcript.search(re.compile("one")) is None
+    assert transcript.search((re.compile("one"),)) is None
 
 
 def test_what_is_searched_again_is_what_a_match_may_reach_back_to() -> None:
     pattern = re.compile("needle")
     transcript = of(b"need")
-    assert transcript.search(pattern) is None
+    assert transcript.search((pattern,)) is None
     transcript.feed(b"le")
-    assert transcript.search(pattern) is not None
+    assert transcript.search((pattern,)) is not None
 
 
 @pytest.mark.parametrize("at_once", [4096, 3000, 4096 * 1000])

@@ -491,22 +491,22 @@ async def test_a_driven_terminal_is_expected_typed_on_and_resized(env: Environme
     async with env.terminal(
         "$a = Read-Host 'first'; $b = Read-Host 'second'; \"<$a|$b|$([Console]::WindowWidth)>\""
     ) as t:
-        assert await t.expect("first:", timeout=60)
+        await t.expect("first:", timeout=60)
         waiting = await t.wait_for_input(timeout=60)
         assert waiting is not None
         assert (waiting.certainty, waiting.prompt.rstrip()) == ("likely", "first:")
         assert [process.name for process in waiting.processes] == ["pwsh.exe"]
         await t.send("grüße")
         await t.send_key("Enter")
-        assert await t.expect("second:")
+        await t.expect("second:")
         await t.resize(columns=120, rows=40)
 
         def secret(request: SecretRequest) -> str:
             return "hush-hush"
 
         assert await t.send_secret(secret)
-        assert await t.expect("<grüße\\|\\[secret\\]\\|120>", timeout=60)
-        assert await t.expect("never", timeout=60) is None
+        await t.expect("<grüße\\|\\[secret\\]\\|120>", timeout=60)
+        assert await t.find("never", timeout=60) is None
         assert t.outcome is not None
         assert (t.outcome.exit_code, t.outcome.terminal) == (0, KIND)
         assert "hush" not in t.outcome.output.text

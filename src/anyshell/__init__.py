@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ._types import CopyResult as CopyResult
     from ._types import Effects as Effects
     from ._types import ExitStatus as ExitStatus
+    from ._types import ExpectTimeout as ExpectTimeout
     from ._types import FileEffect as FileEffect
     from ._types import FileEntry as FileEntry
     from ._types import FileStat as FileStat
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from ._types import OutputImage as OutputImage
     from ._types import OutputLimits as OutputLimits
     from ._types import ProcessInfo as ProcessInfo
+    from ._types import ProgramEnded as ProgramEnded
     from ._types import Recording as Recording
     from ._types import RecordingReport as RecordingReport
     from ._types import Refused as Refused
@@ -135,6 +137,7 @@ _HOMES = {
     "CopyResult": "._types",
     "Effects": "._types",
     "ExitStatus": "._types",
+    "ExpectTimeout": "._types",
     "FileEffect": "._types",
     "FileEntry": "._types",
     "FileStat": "._types",
@@ -150,6 +153,7 @@ _HOMES = {
     "OutputImage": "._types",
     "OutputLimits": "._types",
     "ProcessInfo": "._types",
+    "ProgramEnded": "._types",
     "Recording": "._types",
     "RecordingReport": "._types",
     "Refused": "._types",

@@ -18,6 +18,8 @@
     ├─ OutputIncomplete                the whole of an output is asked for, and was not kept
     ├─ PolicyError                     a file of rules that cannot be loaded: its line, and the reason
     ├─ RecordingError                  a recording could not be made, or read
+    ├─ ExpectTimeout (TimeoutError)    a program on a terminal did not show what was expected in time
+    ├─ ProgramEnded (EOFError)         it ended before; these two stand in _types/expectation.py
     └─ CommandFailed                   only from Outcome.check(); carries the Outcome, and stands beside it
 
 A non-zero exit, a timeout, a refusal and a truncation are values, not exceptions: the caller needs the

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from .effects import Scan as Scan
     from .effects import Usage as Usage
     from .effects import to_scan as to_scan
+    from .expectation import ExpectTimeout as ExpectTimeout
+    from .expectation import ProgramEnded as ProgramEnded
     from .files import CopyProgress as CopyProgress
     from .files import CopyResult as CopyResult
     from .files import FileEntry as FileEntry
@@ -90,6 +92,7 @@ else:
             "checks": "LONGEST_NAME as_duration check_choice check_count check_port check_seconds check_text check_variable cut_name exact one_line",
             "command": "DEFAULT_GRACE Command LeftBehind LoginCommand Spawn",
             "effects": "Effects FileEffect Scan Usage to_scan",
+            "expectation": "ExpectTimeout ProgramEnded",
             "files": "CopyProgress CopyResult FileEntry FileKind FileStat",
             "host": "HostInfo HostQuery OperatingSystem",
             "outcome": "CommandFailed JobStatus Outcome SessionReport Status",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from .._engine import Control
 from .._exceptions import AnyshellError
+from .._types import ExpectTimeout, ProgramEnded
 from ..shells import SHELLS
 from . import needs
 from .whole import MAX_OUTPUT, run_whole, write_whole
@@ -235,11 +236,11 @@ class _Shell:
     async def _expect(self, patterns: list[str], timeout: float | None) -> rex.BashObservation | None:
         """Wait for one of some patterns or the end; ``None`` is neither of them in time."""
         assert self.terminal is not None
-        either = "|".join(f"(?P<_{number}>{pattern})" for number, pattern in enumerate(patterns))
-        match = await self.terminal.expect(re.compile(either or r"(?!)", re.DOTALL), timeout=timeout)
-        if match is not None:
-            which = patterns[int((match.lastgroup or "_0")[1:])]
-            return rex.BashObservation(output=match.string[: match.start()], expect_string=which)
+        expected: list[re.Pattern[str] | type[ExpectTimeout] | type[ProgramEnded]]
+        expected = [*(re.compile(pattern, re.DOTALL) for pattern in patterns), ExpectTimeout, ProgramEnded]
+        which = await self.terminal.expect(expected, timeout=timeout)
+        if which < len(patterns):
+            return rex.BashObservation(output=self.terminal.before, expect_string=patterns[which])
         if (outcome := self.terminal.outcome) is None:
             return None
         return rex.BashObservation(output=await self._leave(), exit_code=outcome.exit_code)
@@ -269,7 +270,7 @@ class _Shell:
 
     async def _leave(self) -> str:
         """Stop the program that has the terminal, and tell what was not read of it."""
-        rest = await self.terminal.expect(_ALL, timeout=0) if self.terminal is not None else None
+        rest = await self.terminal.find(_ALL, timeout=0) if self.terminal is not None else None
         self.terminal = None
         await self._scope.aclose()
         return "" if rest is None else rest[0]

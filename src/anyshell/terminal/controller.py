@@ -54,6 +54,7 @@ class Controller:
         last_heard: When it printed last, by the monotonic clock.
         last_typed: When something was typed last.
         waiting: What it waited for when its time was over.
+        answers: Whether its questions to the terminal are answered here, rather than by a person's terminal.
     """
 
     def __init__(self, output: Callable[[Callable[[bytes], object]], TerminalOutput], *, tells: bool) -> None:
@@ -64,6 +65,7 @@ class Controller:
         self.watch = InputWatch(self, tells=tells)
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.waiting: Waiting | None = None
+        self.answers = True
         self.ended = False
         self.last_heard = self.last_typed = time.monotonic()
         self.on_typed: Callable[[], object] = lambda: None
@@ -174,7 +176,7 @@ class Controller:
         return max(self.last_heard, self.last_typed)
 
     def _answer(self, data: bytes) -> None:
-        if self.keyboard is not None:
+        if self.keyboard is not None and self.answers:
             self.keyboard.answer(data)
 
     def _typed(self) -> None:

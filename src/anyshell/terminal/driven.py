@@ -6,26 +6,25 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import anyio
 
 from .._engine import Control
 from .._exceptions import AnyshellError, InvalidCommand
-from .._types import Channel, Outcome, Terminal, TerminalLines, check_count, check_seconds, check_text
+from .._types import Channel, Outcome, ProgramEnded, Terminal, check_seconds, check_text
 from .._waits import outlast
-from ..output import expression
 from . import secrets
 from .keys import encode
-from .search import SETTLE_SECONDS, TerminalSearch
+from .reading import TerminalReader, how_ended
+from .search import SETTLE_SECONDS
 from .secrets import SecretRequest, SecretSource
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
-    from .._types import Foreground, Screen, Waiting
-    from ..output import InputModes, StyledScreen
     from .controller import Controller
 
 Listener = Callable[[Channel, bytes], Awaitable[None]]
@@ -34,9 +33,6 @@ ConsoleOpener = Callable[["DrivenTerminal"], Awaitable[bool]]
 """Shows a program on its terminal to a person, and returns when it is not shown any more: ``True`` when the person has
 dismissed it, which stops the program if it still runs, ``False`` when no person was there to see it.
 ``anyshell.console.opener(app)`` is one."""
-
-EXPECT_SECONDS = 30.0
-"""Seconds for something to be expected, or for input to be waited for, unless given."""
 
 SEND_SECONDS = 5.0
 """Seconds for which a program may take nothing of what is typed, unless given; then typing has failed."""
@@ -48,7 +44,7 @@ _PASTE_BEGINS, _PASTE_ENDS = b"\x1b[200~", b"\x1b[201~"
 _EMBEDDED_END = re.compile("(?:\x1b\\[|\x9b)201~")
 
 
-class DrivenTerminal:
+class DrivenTerminal(TerminalReader):
     """A program on a terminal: it is typed on here, and what it shows is read here.
 
     Used with ``async with``, which starts the program. Leaving it stops the program, if it still runs; its outcome is
@@ -71,18 +67,14 @@ class DrivenTerminal:
         shows: bool = False,
         control: Control | None = None,
     ) -> None:
+        super().__init__(controller, shows=shows)
         self._run = run
-        self._controller = controller
         self._command = command
         self._host = host
         self._terminal = terminal
         self._listener = listener
-        self._shows = shows
         self._stopped_by_person = False
         self._control = control or Control()
-        self._search = TerminalSearch(controller)
-        self._task: asyncio.Task[Outcome] | None = None
-        self._duration = 0.0
 
     async def __aenter__(self) -> Self:
         if self._task is not None:
@@ -136,101 +128,9 @@ class DrivenTerminal:
         return self._terminal
 
     @property
-    def modes(self) -> InputModes:
-        """What the program has told the terminal about the keys, the mouse and the pastes that it wants."""
-        return self._controller.output.modes
-
-    @property
-    def pid(self) -> int | None:
-        """The number of its program on the host, where the host tells."""
-        process = self._controller.process
-        return None if process is None else process.pid
-
-    @property
-    def running(self) -> bool:
-        """Whether the program runs, or is being stopped."""
-        return self._task is not None and not self._task.done()
-
-    @property
     def stopped_by_person(self) -> bool:
         """Whether a person has stopped it in a console while it ran, rather than a program."""
         return self._stopped_by_person
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """What became of it; ``None`` while it runs.
-
-        Raises:
-            Exception: What kept it from being learnt.
-        """
-        return None if self._task is None or not self._task.done() else self._result(self._task)
-
-    @property
-    def screen(self) -> Screen:
-        """What stands on the terminal now."""
-        return self._controller.output.screen
-
-    @property
-    def shows(self) -> bool:
-        """Whether there is a `view`: whether it was made with a scrollback."""
-        return self._shows
-
-    def view(self, back: int = 0) -> StyledScreen:
-        """What stands on the terminal now, with its colours, or so many rows above it, as far as these are kept.
-
-        Args:
-            back: Rows to go up; more than there are goes up to the first.
-
-        Raises:
-            InvalidCommand: No such number.
-            AnyshellError: The terminal was made without a scrollback, and keeps no colours.
-        """
-        check_count("back", back, least=0)
-        if not self._shows:
-            raise AnyshellError(
-                "this terminal keeps no colours: make it with env.terminal(..., scrollback=1000)"
-            )
-        return self._controller.output.view(back)
-
-    @property
-    def changes(self) -> int:
-        """How often the program has printed something, or ended: so it is known whether what was seen is still so."""
-        return self._controller.changes
-
-    async def changed(self, since: int, *, timeout: float | None = None) -> bool:
-        """Wait until the program has printed something, or has ended.
-
-        Args:
-            since: What `changes` was when it was looked at; if it is another now, there is no wait.
-            timeout: Seconds; ``None`` is no bound.
-
-        Returns:
-            Whether it has; ``False`` when the time is over, or it had ended before.
-
-        Raises:
-            InvalidCommand: A bad timeout, or no such number.
-        """
-        check_count("since", since, least=0)
-        check_seconds("timeout", timeout, zero=True)
-        return since != self.changes or await self._controller.changed(timeout)
-
-    def lines(self, since: int = 0) -> TerminalLines:
-        """What stands on the main screen and what has scrolled off it, by lines.
-
-        ``t.lines(since=before.final)`` is what may have changed since `before`.
-
-        Args:
-            since: The number of the first line that is wanted; 0 or more.
-
-        Raises:
-            InvalidCommand: No such number.
-        """
-        check_count("since", since, least=0)
-        return self._controller.output.lines(since)
-
-    async def foreground(self) -> Foreground | None:
-        """The processes that have the terminal now; ``None`` when the host cannot tell, or none has it any more."""
-        return await self._controller.foreground()
 
     async def send(self, data: str | bytes, *, timeout: float | None = SEND_SECONDS) -> None:
         r"""Type text or bytes, exactly these. The Enter key is ``\r``.
@@ -244,7 +144,8 @@ class DrivenTerminal:
         Raises:
             InvalidCommand: Neither text nor bytes, or text that cannot be encoded; a bad timeout; a line of more bytes
                 than a terminal passes on in line mode.
-            AnyshellError: The program has ended, or takes nothing.
+            ProgramEnded: The program has ended.
+            AnyshellError: It takes nothing.
         """
         if isinstance(data, str):
             _check_typed(data)
@@ -253,6 +154,11 @@ class DrivenTerminal:
             raise InvalidCommand(f"what is sent must be text or bytes, not {type(data).__name__}")
         check_seconds("timeout", timeout)
         await self._type(data, timeout)
+
+    async def sendline(self, line: str = "", *, timeout: float | None = SEND_SECONDS) -> None:
+        """Type text and the Enter key, as a person ends a line; as for `send`."""
+        _check_typed(line)
+        await self.send(line + "\r", timeout=timeout)
 
     async def send_key(self, *names: str) -> None:
         """Press keys, one after the other, such as ``Ctrl-C``, ``Up``, ``F5``, ``Alt-x``, ``q``.
@@ -359,62 +265,37 @@ class DrivenTerminal:
         secrets.check_secret(secret)
         self._controller.masks.add(secret)
 
-    async def expect(
-        self, pattern: str | re.Pattern[str], *, timeout: float | None = EXPECT_SECONDS
-    ) -> re.Match[str] | None:
-        """Wait until the program has printed something, or is idle.
+    async def interact(self, *, escape: str | None = "\x1d") -> None:
+        """Give the program to the person at this process's terminal, until it ends or the person types `escape`.
 
-        What is searched is what it has printed since the last match, decoded and without escape sequences, so that a line
-        that the terminal wraps is one line, and each state of a line that is drawn anew is a line. What was typed and
-        echoed is in it. While the program uses the alternate screen, as an editor or a pager does, it is the rows of
-        that which are searched, as they stand there now; and so are those of the ordinary one when the program has drawn
-        on it since the last match, as a dialog does.
-
-        It is searched where everything else happens as well: a pattern that backtracks exponentially, as ``(a+)+b`` may,
-        blocks the event loop for that time, over the timeout too.
+        Every byte goes through, both ways, and the program has the size of the person's terminal. Not on Windows: there
+        `anyshell.console` shows a program to a person.
 
         Args:
-            pattern: A regular expression; in a text, ``^`` and ``$`` are the ends of lines. A match of more than 8,192
-                characters may not be found. Or ``"idle"``: until it waits for input (see `waiting`) or was silent
-                for 1 s; whatever was printed since the last match is the match then.
-            timeout: Seconds, 0 or more; ``None`` is no bound.
-
-        Returns:
-            The match; ``match.string[:match.start()]`` is what stands before it. ``None`` when it did not come in time, or
-            when the program ended before: `outcome` then says how.
+            escape: The character that ends it, by default Ctrl-]; ``None`` has the program's end alone end it.
 
         Raises:
-            InvalidCommand: A pattern that does not compile, or a bad timeout.
+            InvalidCommand: `escape` is no single character of ASCII.
+            AnyshellError: stdin and stdout are no terminal, or it is not ours.
+            ProgramEnded: The program had ended before.
         """
-        check_seconds("timeout", timeout, zero=True)
-        self._started()
-        if pattern == "idle":
-            return await self._search.wait_idle(timeout)
-        return await self._search.wait_match(expression(pattern), timeout)
+        if escape is not None and not (len(escape) == 1 and escape.isascii()):
+            raise InvalidCommand(f"escape must be one character of ASCII such as '\\x1d', not {escape!r}")
+        self._check_running()
+        # The person's terminal belongs to the command line, which is loaded when a person is asked for.
+        person = import_module("anyshell.cli.terminal.interaction").Interaction(self, escape)
+        listener = self._listener
 
-    async def waiting(self) -> Waiting | None:
-        """Whether the program waits for input now; ``None`` when not, or when that cannot be known.
+        async def hear(channel: Channel, data: bytes) -> None:
+            await person.show(data)
+            if listener is not None:
+                await listener(channel, data)
 
-        Asks the host, and takes half a second where it is not certain; at most one while the program prints.
-        """
-        self._started()
-        return await self._controller.watch.look()
-
-    async def wait_for_input(self, *, timeout: float | None = EXPECT_SECONDS) -> Waiting | None:
-        """Wait until the program waits for input, which is noticed within a second.
-
-        Args:
-            timeout: Seconds, 0 or more; ``None`` is no bound.
-
-        Returns:
-            What it waits for; ``None`` when it did not in time, or has ended.
-
-        Raises:
-            InvalidCommand: A bad timeout.
-        """
-        check_seconds("timeout", timeout, zero=True)
-        self._started()
-        return await self._controller.watch.wait(timeout)
+        self._listener, self._controller.answers = hear, False  # the person's terminal answers
+        try:
+            await person.converse()
+        finally:
+            self._listener, self._controller.answers = listener, True
 
     async def resize(self, *, columns: int | None = None, rows: int | None = None) -> None:
         """Give the terminal another size, of which the program hears by SIGWINCH; or the one that it starts with.
@@ -470,20 +351,12 @@ class DrivenTerminal:
         either: list[asyncio.Future[Any]] = [self._controller.begun, task]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
 
-    def _started(self) -> asyncio.Task[Outcome]:
-        if self._task is None:
-            raise AnyshellError("the terminal was not entered: use 'async with env.terminal(...) as t'")
-        return self._task
-
-    def _result(self, task: asyncio.Task[Outcome]) -> Outcome:
-        """What became of a run that is over. Of one that was cancelled itself the program is stopped all the same."""
-        if task.cancelled():
-            return Outcome(status="cancelled", duration=self._duration)
-        return task.result()
-
     def _check_running(self) -> None:
         if self._started().done():
-            raise AnyshellError(f"the program on the terminal {_how(self.outcome)}: it reads nothing more")
+            outcome = self.outcome
+            raise ProgramEnded(
+                f"the program on the terminal {how_ended(outcome)}: it reads nothing more", outcome=outcome
+            )
 
     async def _type(self, data: bytes, timeout: float | None = SEND_SECONDS) -> None:
         self._check_running()
@@ -517,14 +390,3 @@ class DrivenTerminal:
 def _check_typed(text: object) -> None:
     """Refuse what cannot be encoded. A NUL can be typed: it is Ctrl-Space."""
     check_text("what is typed", text.replace("\0", "") if isinstance(text, str) else text)
-
-
-def _how(outcome: Outcome | None) -> str:
-    """How a program ended, for a message."""
-    if outcome is None or outcome.status == "lost":
-        return "has ended, how is unknown"
-    if outcome.status != "exited":
-        return f"has ended ({outcome.status})"
-    if outcome.signal is not None:
-        return f"was ended by {outcome.signal}"
-    return f"has ended with exit code {outcome.exit_code}"

@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from ..output.text.search import WINDOW
-from .transcript import Transcript
+from .secrets import Masks
+from .transcript import Transcript, first_match
 
 if TYPE_CHECKING:
     from .controller import Controller
@@ -39,14 +40,25 @@ class TerminalSearch:
         """Take what was printed."""
         self._transcript.feed(data)
 
-    async def wait_match(self, pattern: re.Pattern[str], seconds: float | None) -> re.Match[str] | None:
-        """Wait for a match, at most so long. ``None`` without a match by then, or at the end."""
+    def text(self) -> str:
+        """What was printed since the last match."""
+        return self._transcript.text()
+
+    def hidden(self, text: str) -> str:
+        """A text of the caller without the secrets that were typed."""
+        masks = Masks(self._controller.masks)
+        return (masks.feed(text.encode(errors="surrogateescape")) + masks.end()).decode(errors="replace")
+
+    async def wait_match(
+        self, patterns: tuple[re.Pattern[str], ...], seconds: float | None
+    ) -> re.Match[str] | None:
+        """Wait for the first match of any, at most so long. ``None`` without a match by then, or at the end."""
         controller = self._controller
         give_up = None if seconds is None else time.monotonic() + seconds
         while True:
             ended = controller.ended
             began = time.monotonic()
-            match, settled = self._look_for(pattern)
+            match, settled = self._look_for(patterns)
             took = time.monotonic() - began
             left = None if give_up is None else give_up - time.monotonic()
             late = left is not None and left <= 0
@@ -60,13 +72,13 @@ class TerminalSearch:
                 return self._take(match)
             await asyncio.sleep(max(LOOK_PAUSE if self._transcript.looks else SEARCH_PAUSE, took))
 
-    def _look_for(self, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None, bool]:
+    def _look_for(self, patterns: tuple[re.Pattern[str], ...]) -> tuple[re.Match[str] | None, bool]:
         """The first match, and whether it cannot grow with what comes."""
         if self._transcript.alternate:
-            return pattern.search("\n".join(self._controller.output.screen.rows)), True
-        match = self._transcript.search(pattern)
+            return first_match(patterns, "\n".join(self._controller.output.screen.rows)), True
+        match = self._transcript.search(patterns)
         if match is None and self._transcript.drawn:
-            return pattern.search("\n".join(self._controller.output.screen.rows)), True
+            return first_match(patterns, "\n".join(self._controller.output.screen.rows)), True
         return match, match is not None and (match.end() < len(match.string) or len(match[0]) >= WINDOW)
 
     def _take(self, match: re.Match[str] | None) -> re.Match[str] | None:

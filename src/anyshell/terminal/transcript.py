@@ -38,7 +38,7 @@ class Transcript:
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._text = ""
-        self._searched: tuple[re.Pattern[str] | None, int] = (None, 0)
+        self._searched: tuple[tuple[re.Pattern[str], ...], int] = ((), 0)
 
     @property
     def looks(self) -> bool:
@@ -62,15 +62,15 @@ class Transcript:
             self.alternate = match[1] == b"h"
         self.drawn = self.drawn or _PLACED.search(data) is not None
 
-    def search(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """The first match in what is kept; the text that it was found in begins after what was taken last.
+    def search(self, patterns: tuple[re.Pattern[str], ...]) -> re.Match[str] | None:
+        """The first match of any in what is kept; the text that it was found in begins after what was taken last.
 
-        What was searched for the same pattern before is searched again only as far as a match may go back.
+        What was searched for the same patterns before is searched again only as far as a match may go back.
         """
         text = self.text()
         known, searched = self._searched
-        match = pattern.search(text, max(0, searched - WINDOW) if known is pattern else 0)
-        self._searched = (pattern, len(text))
+        match = first_match(patterns, text, max(0, searched - WINDOW) if known == patterns else 0)
+        self._searched = (patterns, len(text))
         return match
 
     def text(self) -> str:
@@ -87,7 +87,7 @@ class Transcript:
             self._text += _lines(strip(data[:end]), begins=not self._text or self._text.endswith("\n"))
             if len(self._text) > KEPT:
                 self._text = self._text[-KEPT:]
-                self._searched = (None, 0)
+                self._searched = ((), 0)
         return self._text
 
     def take(self, match: re.Match[str]) -> None:
@@ -95,7 +95,13 @@ class Transcript:
         self.drawn = False
         text = self.text()
         self._text = text[match.end() :] if text.startswith(match.string) else ""
-        self._searched = (None, 0)
+        self._searched = ((), 0)
+
+
+def first_match(patterns: tuple[re.Pattern[str], ...], text: str, start: int = 0) -> re.Match[str] | None:
+    """The match that begins first; of those that begin there, that of the first pattern."""
+    found = [match for pattern in patterns if (match := pattern.search(text, start)) is not None]
+    return min(found, key=lambda match: match.start(), default=None)
 
 
 def _lines(text: str, *, begins: bool) -> str:

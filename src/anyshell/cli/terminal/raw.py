@@ -10,6 +10,7 @@ import select
 import signal
 import sys
 import termios
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -105,7 +106,9 @@ class RawTerminal:
             signal.SIGWINCH: self.changed.set,
             signal.SIGCONT: self._return,
         }
-        if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
+        if threading.current_thread() is not threading.main_thread():
+            handlers = {}  # no other thread may have handlers: the terminal then stays lent over a stop
+        elif signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
             handlers[signal.SIGTSTP] = self._pause
         if not self._is_ours():
             os.kill(

@@ -177,7 +177,7 @@ class TrackedTerminal:
         if waiting == "ask":
             waiting = await driven.waiting()
         foreground = await driven.foreground() if driven.running else None
-        await driven.expect(_ALL, timeout=0)  # what comes after this is looked for later
+        await driven.find(_ALL, timeout=0)  # what comes after this is looked for later
         self._printed.clear()
         outcome, shown = self.outcome, driven.screen
         is_screen = screen or (outcome is None and shown.alternate)
@@ -324,7 +324,7 @@ class TrackedTerminal:
             Whether it was, and what it waits for.
         """
         driven = self.driven
-        comes = asyncio.ensure_future(driven.expect(pattern, timeout=seconds))
+        comes = asyncio.ensure_future(driven.find(pattern, timeout=seconds))
         waits = asyncio.ensure_future(driven.wait_for_input(timeout=seconds))
         try:
             await asyncio.wait([comes, waits], return_when=asyncio.FIRST_COMPLETED)
@@ -332,7 +332,7 @@ class TrackedTerminal:
                 found = waits.result()
                 if found is not None and found.certainty == "certain":
                     # It may have been printed with the question.
-                    return await driven.expect(pattern, timeout=0) is not None, found
+                    return await driven.find(pattern, timeout=0) is not None, found
             came = await comes is not None
             return came, "ask" if came else self._unseen(seconds)
         finally:
