@@ -35,6 +35,13 @@ SCOPED_SINCE = 6  # no bound
 STATUS_FD = 8  # no bound
 """The descriptor at which the program inside tells the leader how the command ended."""
 
+ERRORS_FD = 7  # no bound
+"""The descriptor at which the program inside has the command's standard error: what bubblewrap says is the leader's."""
+
+BUILDS = 8
+"""Times that a sandbox is built at most, while the sockets that it covers and the mounts that it shows vanish; then the command
+ends with exit code 125, and has not run."""
+
 _SHARED = "/dev/shm"  # noqa: S108 - a command gets its own
 
 _OF_THE_KERNEL = tuple(
@@ -153,7 +160,7 @@ class Bubblewrap:
         if not self.reach.network:
             options.append("--unshare-net")
         options += ["--disable-userns", "--cap-drop", "ALL", *view.mounts()]
-        inside = [f"status={STATUS_FD}", *limits(self.reach.limits)]
+        inside = [f"status={STATUS_FD}", f"errors={ERRORS_FD}", *limits(self.reach.limits)]
         if self.reach.network and self.facts.landlock >= SCOPED_SINCE:
             inside.append("scope=1")
         sockets = view.sockets()
@@ -161,7 +168,7 @@ class Bubblewrap:
             *("--chdir", directory, "--", self.facts.python, "-I", "-S", "-c", text_of("inside.py")),
             *(*inside, "--", *spawn.argv),
         )
-        leader = ("/bin/sh", "-c", text_of("leader.sh"), "sh", str(len(sockets)), str(len(end)))
+        leader = ("/bin/sh", "-c", text_of("leader.sh"), "sh", str(BUILDS), str(len(sockets)), str(len(end)))
         argv = (*leader, *sockets, *end, self.facts.bwrap, *options)
         settings = spawn.settings if "TMPDIR" in spawn.env else {**spawn.settings, "TMPDIR": "/tmp"}  # noqa: S108 - its own
         return replace(spawn, argv=argv, settings=settings, holder="bwrap")
