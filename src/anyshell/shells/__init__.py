@@ -23,20 +23,21 @@ if TYPE_CHECKING:
 
     from anyshell._types import OperatingSystem, ShellCandidate, ShellInfo, ShellKind
 
+    from .frame import Frame as Frame
     from .login import Login as Login
     from .powershell_session import PowerShellConversation as PowerShellConversation
     from .prefix import Prefix as Prefix
     from .session import RESERVED as RESERVED
     from .session import Conversation as Conversation
-    from .session import Frame as Frame
 else:
     __getattr__ = importer(
         __name__,
         {
+            "frame": "Frame",
             "login": "Login",
             "powershell_session": "PowerShellConversation",
             "prefix": "Prefix",
-            "session": "RESERVED Conversation Frame",
+            "session": "RESERVED Conversation",
         },
     )
 
