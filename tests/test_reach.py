@@ -382,6 +382,49 @@ async def test_a_workspace_may_lie_in_the_temporary_directory(world: World) -> N
         assert Path(directory, "new").exists()
 
 
+async def test_sockets_that_vanish_meanwhile_keep_no_command_from_running(
+    world: World, env: Environment
+) -> None:
+    """A socket is covered by a mount. One that is gone by then cannot be, and half of the commands here would not run."""
+    over = threading.Event()
+
+    def churn() -> None:
+        number = 0
+        while not over.wait(0.003):
+            number += 1
+            with contextlib.suppress(FileNotFoundError), socket.socket(socket.AF_UNIX) as server:
+                name = f"/tmp/{world.name}-to/{number % 40}"
+                server.bind(name)
+                server.listen()
+                over.wait(0.003)
+                os.unlink(name)
+
+    churning = threading.Thread(target=churn)
+    churning.start()
+    try:
+        for _ in range(20):
+            outcome = await env.run("echo out; echo err >&2; exit 3", split_stderr=True)
+            assert outcome.stderr is not None
+            said = (outcome.exit_code, outcome.output.text, outcome.stderr.text)
+            assert said == (3, "out\n", "err\n")
+    finally:
+        over.set()
+        churning.join()
+
+
+def test_a_sandbox_that_cannot_be_built_is_an_error_that_is_said_once(world: World) -> None:
+    answer = subprocess.run(
+        question(PYTHON).argv, cwd="/", capture_output=True, timeout=60, check=True
+    ).stdout
+    sandbox = compile_reach(Reach(write=(str(world.workspace),)), read_facts(answer), LocalPlaces())
+    wrapped = sandbox.wrap(Spawn(argv=("/bin/sh", "-c", ":"), cwd=str(world.workspace)))
+    argv = ["--no-such-option" if word == "--unshare-pid" else word for word in wrapped.argv]
+    done = subprocess.run(argv, cwd="/", capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 125
+    assert done.stderr.count("--no-such-option") == 1
+    assert done.stderr.endswith("its sandbox could not be built (see above)\n")
+
+
 async def test_what_may_not_be_read_is_not_there(world: World) -> None:
     async with Environment.detect(cwd=world.workspace, reach=Reach(read=(".",))) as env:
         assert (await env.run("cat .git/HEAD")).exit_code == 0

@@ -13,7 +13,8 @@ import pytest
 
 from anyshell import Environment, ShellInfo
 from anyshell.shells import converse
-from anyshell.shells.session import Conversation, Frame
+from anyshell.shells.frame import Frame
+from anyshell.shells.session import Conversation
 
 from .conftest import missing
 

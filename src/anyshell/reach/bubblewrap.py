@@ -29,6 +29,9 @@ SCOPED_SINCE = 6  # no bound
 STATUS_FD = 6  # no bound
 """The descriptor at which the program inside tells the leader how the command ended."""
 
+ERRORS_FD = 5  # no bound
+"""The descriptor at which the program inside has the command's standard error: what bubblewrap says is the leader's."""
+
 _HELP = {
     "user": "user namespaces: bubblewrap cannot make one here",
     "pid": "a pid namespace: bubblewrap cannot make one here",
@@ -125,7 +128,7 @@ class Bubblewrap:
         ]
         if not self.reach.network:
             options.append("--unshare-net")
-        inside = [f"status={STATUS_FD}", *limits(self.reach.limits)]
+        inside = [f"status={STATUS_FD}", f"errors={ERRORS_FD}", *limits(self.reach.limits)]
         if self.reach.network and self.facts.landlock >= SCOPED_SINCE:
             inside.append("scope=1")
         python = (self.facts.python, "-I", "-S", "-c")

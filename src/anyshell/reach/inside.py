@@ -1,7 +1,7 @@
 """The program that runs in a sandbox and starts the command there. A Python that knows nothing of anyshell runs its text.
 
-Its words, up to ``--``: at ``status=FD`` it tells by which signal the command ended, ``limit=NAME:NUMBER`` is a limit on
-resources, and ``scope=BITS`` is for Landlock.
+Its words, up to ``--``: at ``status=FD`` it tells that it begins, and by which signal the command ended; ``errors=FD`` is the
+standard error of the command, ``limit=NAME:NUMBER`` a limit on resources, and ``scope=BITS`` is for Landlock.
 """
 
 import os
@@ -38,7 +38,10 @@ def main(words: "list[str]") -> None:
     at = words.index("--")
     given = [(name, value) for name, _, value in (word.partition("=") for word in words[:at])]
     command, options = words[at + 1 :], dict(given)
-    status = int(options["status"])
+    status, errors = int(options["status"]), int(options["errors"])
+    os.dup2(errors, 2)
+    os.close(errors)
+    os.write(status, b"begun\n")
     child = os.fork()  # type: ignore[attr-defined,unused-ignore]
     if not child:
         try:

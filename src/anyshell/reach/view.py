@@ -40,6 +40,10 @@ TEMPORARY_BYTES = 1024 * 1024 * 1024
 """Bytes that a command can put into each of its own ``/tmp``, ``/var/tmp``, ``/run`` and ``/dev/shm``; a write beyond them
 fails with ENOSPC. They are memory."""
 
+BUILDS = 8
+"""Times that a sandbox is built at most, while the sockets that it covers and the mounts that it shows vanish; then the command
+ends with exit code 125, and has not run."""
+
 _SHARED = "/dev/shm"  # noqa: S108 - a command gets its own
 
 _SOCKETS = "/proc/net/unix"
@@ -264,7 +268,7 @@ class View:
         """
         sockets = self.sockets()
         end = ["--chdir", self._places.real(cwd), "--", *words]
-        numbers = [str(len(sockets)), str(len(end))]
+        numbers = [str(BUILDS), str(len(sockets)), str(len(end))]
         return ["/bin/sh", "-c", leader, "sh", *numbers, *sockets, *end, *options, *self.mounts()]
 
 

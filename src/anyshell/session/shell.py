@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import re
 import secrets
 from dataclasses import replace
 from functools import partial
@@ -15,8 +14,9 @@ import anyio
 
 from .. import shells
 from .._exceptions import SpawnError
-from .._types import ExitStatus, ProcessInfo, Spawn, one_line
+from .._types import ExitStatus, ProcessInfo, Spawn
 from .._waits import to_the_end
+from .answers import NUMBER, parse_end, variables_of, why_not
 from .process import INTERRUPT_AGAIN, End, SessionProcess
 
 if TYPE_CHECKING:
@@ -48,13 +48,6 @@ LONGEST_RECORD = 16 * 1024 * 1024
 
 LOOK_AGAIN = 0.001
 """Seconds between two looks whether the output of a command on another host has ended, once its shell says so."""
-
-BROKEN_OFF = 130  # no bound
-"""The exit code of a text that was interrupted, as shells have it: 128 and the number of SIGINT."""
-
-_NUMBER = re.compile(rb"-?[0-9]{1,10}")
-_OURS = ("ANYSHELL_", "BASH_FUNC_")
-_CHANGING = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
 
 
 class ShellGone(Exception):  # noqa: N818 - it is no error, and never leaves this module
@@ -459,7 +452,7 @@ class SessionShell:
                 self._entries.append(record)
             else:
                 if self._current is not None:
-                    self._current.dumps.append(_variables(self._entries))
+                    self._current.dumps.append(variables_of(self._entries))
                 self._entries = None
             return False
         word, _, rest = record.partition(b" ")
@@ -472,7 +465,7 @@ class SessionShell:
                 self._problem = f"few {files.decode('ascii', 'replace')}"
             return False
         if word == b"shell":
-            if _NUMBER.fullmatch(rest) and not self._pid.done():
+            if NUMBER.fullmatch(rest) and not self._pid.done():
                 self.info = replace(self.info, pid=int(rest))
                 self._pid.set_result(None)
             return False
@@ -493,7 +486,7 @@ class SessionShell:
     def _take_end(self, said: bytes) -> bool:
         """Take how the current command ended; whether a variable of anyshell is its own still, and the shell may live."""
         assert self._current is not None
-        parsed = _parse_end(said, self._current, self._conversation)
+        parsed = parse_end(said, self._current, self._conversation)
         if parsed is None:
             self.kill()
             return False
@@ -558,48 +551,3 @@ class SessionShell:
         if self._coming_back is not None:
             self._coming_back.cancel()
         await self._pipe_directory.aclose()
-
-
-def _parse_end(
-    said: bytes, command: SessionProcess, conversation: shells.Conversation | shells.PowerShellConversation
-) -> tuple[End, int] | None:
-    """How a command ended, as its shell says, and what ``$?`` is then; ``None`` if it is said of what was once."""
-    words, _, directory = said.partition(b"\t")
-    number, code, interrupted, first, last, *_ = (*words.split(b" "), b"", b"", b"", b"")
-    of, numbered, code = code.rpartition(b":")
-    unnumbered = conversation.numbers_statuses and code not in (b"x", b"full")
-    if number != command.number or (of != number if numbered else unnumbered):
-        return None
-    known = _NUMBER.fullmatch(code) is not None
-    answer = conversation.exit_code(int(code)) if known else 1
-    status = ExitStatus() if interrupted else ExitStatus(code=answer)
-    if interrupted and command.broken_off:
-        answer = BROKEN_OFF
-        status = ExitStatus(code=answer)
-    end = End(
-        status,
-        directory=directory.decode("utf-8", "surrogateescape"),
-        problem="" if known or interrupted else code.decode("utf-8", "replace"),
-        first=int(first) if _NUMBER.fullmatch(first) else None,
-        last=int(last) if _NUMBER.fullmatch(last) else None,
-    )
-    return end, answer
-
-
-def _variables(entries: Sequence[bytes]) -> dict[str, str]:
-    pairs = (entry.decode("utf-8", "surrogateescape").partition("=") for entry in entries)
-    return {name: value for name, _, value in pairs if not name.startswith(_OURS) and name not in _CHANGING}
-
-
-def why_not(problem: str) -> str:
-    """Say why a shell did not begin with a command, by its own word for it."""
-    word, _, files = problem.partition(" ")
-    if word == "few":
-        return (
-            f"the session's shell may have {one_line(files[:20])} open files at most (ulimit -n), and for a session bash needs "
-            "200: raise the limit where it is set, such as in a startup file of the host, or take shell='sh'"
-        )
-    return (
-        "the session's shell could not begin the command: there is no room left on the host, or its private directory "
-        "cannot be used; restart() the session"
-    )

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from anyshell._types import OperatingSystem, ShellCandidate, ShellInfo, ShellKind
 
+    from .frame import Frame as Frame
     from .login import Login as Login
     from .powershell_session import PowerShellConversation as PowerShellConversation
     from .prefix import Prefix as Prefix
     from .session import RESERVED as RESERVED
     from .session import Conversation as Conversation
-    from .session import Frame as Frame
     from .words import quoted as quoted
     from .words import sh as sh
     from .words import text_of as text_of
@@ -36,10 +36,11 @@ else:
     __getattr__ = importer(
         __name__,
         {
+            "frame": "Frame",
             "login": "Login",
             "powershell_session": "PowerShellConversation",
             "prefix": "Prefix",
-            "session": "RESERVED Conversation Frame",
+            "session": "RESERVED Conversation",
             "words": "quoted sh text_of",
         },
     )

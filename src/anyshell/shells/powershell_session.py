@@ -26,8 +26,8 @@ from .powershell import ENDING, LINES, NAMES, fill, reads_input
 if TYPE_CHECKING:
     from anyshell._types import ShellInfo
 
+    from .frame import Frame
     from .powershell import PowerShell
-    from .session import Frame
 
 HISTORY = 100
 """Texts that ``Get-History`` gives in a session of PowerShell, unless a text sets ``$MaximumHistoryCount``."""
