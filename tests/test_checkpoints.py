@@ -186,7 +186,7 @@ async def test_few_checkpoints_are_kept_and_that_which_is_needed(
     for number in range(4):
         (root / "a").write_text(f"{number}")
         made.append(await env.checkpoint())
-    kept = Checkpoints(env.info, env.directory)
+    kept = Checkpoints(env.directory)
     assert [each.id for each in kept.list()] == [each.id for each in reversed(made[1:])]
     with pytest.raises(AnyshellError, match="not kept any more"):
         await env.restore(made[0])

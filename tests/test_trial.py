@@ -184,11 +184,11 @@ async def test_what_lies_elsewhere_is_not_written(env: Environment, tree: Path) 
 
 
 async def test_reach_of_one_trial(tree: Path) -> None:
-    async with Environment.detect(cwd=tree, reach=Reach(write=[".", str(tree.parent)])) as env:
+    async with Environment.detect(cwd=tree, reach=Reach(write=(".", str(tree.parent)))) as env:
         async with env.trial("echo x > ../beside; echo x > new") as trial:
             assert [each.path for each in trial.effects.created] == ["new"]
         async with env.trial(
-            "echo x > new; echo y > sub/new", reach=Reach(read=["/", "."], write=["sub"])
+            "echo x > new; echo y > sub/new", reach=Reach(read=("/", "."), write=("sub",))
         ) as trial:
             assert [each.path for each in trial.effects.created] == ["sub/new"]
         with pytest.raises(InvalidCommand, match="network"):

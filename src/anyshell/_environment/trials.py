@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from .._exceptions import AnyshellError
 from .._runner import RunOptions, to_command
 from .._types import DEFAULT_GRACE
 from .detection import facts_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from .._stream import Listener
     from .._types import OutputLimits
     from ..reach import Reach
-    from ..trial import Checkpoint, Restored, Trial
+    from ..trial import Checkpoint, Checkpoints, Restored, Trial
 
 
 class EnvironmentTrials(EnvironmentDialogs):
@@ -93,9 +94,7 @@ class EnvironmentTrials(EnvironmentDialogs):
         Raises:
             AnyshellError: The host is not this machine, or there are too many files.
         """
-        from ..trial import Checkpoints
-
-        return await Checkpoints(self.info, self.directory).take(since=since)
+        return await self._checkpoints().take(since=since)
 
     async def restore(self, checkpoint: Checkpoint, *, until: Checkpoint | None = None) -> Restored:
         """Bring the files in `directory` back to how they were at a checkpoint.
@@ -111,6 +110,13 @@ class EnvironmentTrials(EnvironmentDialogs):
         Raises:
             AnyshellError: As for `checkpoint`; or the checkpoint is of another directory, or is not kept any more.
         """
+        return await self._checkpoints().restore(checkpoint, until=until)
+
+    def _checkpoints(self) -> Checkpoints:
+        if not self.info.is_this_machine:
+            raise AnyshellError(
+                "checkpoints are kept for directories of this machine alone: run anyshell on that host"
+            )
         from ..trial import Checkpoints
 
-        return await Checkpoints(self.info, self.directory).restore(checkpoint, until=until)
+        return Checkpoints(self.directory)

@@ -39,6 +39,7 @@ _COMMANDS = {
     "rpc": ".rpc.command",
     "policy": "commands.policy",
     "cp": "commands.cp",
+    "undo": "commands.undo",
     "jobs": "commands.jobs",
     "artifacts": "commands.artifacts",
     "audit": "commands.audit",
@@ -206,6 +207,7 @@ def main() -> None:
       1      call: the result is an error; doctor: no usable shell;
              fleet: it failed on a host, or was not started there;
              cp: something was not copied;
+             undo: something was kept, or there is nothing to undo;
              policy test: an example does not hold;
              artifacts show: nothing is kept under that id;
              audit: verify has found something, or grep nothing;

@@ -25,10 +25,9 @@ from .._types.effects import SKIPPED
 from .._waits import in_a_worker, to_the_end
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from .._types import HostInfo
 
 LARGEST_CONTENT = 64 * 1024 * 1024
 """Bytes of a file that a checkpoint keeps; a larger one is in `Checkpoint.left_out`."""
@@ -90,18 +89,10 @@ class Checkpoints:
     """The checkpoints of one directory.
 
     Args:
-        info: The host's facts.
-        directory: The directory.
-
-    Raises:
-        AnyshellError: The host is another machine.
+        directory: The directory, of this machine.
     """
 
-    def __init__(self, info: HostInfo, directory: str) -> None:
-        if not info.is_this_machine:
-            raise AnyshellError(
-                "checkpoints are kept for directories of this machine alone: run anyshell on that host"
-            )
+    def __init__(self, directory: str) -> None:
         self._root = os.path.realpath(directory)
         digest = hashlib.sha256(os.fsencode(self._root)).hexdigest()[:32]
         self._store = _private.state_directory("checkpoints") / digest
@@ -121,6 +112,11 @@ class Checkpoints:
             with suppress(OSError, ValueError, TypeError, KeyError):
                 found.append(_read(path)[0])
         return found
+
+    def between(self, start: Checkpoint, end: Checkpoint) -> Sequence[str]:
+        """The paths that differ."""
+        then, now = self._entries(start), self._entries(end)
+        return sorted(path for path in {*then, *now} if then.get(path, ())[:2] != now.get(path, ())[:2])
 
     def forget(self, checkpoint: Checkpoint) -> None:
         """Keep one no longer. Contents that no other has are removed with the next one that is made."""
@@ -197,9 +193,9 @@ class Checkpoints:
         )
         _write(self._path(checkpoint.id), json.dumps([asdict(checkpoint), entries]).encode())
         kept = [checkpoint, *kept]
-        for each in kept[KEPT_CHECKPOINTS:]:
-            if each.id != needed:
-                self.forget(each)
+        for old_one in kept[KEPT_CHECKPOINTS:]:
+            if old_one.id != needed:
+                self.forget(old_one)
         if len(kept) > KEPT_CHECKPOINTS:
             self._remove_unused(objects)
         return checkpoint, entries
@@ -224,7 +220,10 @@ class Checkpoints:
             """Whether what is there now is what was there at the end of what is undone; of a directory, its files tell."""
             if end is None or path not in end:
                 return end is None and path in then
-            return now[path] == end[path] or stat.S_ISDIR(now[path][0]) and stat.S_ISDIR(end[path][0])
+            # What it holds, since an undo that came before has made it anew.
+            return now[path][:2] == end[path][:2] or (
+                stat.S_ISDIR(now[path][0]) and stat.S_ISDIR(end[path][0])
+            )
 
         # What came goes first, what is in a directory before that, so that there is room for what was there.
         for path, entry in sorted(now.items(), reverse=True):
