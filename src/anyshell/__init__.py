@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ._exceptions import ArtifactNotFound as ArtifactNotFound
     from ._exceptions import BackendError as BackendError
     from ._exceptions import BackendUnavailable as BackendUnavailable
+    from ._exceptions import CommitConflict as CommitConflict
     from ._exceptions import ConnectionFailed as ConnectionFailed
     from ._exceptions import EnvironmentLost as EnvironmentLost
     from ._exceptions import HostKeyUntrusted as HostKeyUntrusted
@@ -114,6 +115,7 @@ _HOMES = {
     "ArtifactNotFound": "._exceptions",
     "BackendError": "._exceptions",
     "BackendUnavailable": "._exceptions",
+    "CommitConflict": "._exceptions",
     "ConnectionFailed": "._exceptions",
     "EnvironmentLost": "._exceptions",
     "HostKeyUntrusted": "._exceptions",

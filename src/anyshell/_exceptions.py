@@ -12,6 +12,7 @@
     │  └─ SpawnError                   the program could not be started
     │     └─ TerminalUnavailable       the host gives it no terminal
     ├─ ReachUnavailable                the host cannot enforce a reach: the missing part, and how to get it
+    ├─ CommitConflict                  files of a trial were changed underneath meanwhile: nothing was committed
     ├─ ShellNotFound                   every path tried, and what to install
     ├─ ArtifactNotFound (LookupError)  no kept output has that id
     ├─ JobNotFound (LookupError)       no job has that id
@@ -171,6 +172,22 @@ class PolicyError(AnyshellError):
 
 class RecordingError(AnyshellError):
     """A recording of a terminal could not be made, or read. The message says what to do, or names the line."""
+
+
+class CommitConflict(AnyshellError):  # noqa: N818 - a public name
+    """Another program has changed files while a trial was open. Nothing was committed, and nothing of theirs was touched.
+
+    Attributes:
+        paths: The files, relative to the directory of the trial.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        more = f" and {len(paths) - 10} more" if len(paths) > 10 else ""
+        named = ", ".join(paths[:10]) + more
+        super().__init__(
+            f"changed by another program since the trial began, so nothing was committed: {named}"
+        )
+        self.paths = tuple(paths)
 
 
 class ReachUnavailable(AnyshellError):  # noqa: N818 - a public name

@@ -26,8 +26,8 @@ from .._waits import to_the_end
 from ..jobs import MAX_JOBS, READY_SECONDS
 from ..output import ArtifactStore
 from .detection import Detection
-from .dialogs import EnvironmentDialogs
 from .options import MAX_TERMINALS, EnvironmentOptions, to_redaction
+from .trials import EnvironmentTrials
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Awaitable, Mapping, Sequence
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ..shells.words import CommandLike
 
 
-class Environment(EnvironmentDialogs):
+class Environment(EnvironmentTrials):
     """One host with a shell: where commands run and files are.
 
     Made by `detect`. Entered with ``async with``, it owns what it starts and leaves nothing running behind it.

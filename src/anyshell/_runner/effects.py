@@ -110,7 +110,7 @@ class Looks:
             contents = await self._read(effects.to_read(found))
             diff, without = await in_a_worker(partial(effects.unified, found, self._kept, contents))
             found = replace(found, diff=diff, without_diff=without)
-        if why := _still(outcome):
+        if why := still_running(outcome):
             found = replace(found, incomplete=(*found.incomplete, why))
         return replace(outcome, effects=found)
 
@@ -165,7 +165,8 @@ class Looks:
         return contents
 
 
-def _still(outcome: Outcome) -> str:
+def still_running(outcome: Outcome) -> str:
+    """Why a look after a command may not be the last; empty if it is."""
     if outcome.job is not None or any(process.alive for process in outcome.left_behind):
         return "processes of the command still run, and may change more"
     return "it is not known whether the command still runs" if outcome.status == "lost" else ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .effects import Effects
     from .shell import ShellInfo
     from .terminal import Terminal
     from .verdict import CommandVerdict, Verdict
@@ -74,6 +75,8 @@ class CommandRequest(_Request):
         verdict: What a policy says of `text`; ``None`` without a policy. Says nothing about what runs.
         rules: The file that an answer for always is written to; empty if it holds for the session alone. Says nothing about
             what runs, as `verdict`.
+        effects: What it would do to files, as a trial has shown, with a diff; ``None`` without ``approve="effects"``. It has run
+            then, and what it wrote becomes real by the approval.
     """
 
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -87,6 +90,7 @@ class CommandRequest(_Request):
     size: Terminal | None = None
     verdict: Verdict | None = field(default=None, compare=False, repr=False)
     rules: str = field(default="", compare=False, repr=False)
+    effects: Effects | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

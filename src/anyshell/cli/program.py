@@ -33,6 +33,7 @@ _GROUPS = {
         "fleet": "commands.fleet.command",
         "console": "commands.run.console",
         "jobs": "commands.jobs",
+        "undo": "commands.undo",
     },
     "Look at hosts, and copy": {
         "detect": "commands.host",

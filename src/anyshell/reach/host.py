@@ -108,10 +108,10 @@ def read_facts(answer: bytes) -> Facts:
 
 
 @cache
-def text_of(name: str) -> str:
+def text_of(name: str, package: str | None = __package__) -> str:
     """The text of one of our own programs, without its comments."""
     # It reads from a zip as importlib.resources does, whose import alone takes 7 ms.
-    text = pkgutil.get_data(__package__ or "", name)
+    text = pkgutil.get_data(package or "", name)
     assert text is not None
     lines = text.decode().splitlines(keepends=True)
     return "".join(line for line in lines if not line.lstrip().startswith("#"))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..policy.audit import Audit
     from .approvals import Approvals
     from .calls import Ongoing
+    from .trying import Trying
     from .verdicts import Verdicts
 
 
@@ -52,14 +53,19 @@ class Decisions:
         self._verdicts = verdicts
         self._audit = audit
 
-    async def decide(self, request: ApprovalRequest, ongoing: Ongoing) -> Decision:
-        """Decide on a request of a call. One that cannot be recorded, where that is required, is refused."""
+    async def decide(
+        self, request: ApprovalRequest, ongoing: Ongoing, trying: Trying | None = None
+    ) -> Decision:
+        """Decide on a request of a call, on trial if the approver is to be asked and it is to see that.
+
+        One that cannot be recorded, where that is required, or tried is refused.
+        """
         try:
-            return await self._decided(request, ongoing)
+            return await self._decided(request, ongoing, trying)
         except AnyshellError as error:
             return Decision(Refused(str(error), by="failure"), nullcontext())
 
-    async def _decided(self, request: ApprovalRequest, ongoing: Ongoing) -> Decision:
+    async def _decided(self, request: ApprovalRequest, ongoing: Ongoing, trying: Trying | None) -> Decision:
         audit, verdicts = self._audit, self._verdicts
         record = "" if audit is None else _requested(audit, request, ongoing)
         verdict: Verdict | None = None
@@ -75,6 +81,8 @@ class Decisions:
             reasons = (reason.text for reason in verdict.reasons if reason.action == "deny")
             answer = Refused("; ".join(dict.fromkeys(reasons)), by="policy")
         else:
+            if trying is not None and isinstance(request, CommandRequest):
+                request = await trying(request)
             answer = await self._approvals.ask(
                 request, tool=ongoing.tool, arguments=ongoing.arguments, state=state
             )

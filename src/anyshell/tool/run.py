@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from .._environment import Environment
-    from .._types import Command
+    from .._types import Command, OutputLimits
     from ..policy.interception import Intercepted, InterceptionRule
     from ..policy.view_limit import ViewLimit
     from ..session import Session
+    from .minimizing import Minimizable
     from .params import Call
+    from .trying import Trying
 
 WaitingTerminal = tuple[TrackedTerminal, TerminalReport]
 """A command that waits for input on its terminal."""
@@ -53,6 +55,7 @@ class ToolRun:
         notices: What to say besides how it ended.
         problem: Why it cannot run; ``None`` if nothing is known that is against it.
         view: How much of its output is shown, if the model has asked for less.
+        trying: Its trial, if the approver sees what it would do.
     """
 
     call: Call
@@ -60,12 +63,21 @@ class ToolRun:
     notices: tuple[str, ...]
     problem: AnyshellError | None = None
     view: ViewLimit | None = None
+    trying: Trying | None = None
 
     @property
     def makes_directory(self) -> bool:
         """Whether its directory is there as soon as it runs, and not before."""
         text = self.request.text
         return isinstance(text, Expanded) and text.will_have(self.request.directory)
+
+    def limits(self, way: Minimizable | None, env: Environment) -> OutputLimits | None:
+        """How much of its output becomes text; ``None`` is what the environment has."""
+        if self.view is None:
+            return None if way is None else way.limits
+        from .viewing import limits_of  # what few tools need
+
+        return limits_of(env)
 
     def details(self, status: CallStatus, **facts: Any) -> ShellDetails:
         """The facts of a result, with those of the call."""

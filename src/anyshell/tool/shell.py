@@ -30,6 +30,7 @@ from .params import Call, InvalidParams, ShellParams, ToolFeatures, parse
 from .result import BlockedCommand, ShellDetails, ShellResult
 from .run import StoppedByPerson, intercepted, prepare
 from .session import ToolSession
+from .trying import Approve, Tries
 from .unconfined import warn_of_no_sandbox
 from .updates import OnUpdate, Updates
 
@@ -93,6 +94,8 @@ class ShellTool:
         view_limits: Whether a last ``| head -n 5`` or ``| tail -n 5`` of a simple line limits what the model is shown instead
             of what is kept. The approver is asked about the line that then runs. It needs the extra ``policy``.
         ask_each: Whether the approver is asked for each call. By default calls that wait for the same answer share it.
+        approve: What the approver sees. With ``effects`` a command in a fresh shell first runs on trial (`Environment.trial`), the
+            request has what it would do to files, and an approval makes that real.
 
     Raises:
         AnyshellError: `session`, `jobs` or `terminals` where the environment was not entered with ``async with``;
@@ -122,6 +125,7 @@ class ShellTool:
         minimize: bool | Iterable[str | PathLike[str]] = False,
         view_limits: bool = False,
         ask_each: bool = False,
+        approve: Approve = "command",
     ) -> None:
         check_seconds("silence", silence)
         if isinstance(advice, str) or not descriptions.ADVICE.issuperset(advice):
@@ -150,11 +154,13 @@ class ShellTool:
         self._minimizing = _minimizing(env, minimize)
         self._view_limits = _view_limits(view_limits)
         self._limits = limits or ToolLimits()
+        self._tries = Tries(env, approve, session=session, silence=silence, grace=self._limits.grace)
+        shared = not (ask_each or self._tries.wanted)
         self._features = ToolFeatures(session=session, jobs=jobs, terminals=terminals)
         chosen = policy if policy is not None else env.policy
         self._verdicts = None if chosen is None else _verdicts(chosen, env)
         self._decisions = Decisions(
-            Approvals(approver, timeout=self._limits.approval_timeout, shared=not ask_each),
+            Approvals(approver, timeout=self._limits.approval_timeout, shared=shared),
             verdicts=self._verdicts,
             audit=env.audit,
         )
@@ -358,12 +364,19 @@ class ShellTool:
                 return self._results.unrun(run, "refused", words.blocked(blocked.message), blocked=told)
         if run.problem is not None:
             return self._results.unrun(run, "failed", words.failed(run.problem))
-        missing = ""
+        async with self._tries.of(
+            run, lambda: run.limits(self._way(run), self._env), ongoing.control
+        ) as trying:
+            return await self._asked(replace(run, trying=trying), on_update, ongoing)
+
+    async def _asked(self, run: ToolRun, on_update: OnUpdate | None, ongoing: Ongoing) -> ShellResult:
+        """Have a call decided on, and run what was approved."""
+        call, missing = run.call, ""
         with ongoing.interruptible():
             if call.command.cwd is not None and not run.makes_directory:
                 missing = await no_directory(self._env, run.request.directory)
             if not missing:
-                decision = await self._decisions.decide(run.request, ongoing)
+                decision = await self._decisions.decide(run.request, ongoing, run.trying)
         if ongoing.cancelled:
             return self._results.unrun(run, "cancelled", words.UNBEGUN)
         if missing:
@@ -411,7 +424,7 @@ class ShellTool:
         return self._results.make(details, messages, output=None, is_error=False)
 
     async def _run(self, run: ToolRun, on_update: OnUpdate | None, ongoing: Ongoing) -> ShellResult:
-        way = None if self._minimizing is None else self._minimizing.of(run.request)
+        way = self._way(run)
         if on_update is None or not self._env.entered:
             return await self._shown(run, await self._outcome(run, None, ongoing, way), way)
         interval, limit = self._limits.update_interval, self._limits.update_bytes
@@ -487,19 +500,20 @@ class ShellTool:
         details = run.details("running", started=True, job=job.id, directory=self._results.directory)
         return self._results.make(details, messages, output=None, is_error=False, run=run)
 
+    def _way(self, run: ToolRun) -> Minimizable | None:
+        return None if self._minimizing is None else self._minimizing.of(run.request)
+
     async def _outcome(
-        self, run: ToolRun, listener: Listener | None, ongoing: Ongoing, way: Minimizable | None = None
+        self, run: ToolRun, listener: Listener | None, ongoing: Ongoing, way: Minimizable | None
     ) -> Became:
         """Run what was approved, and nothing else."""
         request = run.request
         if request.size is not None:
             return await self._on_terminal(run, listener, ongoing)
+        if run.trying is not None and (outcome := await run.trying.commit()) is not None:
+            return outcome
         session = self._session if request.session else None
-        limits = None if way is None else way.limits
-        if run.view is not None:
-            from .viewing import limits_of
-
-            limits = limits_of(self._env)
+        limits = run.limits(way, self._env)
         left_behind: LeftBehind = "adopt" if self._features.jobs else "stop"
         if session is None:
             return await self._env.run(

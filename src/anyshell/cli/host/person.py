@@ -37,6 +37,20 @@ def can_be_asked() -> bool:
     return True
 
 
+async def confirm(prompt: str) -> bool:
+    """Ask for a yes or a no; without a terminal, or when it is closed, the answer is no."""
+    with contextlib.suppress(NoTerminal):
+        async with one_terminal() as terminal:
+            answer: str | None = ""
+            while answer not in (None, "y", "yes", "n", "no"):
+                await terminal.write(prompt)
+                answer = await terminal.read_line()
+                answer = None if answer is None else answer.strip().lower()
+                prompt = "Please type 'yes' or 'no': "
+            return answer in ("y", "yes")
+    return False
+
+
 class Person:
     """The person at the terminal; the four functions are those that `SSHOptions` has a place for.
 

@@ -19,7 +19,7 @@ from ..characters import gaps_shown, one_line, visible_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..._types import ApprovalRequest
+    from ..._types import ApprovalRequest, Effects
     from ..._types.verdict import Verdict
 
 STDIN_SHOWN = 1024
@@ -76,6 +76,8 @@ def _lines(request: ApprovalRequest) -> Iterator[str]:
     yield f"Host: {one_line(request.host)}"
     if isinstance(request, CommandRequest):
         yield from _started(request)
+        if request.effects is not None:
+            yield from _effects(request.effects)
     if request.description:
         yield f"Described by the model as: {one_line(request.description)}"
 
@@ -113,6 +115,25 @@ def _why(text: str, verdict: Verdict) -> Iterator[str]:
             once = [*dict.fromkeys(names)]
             more = f" and {len(once) - _MOST_NAMED:,} more" if len(once) > _MOST_NAMED else ""
             yield f"{title}: {', '.join(map(_short, once[:_MOST_NAMED]))}{more}"
+
+
+def _effects(effects: Effects) -> Iterator[str]:
+    """Show what a trial has shown that a command would do to files."""
+    yield f"It has run on trial, and nothing is real yet. Files in its directory: {one_line(effects.summary())}"
+    for mark, found in zip(
+        "+~->", (effects.created, effects.changed, effects.deleted, effects.renamed), strict=True
+    ):
+        for each in found[:_MOST_NAMED]:
+            yield f"  {mark} {one_line(each.path)}" + (
+                f" (was {one_line(each.path_before)})" if each.path_before else ""
+            )
+        if len(found) > _MOST_NAMED:
+            yield f"  {mark} … {len(found) - _MOST_NAMED:,} more"
+    if effects.diff:
+        yield _block(effects.diff.removesuffix("\n"))
+    yield from (
+        f"  no diff of {one_line(path)}: {why}" for path, why in [*effects.without_diff.items()][:_MOST_NAMED]
+    )
 
 
 def _short(text: str) -> str:

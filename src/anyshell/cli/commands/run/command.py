@@ -78,6 +78,21 @@ _STDIN, _STDOUT, _STDERR = range(3)
 )
 @click.option("--diff", is_flag=True, help="The same, and show the changed lines of text files.")
 @click.option(
+    "--trial",
+    is_flag=True,
+    help="Run the command above its directory, show what it would change there, and ask whether to make that real.",
+)
+@click.option(
+    "--commit/--discard",
+    default=None,
+    help="With --trial: make it real, or throw it away, without a question.",
+)
+@click.option(
+    "--checkpoint",
+    is_flag=True,
+    help="Keep how the files of the directory are, so that 'anyshell undo' takes back what the command did to them.",
+)
+@click.option(
     "-q",
     "--quiet",
     is_flag=True,
@@ -131,6 +146,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
       anyshell run --background -- npm run dev
       anyshell run --pty --host web-1 -- vim /etc/hosts
       anyshell run --pty --record demo.cast -- top
+      anyshell run --trial -- make fix
       anyshell run --json -- make | jq .exit_code   # nothing when anyshell itself fails
 
     \b
@@ -154,6 +170,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     if request.unattended and (request.interactive or request.pty):
         other = "--interactive" if request.interactive else "--pty"
         raise click.UsageError(f"--unattended does not go with {other}: leave one of them out")
+    _check_trial(request)
     if request.record is None and (request.record_input or request.record_format is not None):
         name = "--record-input" if request.record_input else "--record-format"
         raise click.UsageError(f"{name} goes with --record FILE")
@@ -175,6 +192,29 @@ def run(ctx: click.Context, /, **options: Any) -> None:
         return await _perform(request, interruption)
 
     ctx.exit(signals.run(perform))
+
+
+def _check_trial(request: RunRequest) -> None:
+    """Refuse what does not go with a trial, and a question that no person can answer."""
+    if request.checkpoint and (request.background or request.host is not None):
+        raise click.UsageError("--checkpoint does not go with --background or --host")
+    if not request.trial:
+        if request.commit is not None:
+            raise click.UsageError("--commit and --discard go with --trial")
+        return
+    for name, value in (
+        ("--pty", request.pty),
+        ("--background", request.background),
+        ("--record", request.record is not None),
+        ("--left-behind keep", request.left_behind == "keep"),
+    ):
+        if value:
+            raise click.UsageError(f"--trial does not go with {name}: leave one of them out")
+    if request.commit is None:
+        from ...host.person import can_be_asked
+
+        if not can_be_asked():
+            raise click.UsageError("--trial asks on a terminal, and there is none: add --commit or --discard")
 
 
 def _check_pty(request: RunRequest) -> None:
@@ -248,7 +288,15 @@ async def _perform(request: RunRequest, interruption: Interruption) -> int:
 
                 with way.undisturbed():
                     return await PersonRun(request, env, interruption, stdout, stderr).perform()
-            return await Run(request, env, interruption, stdout, stderr, way).perform()
+            kind: type[Run] = Run
+            if request.trial:
+                from .trial import TrialRun as kind  # noqa: N813 - one of two
+            start = await env.checkpoint() if request.checkpoint else None
+            try:
+                return await kind(request, env, interruption, stdout, stderr, way).perform()
+            finally:
+                if start is not None:
+                    await env.checkpoint(since=start)
         finally:
             stdout.close()
             stderr.close()

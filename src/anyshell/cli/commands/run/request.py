@@ -46,6 +46,9 @@ class RunRequest:
     diff: bool
     split_stderr: bool
     command: tuple[str, ...]
+    trial: bool = False
+    commit: bool | None = None
+    checkpoint: bool = False
 
     def detect(self, target: Target, **options: Any) -> Detection[Environment]:
         """Detect the host of the command, with more options of `Environment.detect`."""

@@ -1,0 +1,96 @@
+"""``anyshell undo``: the files of a directory as they were before a command."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..failure import Failure
+from ..printing import ago, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+MOST_SHOWN = 50
+"""Paths of a kind that ``anyshell undo`` prints; the rest is counted."""
+
+
+class NothingToUndo(Failure):
+    """There is no checkpoint. Nothing has failed: the answer is no."""
+
+    exit_code = 1
+
+
+@click.command(short_help="Take back what the last command did to the files of a directory.")
+@click.option("--cwd", default=".", help="The directory in which the command ran. Default: this one.")
+@click.option(
+    "--list", "listed", is_flag=True, help="List the checkpoints of the directory, the newest first."
+)
+@click.option("--to", help="Go back to this checkpoint instead. What came after it is kept, and named.")
+@click.option("--yes", is_flag=True, help="Do it without a question.")
+def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
+    """Take back what the last command with --checkpoint did to the files of a directory.
+
+    Files that have changed again since then are kept and named, and so is what came from elsewhere. How everything is now is
+    kept first, as a checkpoint of its own: 'anyshell undo --to ID' brings that back.
+
+    \b
+    Examples:
+      anyshell run --checkpoint -- make clean
+      anyshell undo
+      anyshell undo --list
+    \b
+    Exit code:
+      0    all was taken back
+      1    there is nothing to undo, or something was kept
+      2    wrong usage, such as no terminal to ask on and no --yes
+      125  anyshell itself failed
+    """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
+    from ...trial import Checkpoints
+    from ..host.person import can_be_asked, confirm
+
+    directory = Path(cwd)
+    if not directory.is_dir():
+        raise click.BadParameter(f"{cwd!r} is not a directory", param_hint="--cwd")
+    checkpoints = Checkpoints(str(directory))
+    known = {each.id: each for each in checkpoints.list()}
+    if listed:
+        for each in known.values():
+            of = f"after the command that began at {each.since}" if each.since in known else ""
+            click.echo(f"{each.id}  {ago(time.time() - each.made):>10}  {each.files} files  {of}".rstrip())
+        return
+    end = next((each for each in known.values() if each.since in known), None)
+    if to is not None:
+        end = None
+        if (start := known.get(to)) is None:
+            raise NothingToUndo(f"there is no checkpoint {to} of this directory: see 'anyshell undo --list'")
+    elif end is None:
+        raise NothingToUndo("there is nothing to undo: run the command with --checkpoint first")
+    else:
+        start = known[end.since]
+        _show({"the command made, changed or removed": checkpoints.between(start, end)})
+    if not yes:
+        if not can_be_asked():
+            raise click.UsageError("undo asks on a terminal, and there is none: add --yes")
+        if not asyncio.run(confirm(f"anyshell: Go back to {ago(time.time() - start.made)}? (yes/no) ")):
+            return
+    done = asyncio.run(checkpoints.restore(start, until=end))
+    if end is not None:
+        checkpoints.forget(end)
+    _show({"as before": done.restored, "removed": done.removed, "kept": done.kept})
+    click.echo(f"to take this back: anyshell undo --to {done.before.id}", err=True)
+    if done.kept:
+        raise click.exceptions.Exit(1)
+
+
+def _show(paths: Mapping[str, Iterable[str] | Mapping[str, str]]) -> None:
+    for what, found in paths.items():
+        each = [f"{path}: {why}" for path, why in found.items()] if hasattr(found, "items") else [*found]
+        for line in each[:MOST_SHOWN]:
+            click.echo(f"{what}: {printable(line)}", err=True)
+        if len(each) > MOST_SHOWN:
+            click.echo(f"{what}: {len(each) - MOST_SHOWN} more", err=True)

@@ -1,0 +1,105 @@
+"""The trial of a call whose approver sees what the command would do before it says yes: ``approve="effects"``."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, aclosing, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from .._exceptions import AnyshellError, ReachUnavailable
+from .._types import check_choice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from .._engine import Control
+    from .._environment import Environment
+    from .._types import CommandRequest, Outcome, OutputLimits
+    from ..trial import Trial
+    from .run import ToolRun
+
+
+Approve = Literal["command", "effects"]
+"""What an approver sees of a command: its text, or what it would do to files as well."""
+
+
+class Tries:
+    """The trials of one tool.
+
+    Args:
+        env: Where they run.
+        approve: What the approver sees.
+        session: Whether the commands of the tool run in one shell.
+        silence: As for the tool.
+        grace: As for the tool.
+
+    Raises:
+        AnyshellError: `approve` is something else; or the host has no trials, or commands would run in a session.
+    """
+
+    def __init__(
+        self, env: Environment, approve: Approve, *, session: bool, silence: float | None, grace: float
+    ) -> None:
+        check_choice("approve", approve, get_args(Approve))
+        self.wanted = approve == "effects"
+        if self.wanted and session:
+            raise AnyshellError("approve='effects' is for commands in fresh shells: leave out session=True")
+        if self.wanted and (env.os != "linux" or not env.info.is_this_machine):
+            raise ReachUnavailable(
+                "overlays: a trial runs on Linux, on this machine alone", "use approve='command'"
+            )
+        self._env = env
+        self._options = {"silence": silence, "grace": grace}
+
+    def of(
+        self, run: ToolRun, limits: Callable[[], OutputLimits | None], control: Control
+    ) -> AbstractAsyncContextManager[Trying | None]:
+        """The trial of one call; ``None`` for what has none: a job, and a command on a terminal."""
+        if not self.wanted or run.call.background or run.request.size is not None:
+            return nullcontext()
+        options = {
+            **self._options,
+            "limits": limits(),
+            "split_stderr": run.view is not None,
+            "control": control,
+        }
+        return aclosing(Trying(self._env, options))
+
+
+class Trying:
+    """The trial of one call. It begins when the approver is about to be asked.
+
+    Args:
+        env: Where it runs.
+        options: Of `Environment.trial`.
+    """
+
+    def __init__(self, env: Environment, options: Mapping[str, Any]) -> None:
+        self._env, self._options = env, options
+        self._stack = AsyncExitStack()
+        self._trial: Trial | None = None
+
+    async def __call__(self, request: CommandRequest) -> CommandRequest:
+        """Run the command on trial, and add what it would do to the request."""
+        trial = self._env.trial(
+            request.text,
+            cwd=request.directory,
+            env=dict(request.env),
+            stdin=request.stdin,
+            timeout=request.timeout,
+            **self._options,
+        )
+        self._trial = await self._stack.enter_async_context(trial)
+        return replace(request, effects=trial.effects)
+
+    async def commit(self) -> Outcome | None:
+        """Make it real, and give its outcome; ``None`` if it has not run, since the approver was not asked."""
+        if self._trial is None:
+            return None
+        await self._trial.commit()
+        return self._trial.outcome
+
+    async def aclose(self) -> None:
+        """Throw away what was not committed."""
+        await self._stack.aclose()

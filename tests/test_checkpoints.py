@@ -1,0 +1,196 @@
+"""Checkpoints: an undo brings back what was there, and deletes nothing that it does not know."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import stat
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import example, given, settings
+
+from anyshell import AnyshellError, Environment
+from anyshell.trial import Checkpoints, checkpoints
+
+from .test_effects import Step, perform, steps
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.anyio
+
+
+def truth(root: Path) -> dict[str, tuple[int, bytes]]:
+    """Every file below a directory that a checkpoint covers."""
+    found = {}
+    for above, directories, files in os.walk(os.fsencode(root)):
+        for name in (*directories, *files):
+            path = os.path.join(above, name)
+            at, content = os.lstat(path), b""
+            if stat.S_ISREG(at.st_mode):
+                content = Path(os.fsdecode(path)).read_bytes()
+            elif stat.S_ISLNK(at.st_mode):
+                content = os.readlink(path)
+            if not stat.S_ISFIFO(at.st_mode):
+                found[os.fsdecode(os.path.relpath(path, os.fsencode(root)))] = (at.st_mode, content)
+        directories[:] = [name for name in directories if name != b"node_modules"]
+    return found
+
+
+@pytest.fixture
+async def env(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
+    root = tmp_path / "tree"
+    root.mkdir()
+    (root / "a").write_text("a\n")
+    (root / "sub").mkdir()
+    (root / "sub" / "x").write_text("x\n")
+    async with Environment.detect(cwd=root) as environment:
+        yield environment
+
+
+def without(given: list[Step], *verbs: str) -> list[Step]:
+    return [
+        step
+        for step in given
+        if step[0] not in verbs and not {"node_modules"} & {*step[1].split("/"), *step[2].split("/")}
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@example(
+    [("mkdir", "a", "a", 0), ("write", "a/é", "a", 3)], [("replace", "a", "a", 0), ("write", "a/-x", "a", 1)]
+)
+@example(
+    [("write", "a", "a", 3)], [("remove", "a", "a", 0), ("mkdir", "a", "a", 0), ("write", "a/*", "a", 1)]
+)
+@example(
+    [("mkdir", "a", "a", 0), ("write", "a/*", "a", 1)], [("remove", "a", "a", 0), ("symlink", "a", "*", 1)]
+)
+@given(steps, steps)
+def test_an_undo_brings_back_what_was_there(before: list[Step], then: list[Step]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory, "tree")
+        root.mkdir()
+        perform(root, without(before, "fifo", "link"))
+        was = truth(root)
+
+        async def there_and_back() -> None:
+            async with Environment.detect(cwd=root) as env:
+                start = await env.checkpoint()
+                perform(root, without(then, "fifo"))
+                end = await env.checkpoint(since=start)
+                became = truth(root)
+                restored = await env.restore(start, until=end)
+                assert truth(root) == was
+                assert not restored.kept
+                # And the way back from the way back: what it removed is there again.
+                again = await env.restore(restored.before)
+                assert (
+                    truth(root).items()
+                    >= {path: became[path] for path in became if path not in again.kept}.items()
+                )
+
+        asyncio.run(there_and_back())
+
+
+async def test_what_came_from_elsewhere_is_kept_and_named(env: Environment) -> None:
+    root = Path(env.directory)
+    start = await env.checkpoint()
+    await env.run("echo b > a; echo n > new; echo n > mine; mkdir dir; echo d > dir/d; rm sub/x")
+    end = await env.checkpoint(since=start)
+    (root / "theirs").write_text("theirs")
+    (root / "dir" / "theirs").write_text("theirs")
+    (root / "mine").write_text("changed since")
+    (root / "a").write_text("changed since as well")
+    restored = await env.restore(start, until=end)
+    assert restored.removed == ("new", "dir/d")
+    assert restored.restored == ("sub/x",)
+    assert {"theirs", "dir", "dir/theirs", "mine", "a"} == restored.kept.keys()
+    assert (root / "a").read_text() == "changed since as well"
+    assert (root / "mine").read_text() == "changed since"
+    assert (root / "dir" / "theirs").read_text() == "theirs"
+
+
+async def test_nothing_is_removed_without_an_end(env: Environment) -> None:
+    root = Path(env.directory)
+    start = await env.checkpoint()
+    await env.run("echo b > a; echo n > new; rm -r sub")
+    restored = await env.restore(start)
+    assert (root / "a").read_text() == "a\n"
+    assert (root / "sub" / "x").read_text() == "x\n"
+    assert (root / "new").read_text() == "n\n"
+    assert restored.kept.keys() == {"new"}
+    await env.restore(restored.before)
+    assert (root / "a").read_text() == "b\n"
+
+
+async def test_what_is_not_covered_is_named(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "LARGEST_CONTENT", 100)
+    root = Path(env.directory)
+    (root / "node_modules").mkdir()
+    (root / "node_modules" / "m").write_text("m")
+    (root / "large").write_text("l" * 101)
+    start = await env.checkpoint()
+    assert start.skipped == ("node_modules",)
+    assert start.left_out == {"large": "too large"}
+    await env.run(
+        "rm -r node_modules; echo s > large; head -c 200 /dev/zero > a; head -c 200 /dev/zero > other"
+    )
+    end = await env.checkpoint(since=start)
+    restored = await env.restore(start, until=end)
+    assert (root / "large").read_text() == "s\n"
+    assert {"a", "other", "large"} <= restored.kept.keys()
+    assert (root / "other").stat().st_size == 200
+
+
+async def test_a_link_in_the_place_of_a_directory_is_not_followed(env: Environment, tmp_path: Path) -> None:
+    root, outside = Path(env.directory), tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x").write_text("outside\n")
+    start = await env.checkpoint()
+    end = await env.checkpoint(since=start)
+    shutil.rmtree(root / "sub")
+    (root / "sub").symlink_to(outside)
+    restored = await env.restore(start, until=end)
+    assert "sub" in restored.kept
+    assert "sub/x" in restored.kept
+    assert (outside / "x").read_text() == "outside\n"
+
+
+async def test_a_repository_of_the_user_is_not_asked(env: Environment) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("git is not here")
+    root = Path(env.directory)
+    set_up = "git init -q && git add a && git -c user.name=n -c user.email=e commit -qm one && echo 2 >> a && git add a"
+    assert (await env.run(set_up)).exit_code == 0
+    before = truth(root / ".git")
+    start = await env.checkpoint()
+    await env.run("echo 3 > a; rm sub/x")
+    await env.restore(start)
+    assert (root / "a").read_text() == "a\n2\n"
+    assert truth(root / ".git") == before
+
+
+async def test_few_checkpoints_are_kept_and_that_which_is_needed(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "KEPT_CHECKPOINTS", 3)
+    monkeypatch.setattr(checkpoints, "UNUSED_SECONDS", -1.0)
+    root = Path(env.directory)
+    made = []
+    for number in range(4):
+        (root / "a").write_text(f"{number}")
+        made.append(await env.checkpoint())
+    kept = Checkpoints(env.directory)
+    assert [each.id for each in kept.list()] == [each.id for each in reversed(made[1:])]
+    with pytest.raises(AnyshellError, match="not kept any more"):
+        await env.restore(made[0])
+    await env.restore(made[1])
+    assert (root / "a").read_text() == "1"
+    with pytest.raises(AnyshellError, match="is of"):
+        await env.restore(replace(made[2], directory="/elsewhere"))

@@ -1,0 +1,149 @@
+"""A tool whose approver sees what a command would do before it says yes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anyshell import (
+    AnyshellError,
+    Approved,
+    CommandRequest,
+    Environment,
+    Policy,
+    Refused,
+    ShellTool,
+    approve_all,
+)
+from anyshell.trial import places
+
+from .conftest import bubblewrap
+
+assert sys.platform == "linux"  # mypy follows what is below otherwise
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from anyshell import ApprovalRequest
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def env(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
+    bubblewrap()
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "a").write_text("a\n")
+    async with Environment.detect(cwd=tmp_path / "tree") as environment:
+        yield environment
+
+
+class Person:
+    """An approver that notes what it sees, and does something before it answers."""
+
+    def __init__(self, answer: Approved | Refused, meanwhile: str = "") -> None:
+        self.answer, self.meanwhile = answer, meanwhile
+        self.asked: list[CommandRequest] = []
+
+    async def __call__(self, request: ApprovalRequest) -> Approved | Refused:
+        assert isinstance(request, CommandRequest)
+        self.asked.append(request)
+        if self.meanwhile:
+            Path(self.meanwhile).write_text("theirs\n")
+        return self.answer
+
+
+async def test_what_is_approved_becomes_real(env: Environment) -> None:
+    person = Person(Approved())
+    tool = ShellTool(env, approver=person, approve="effects")
+    result = await tool({"command": "echo more >> a; echo new > b; echo printed"})
+    assert "printed" in result.text
+    assert not result.is_error
+    (request,) = person.asked
+    assert request.effects is not None
+    assert [each.path for each in request.effects.created] == ["b"]
+    assert "nothing is real yet" in request.display
+    assert "  | +more" in request.display
+    assert "  + b" in request.display
+    assert Path(env.directory, "a").read_text() == "a\nmore\n"
+    assert Path(env.directory, "b").read_text() == "new\n"
+
+
+async def test_what_is_refused_does_nothing(env: Environment) -> None:
+    person = Person(Refused("not that"))
+    tool = ShellTool(env, approver=person, approve="effects")
+    result = await tool({"command": "echo more >> a; rm -f /etc/hosts; touch ~/.touched"})
+    assert result.details.status == "refused"
+    assert "not that" in result.text
+    assert Path(env.directory, "a").read_text() == "a\n"
+    assert Path("/etc/hosts").exists()
+    assert not Path("~/.touched").expanduser().exists()
+
+
+async def test_what_changed_while_the_approver_looked_is_a_conflict(env: Environment) -> None:
+    person = Person(Approved(), meanwhile=f"{env.directory}/a")
+    tool = ShellTool(env, approver=person, approve="effects")
+    result = await tool({"command": "echo more >> a; echo new > b"})
+    assert result.details.status == "failed"
+    assert "nothing was committed: a" in result.text
+    assert Path(env.directory, "a").read_text() == "theirs\n"
+    assert not Path(env.directory, "b").exists()
+
+
+async def test_two_calls_are_asked_about_each(env: Environment) -> None:
+    person = Person(Approved())
+    tool = ShellTool(env, approver=person, approve="effects")
+    await asyncio.gather(*(tool({"command": "mktemp -p ."}) for _ in range(2)))
+    assert len(person.asked) == 2
+    assert len(list(Path(env.directory).iterdir())) == 3
+
+
+async def test_a_policy_decides_before_anything_runs(env: Environment, tmp_path: Path) -> None:
+    pytest.importorskip("tree_sitter")
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[allow]]\nname = "t"\nprogram = ["echo"]\n[[deny]]\nname = "r"\nprogram = ["rm"]\n')
+    person = Person(Approved())
+    tool = ShellTool(env, approver=person, approve="effects", policy=Policy.load(rules))
+    assert (await tool({"command": "echo allowed"})).output == "allowed\n"
+    assert (await tool({"command": "rm a"})).details.status == "refused"
+    assert Path(env.directory, "a").exists()
+    assert person.asked == []
+    await tool({"command": "cp a c"})
+    assert [request.text for request in person.asked] == ["cp a c"]
+    assert Path(env.directory, "c").exists()
+
+
+async def test_a_cancelled_call_leaves_nothing(env: Environment) -> None:
+    asked = asyncio.Event()
+
+    async def never(request: ApprovalRequest) -> Approved:
+        asked.set()
+        await asyncio.Event().wait()
+        return Approved()
+
+    tool = ShellTool(env, approver=never, approve="effects")
+    call = asyncio.create_task(tool({"command": "echo more >> a"}, call_id="one"))
+    await asked.wait()
+    tool.cancel("one")
+    assert (await call).details.status == "cancelled"
+    assert Path(env.directory, "a").read_text() == "a\n"
+    assert [path for root in places.roots() if root.is_dir() for path in root.iterdir()] == []
+
+
+async def test_jobs_are_asked_about_by_their_text(env: Environment) -> None:
+    person = Person(Approved())
+    tool = ShellTool(env, approver=person, approve="effects", jobs=True)
+    result = await tool({"command": "echo new > b", "run_in_background": True})
+    assert result.details.status in ("exited", "running"), result.text
+    assert person.asked[0].effects is None
+
+
+async def test_sessions_have_no_trials(env: Environment) -> None:
+    with pytest.raises(AnyshellError, match="fresh shells"):
+        ShellTool(env, approver=approve_all, approve="effects", session=True)
+    with pytest.raises(AnyshellError, match="approve"):
+        ShellTool(env, approver=approve_all, approve="nonsense")  # type: ignore[arg-type]  # the test

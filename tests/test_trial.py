@@ -1,0 +1,429 @@
+"""A command on trial: what it would do is what it does, nothing is real before the commit, and a commit is whole."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import random
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import example, given, settings
+
+import anyshell
+from anyshell import (
+    AnyshellError,
+    CommitConflict,
+    Control,
+    Environment,
+    InvalidCommand,
+    Reach,
+    ReachUnavailable,
+    run,
+)
+from anyshell.reach import Facts, Sandbox
+from anyshell.trial import Trial, places
+
+from .conftest import bubblewrap, python_for_all, row
+from .processes import living, unique_seconds, wait_living, wait_none
+from .test_effects import Step, perform, steps
+
+assert sys.platform == "linux"  # mypy follows what is below otherwise
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from anyshell import Effects
+
+pytestmark = pytest.mark.anyio
+
+PYTHON = python_for_all()
+
+STEPS = """
+import errno, os, shutil, stat, subprocess, sys
+from contextlib import suppress
+from pathlib import Path
+rename = os.rename
+def move(one, two):
+    try:
+        rename(one, two)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        if os.path.isdir(two):
+            os.rmdir(two)
+        subprocess.run(["cp", "-a", "-T", "--", one, two], check=True)
+        shutil.rmtree(one)
+os.rename = move
+Step = None
+{perform}
+perform(Path("."), {steps})
+"""
+"""A program that does some steps. overlayfs renames no directory that was there before; what `mv` does then is done here."""
+
+
+def program(given: list[Step]) -> str:
+    # What is random is the same in both runs, and the times that are not set are told apart by nothing.
+    text = STEPS.format(perform=inspect.getsource(perform).replace("list[Step]", "list"), steps=ascii(given))
+    return f"{PYTHON} -B - <<'THE END'\n{text}\nTHE END"
+
+
+def truth(root: Path) -> dict[str, object]:
+    """Every file below a directory: its kind, mode, content, the time if it was set, and which others are the same file."""
+    found: dict[str, object] = {}
+    same: dict[int, list[str]] = {}
+    for above, directories, files in os.walk(os.fsencode(root)):
+        for name in (*directories, *files):
+            path = os.path.join(above, name)
+            at = os.lstat(path)
+            content = b""
+            if stat.S_ISREG(at.st_mode):
+                content = Path(os.fsdecode(path)).read_bytes()
+                same.setdefault(at.st_ino, []).append(os.fsdecode(os.path.relpath(path, os.fsencode(root))))
+            elif stat.S_ISLNK(at.st_mode):
+                content = os.readlink(path)
+            time = at.st_mtime_ns if at.st_mtime_ns < 8 and not stat.S_ISDIR(at.st_mode) else None
+            found[os.fsdecode(os.path.relpath(path, os.fsencode(root)))] = (at.st_mode, content, time)
+    return {**found, "": sorted(sorted(paths) for paths in same.values() if len(paths) > 1)}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _sandbox() -> None:
+    bubblewrap()
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "tree"
+    (root / "sub" / "deep").mkdir(parents=True)
+    for name in ("a", "b", "sub/x", "sub/deep/y"):
+        (root / name).write_text(f"{name}\n")
+    return root
+
+
+@pytest.fixture
+async def env(tree: Path, anyio_backend: str) -> AsyncIterator[Environment]:
+    async with Environment.detect(cwd=tree) as environment:
+        yield environment
+
+
+@settings(max_examples=30, deadline=None)
+@example(
+    [("mkdir", "a", "a", 0), ("write", "a/é", "a", 3)], [("replace", "a", "a", 0), ("write", "a/-x", "a", 1)]
+)
+@example([("mkdir", "a", "a", 0), ("write", "a/é", "a", 3)], [("rename", "a", "*", 0)])
+@example([("write", "a", "a", 3)], [("link", "a", "é", 0), ("append", "é", "a", 1)])
+@example(
+    [("write", "a", "a", 3), ("mkdir", "é", "a", 0)],
+    [("remove", "a", "a", 0), ("mkdir", "a", "a", 0), ("remove", "é", "a", 0)],
+)
+@example(
+    [("symlink", "a", "é", 0)], [("remove", "a", "a", 0), ("sparse", "a", "a", 7), ("times", "a", "a", 5)]
+)
+@given(steps, steps)
+def test_trial_and_commit_are_what_a_direct_run_does(before: list[Step], steps: list[Step]) -> None:
+    # A file with two names that is changed by one of them is then two files: see the how-to.
+    before = [step for step in before if step[0] != "link"]
+    with tempfile.TemporaryDirectory() as directory:
+        direct, tried = Path(directory, "direct"), Path(directory, "tried")
+        for root in (direct, tried):
+            root.mkdir()
+            perform(root, before)
+        text = program(steps)
+        then = truth(tried)
+        assert run(text, cwd=direct).exit_code == 0
+
+        async def try_it() -> Effects:
+            async with Environment.detect(cwd=tried) as env, env.trial(text) as trial:
+                assert trial.outcome.exit_code == 0, trial.outcome.output.text
+                assert truth(tried) == then
+                await trial.commit()
+                return trial.effects
+
+        effects = asyncio.run(try_it())
+        now = truth(tried)
+        assert now == truth(direct)
+        assert not list(Path(directory).rglob(".anyshell-*"))
+        gone = {each.path for each in effects.deleted} | {each.path_before for each in effects.renamed}
+        new = {each.path for each in (*effects.created, *effects.renamed)}
+        assert gone >= then.keys() - now.keys()
+        assert new >= now.keys() - then.keys()
+        assert {each.path for each in effects.changed} | new | gone >= {
+            path for path in now.keys() & then.keys() - {""} if now[path] != then[path]
+        }
+
+
+async def test_nothing_is_real_without_a_commit(env: Environment, tree: Path) -> None:
+    before = truth(tree)
+    async with env.trial("echo more >> a; rm b; rm -r sub; mkdir sub; echo n > sub/new; cat a") as trial:
+        assert trial.outcome.output.text == "a\nmore\n"
+        assert "+more" in trial.diff
+        assert [each.path for each in trial.effects.created] == ["sub/new"]
+        assert [each.path for each in trial.effects.deleted] == ["b", "sub/deep", "sub/deep/y", "sub/x"]
+        assert trial.outcome.effects is trial.effects
+    assert truth(tree) == before
+    with pytest.raises(AnyshellError, match="nothing to commit"):
+        await trial.commit()
+
+
+async def test_what_lies_elsewhere_is_not_written(env: Environment, tree: Path) -> None:
+    outside = tree.parent / "outside"
+    async with env.trial(f"echo x > {outside}; echo x > ../outside; echo kept > a") as trial:
+        await trial.commit()
+    assert not outside.exists()
+    assert (tree / "a").read_text() == "kept\n"
+
+
+async def test_reach_of_one_trial(tree: Path) -> None:
+    async with Environment.detect(cwd=tree, reach=Reach(write=(".", str(tree.parent)))) as env:
+        async with env.trial("echo x > ../beside; echo x > new") as trial:
+            assert [each.path for each in trial.effects.created] == ["new"]
+        async with env.trial(
+            "echo x > new; echo y > sub/new", reach=Reach(read=("/", "."), write=("sub",))
+        ) as trial:
+            assert [each.path for each in trial.effects.created] == ["sub/new"]
+        with pytest.raises(InvalidCommand, match="network"):
+            async with env.trial("true", reach=Reach(network=True)):
+                pass
+    assert not (tree.parent / "beside").exists()
+
+
+CHANGES = {
+    "the same file": ("a", "echo theirs > a"),
+    "by its mode": ("a", "chmod 700 a"),
+    "gone": ("a", "rm a"),
+    "gone that was to go": ("b", "echo theirs > b"),
+    "a directory with something new": ("sub", "echo theirs > sub/deep/new"),
+    "a directory with something changed": ("sub", "echo theirs > sub/x"),
+    "a directory that is another": ("sub", "mv sub other; mkdir sub"),
+    "a new file that is there already": ("new", "echo theirs > new"),
+    "a new directory that is there already": ("dir", "mkdir dir"),
+}
+
+
+async def test_conflict_is_named_and_nothing_is_done(env: Environment, tree: Path) -> None:
+    for name, (path, theirs) in CHANGES.items():
+        with row(name):
+            shutil.rmtree(tree)
+            (tree / "sub" / "deep").mkdir(parents=True)
+            for each in ("a", "b", "sub/x", "sub/deep/y"):
+                (tree / each).write_text(f"{each}\n")
+            async with env.trial(
+                "echo ours >> a; rm b; rm -r sub; echo 1 > new; mkdir dir; echo 2 > dir/f; echo 3 > z"
+            ) as trial:
+                subprocess.run(theirs, shell=True, cwd=tree, check=True)
+                before = truth(tree)
+                with pytest.raises(CommitConflict) as caught:
+                    await trial.commit()
+                assert caught.value.paths == (path,)
+                assert truth(tree) == before
+
+
+async def test_a_link_in_the_place_of_a_directory_is_not_followed(env: Environment, tree: Path) -> None:
+    outside = tree.parent / "outside"
+    outside.mkdir()
+    async with env.trial("echo ours > sub/deep/new") as trial:
+        shutil.rmtree(tree / "sub" / "deep")
+        (tree / "sub" / "deep").symlink_to(outside)
+        with pytest.raises(CommitConflict, match="sub/deep/new"):
+            await trial.commit()
+    assert not list(outside.iterdir())
+
+
+async def test_conflicts_never_lose_a_byte(env: Environment, tree: Path) -> None:
+    """Another program replaces files all the while: each of its versions is there, or was replaced by a commit that saw it."""
+    names = [f"f{number}" for number in range(20)]
+    over = threading.Event()
+    last: dict[str, str] = {}
+
+    def other() -> None:
+        rng = random.Random(1)
+        number = 0
+        while not over.is_set():
+            name = rng.choice(names)
+            number += 1
+            (tree / "tmp").write_text(f"theirs {number}\n")
+            os.rename(tree / "tmp", tree / name)
+            last[name] = f"theirs {number}\n"
+
+    for name in names:
+        (tree / name).write_text("start\n")
+    kept = 0
+    for _ in range(10):
+        async with env.trial("for f in f*; do echo ours > $f; done") as trial:
+            over.clear()
+            last.clear()
+            thread = threading.Thread(target=other)
+            thread.start()
+            try:
+                await trial.commit()
+            except CommitConflict:
+                kept += 1
+            finally:
+                over.set()
+                thread.join()
+            for name, text in last.items():
+                assert (tree / name).read_text() == text
+    assert not list(tree.glob(".anyshell-*"))
+    assert kept, "the other program was never in the way"
+
+
+KILLED = """
+import asyncio, os, sys
+from anyshell import Environment
+async def main():
+    async with Environment.detect(cwd=sys.argv[1]) as env:
+        async with env.trial("for f in f*; do printf 'new %s' $f > $f; done; rm -r old; mkdir d; echo x > d/x") as trial:
+            print("ready", flush=True)
+            sys.stdin.read(1)
+            await trial.commit()
+            print("over", flush=True)
+asyncio.run(main())
+"""
+
+
+async def test_a_killed_commit_leaves_whole_files(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    states = set()
+    size = 300_000
+    for moment in range(12):
+        shutil.rmtree(tree, ignore_errors=True)
+        (tree / "old").mkdir(parents=True)
+        (tree / "old" / "o").write_text("o")
+        for number in range(100):
+            (tree / f"f{number}").write_text("old" * (size // 300))
+        with subprocess.Popen(
+            [sys.executable, "-c", KILLED, tree], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as committing:
+            assert committing.stdin is not None
+            assert committing.stdout is not None
+            assert committing.stdout.readline() == "ready\n"
+            committing.stdin.write("x")
+            committing.stdin.flush()
+            # Moments of the commit, told by what it has done: temporary files first, and then new ones.
+            while committing.poll() is None:
+                there = sum(path.name.startswith(".anyshell-") for path in tree.iterdir())
+                done = sum((tree / f"f{number}").stat().st_size < 20 for number in range(0, 100, 9))
+                if there >= moment * 12 or done > moment:
+                    break
+            committing.send_signal(signal.SIGKILL)
+            committing.wait()
+        new = 0
+        for number in range(100):
+            text = (tree / f"f{number}").read_text()
+            assert text in ("old" * (size // 300), f"new f{number}")
+            new += text.startswith("new")
+        assert not (tree / "old").exists() or (tree / "old" / "o").read_text() == "o"
+        assert not (tree / "d").exists() or (tree / "d" / "x").read_text() == "x\n"
+        states.add(new)
+        async with Environment.detect(cwd=tree) as env, env.trial("true"):
+            assert not list(tree.glob(".anyshell-*")), "what was left is swept by the next trial"
+    assert len(states) > 1, states
+
+
+def layers() -> list[Path]:
+    return [path for root in places.roots() if root.is_dir() for path in root.iterdir()]
+
+
+async def test_timeout_and_cancellation_leave_nothing_behind(env: Environment, tree: Path) -> None:
+    before, mounts = truth(tree), Path("/proc/self/mountinfo").read_text()
+    seconds = unique_seconds()
+    text = f"echo x > a; (setsid env -i sleep {seconds} &) ; sleep {seconds}"
+    async with env.trial(text, timeout=1) as trial:
+        assert trial.outcome.status == "timed_out"
+        assert [each.path for each in trial.effects.changed] == ["a"]
+        assert trial.effects.complete
+    await wait_none(seconds)
+    control = Control()
+
+    async def enter(trial: Trial) -> str:
+        async with trial:
+            return trial.outcome.status
+
+    task = asyncio.create_task(enter(env.trial(text, control=control)))
+    await asyncio.to_thread(wait_living, seconds)
+    control.cancel()
+    assert await task == "cancelled"
+    task = asyncio.create_task(enter(env.trial(text)))
+    await asyncio.to_thread(wait_living, seconds)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await wait_none(seconds)
+    assert not living(seconds)
+    assert truth(tree) == before
+    assert layers() == []
+    assert Path("/proc/self/mountinfo").read_text() == mounts
+
+
+async def test_a_killed_trial_is_swept(tree: Path, env: Environment) -> None:
+    seconds = unique_seconds()
+    script = KILLED.replace('"for f', "f\"sleep {os.environ['SECONDS']}; for f")
+    surroundings = {**os.environ, "SECONDS": seconds}
+    with subprocess.Popen([sys.executable, "-c", script, tree], env=surroundings) as running:
+        await asyncio.to_thread(wait_living, seconds)
+        running.kill()
+    await wait_none(seconds)
+    assert layers()
+    async with env.trial("true"):
+        assert len([path for path in layers() if path.is_dir()]) == 1
+    assert layers() == []
+
+
+async def test_what_cannot_be_tried_is_refused_at_once(
+    tree: Path, env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(places, "roots", lambda: iter([Path("/proc/nowhere")]))
+        with pytest.raises(ReachUnavailable, match="overlay above"):
+            async with env.trial("echo x > a"):
+                pass
+    with monkeypatch.context() as patch:
+
+        async def facts(*_: object) -> Facts:
+            return Facts(
+                python="/usr/bin/python3",
+                bwrap="/usr/bin/bwrap",
+                version="0.8.0",
+                cannot={"user": "not permitted"},
+            )
+
+        patch.setattr("anyshell._environment.trials.facts_of", facts)
+        with pytest.raises(ReachUnavailable, match="user namespaces"):
+            async with env.trial("echo x > a"):
+                pass
+    async with Environment.detect(cwd="/") as everything:
+        with pytest.raises(InvalidCommand, match="needs a directory"):
+            async with everything.trial("true"):
+                pass
+    async with Environment.detect(cwd="/sys") as mounted:
+        with pytest.raises(ReachUnavailable, match="another file system is mounted"):
+            async with mounted.trial("true"):
+                pass
+
+    class Own:
+        def wrap(self, spawn: anyshell.Spawn) -> anyshell.Spawn:
+            return spawn
+
+    own: Sandbox = Own()
+    async with Environment.detect(cwd=tree, reach=own) as environment:
+        with pytest.raises(ReachUnavailable, match="caller's own"):
+            async with environment.trial("true"):
+                pass
+    assert (tree / "a").read_text() == "a\n"
+    assert layers() == []
+
+
+async def test_a_file_with_two_names_is_told(env: Environment, tree: Path) -> None:
+    os.link(tree / "a", tree / "c")
+    async with env.trial("echo more >> a; cat a c") as trial:
+        assert any("a has other names" in why for why in trial.effects.incomplete)
