@@ -185,7 +185,10 @@ def check(effects: Effects, before: Mapping[str, Seen], after: Mapping[str, Seen
         for path in after:
             if path.startswith(f"{moved.path}/") and path not in before:
                 its_old = old + path.removeprefix(moved.path)
-                if its_old in before and its_old not in after and before[its_old].inode == after[path].inode:
+                same = (
+                    its_old in before and its_old not in after and before[its_old].inode == after[path].inode
+                )
+                if same and before[its_old].mode == after[path].mode:
                     renamed.setdefault(path, its_old)
     for path, old in renamed.items():
         assert before[old].inode == after[path].inode
@@ -230,10 +233,12 @@ def check_diff(effects: Effects, root: Path, kept: Path) -> None:
         )
         assert done.returncode == 0, (done.stderr, effects.diff)
     for effect in (*effects.created, *effects.changed):
-        if effect.kind == "file" and effect.path not in effects.without_diff and effect.size:
-            assert (kept / effect.path).read_bytes() == (root / effect.path).read_bytes()
+        if effect.kind == "file" and effect.path not in effects.without_diff:
+            applied, there = kept / effect.path, root / effect.path
+            assert applied.read_bytes() == there.read_bytes()
+            assert bool(applied.stat().st_mode & 0o100) == bool(there.stat().st_mode & 0o100)
     for effect in effects.deleted:
-        if effect.kind == "file" and effect.path not in effects.without_diff and effect.size_before:
+        if effect.kind == "file" and effect.path not in effects.without_diff:
             assert not (kept / effect.path).exists()
 
 
@@ -245,6 +250,27 @@ def check_diff(effects: Effects, root: Path, kept: Path) -> None:
 @example(before=[("mkdir", "a", "", 0), ("mkdir", "a/a", "", 0)], between=[("replace", "a", "", 0)])
 @example(before=[("write", "a", "", 1)], between=[("link", "a", "é", 0), ("remove", "a", "", 0)])
 @example(before=[("write", "a", "", 1)], between=[("remove", "a", "", 0), ("write", "é", "", 1)])
+@example(before=[("write", "a", "", 0)], between=[("remove", "a", "", 0), ("write", "b c", "", 0)])
+@example(
+    before=[("mkdir", "a", "", 0), ("write", "a/é", "", 3)],
+    between=[("remove", "a", "", 0), ("write", "a", "", 1)],
+)
+@example(
+    before=[("write", "a", "", 3)],
+    between=[("remove", "a", "", 0), ("mkdir", "a", "", 0), ("write", "a/a", "", 1)],
+)
+@example(
+    before=[("write", "a", "", 1)],
+    between=[("write", "b c", "", 2), ("mode", "b c", "", 0), ("mode", "a", "", 0)],
+)
+@example(
+    before=[("mkdir", "a", "", 0), ("write", "a/é", "", 3)],
+    between=[("rename", "a", "b c", 0), ("mode", "b c/é", "", 1), ("times", "b c/é", "", 1)],
+)
+@example(
+    before=[("mkdir", "a", "", 0), ("write", "a/é", "", 3)],
+    between=[("rename", "a", "b c", 0), ("mode", "b c/é", "", 1)],
+)
 def test_effects_are_the_truth(
     way: str, before: list[Step], between: list[Step], request: pytest.FixtureRequest
 ) -> None:
@@ -389,8 +415,9 @@ async def test_look_that_is_given_up_tells_nothing(tmp_path: Path, monkeypatch: 
 async def test_files_without_a_diff_say_why(tmp_path: Path) -> None:
     command = (
         r"printf 'a\0b' > binary; head -c 70000 /dev/zero > large; seq 3000 > long; ln -s x link; "
-        r"printf '\377' > latin; echo x > text; rm gone"
+        r"printf '\377' > latin; echo x > text; rm gone; touch touched"
     )
+    (tmp_path / "touched").touch()
     (tmp_path / "gone").write_bytes(b"x" * 70000)
     async with Environment.detect(cwd=tmp_path) as env:
         effects = (await env.run(command, effects=Scan(diff=True))).effects
@@ -402,8 +429,12 @@ async def test_files_without_a_diff_say_why(tmp_path: Path) -> None:
         "latin": "not UTF-8",
         "link": "not a regular file",
         "long": "more than 2000 lines",
+        "touched": "its text is the same",
     }
-    assert effects.diff == "--- /dev/null\n+++ b/text\n@@ -0,0 +1 @@\n+x\n"
+    assert (
+        effects.diff
+        == "diff --git a/text b/text\nnew file mode 100644\n--- /dev/null\n+++ b/text\n@@ -0,0 +1 @@\n+x\n"
+    )
     assert diff.LARGEST_FILE == 64 * 1024
 
 
@@ -423,7 +454,8 @@ def test_command_line_says_what_was_done(tmp_path: Path) -> None:
         "  ~ text (2 B to 4 B, mode 600 to 640)\n"
         "  > ne\\x1bw (was old)\n"
         "not looked into: node_modules\n"
-        "--- a/text\n+++ b/text\n@@ -1 +1,2 @@\n 1\n+2\n"
+        "diff --git a/dir/a b/dir/a\nnew file mode 100644\nindex 0000000..e69de29\n"
+        "diff --git a/text b/text\n--- a/text\n+++ b/text\n@@ -1 +1,2 @@\n 1\n+2\n"
     )
     done = anyshell_program("run", "--cwd", str(tmp_path), "--effects", "--json", "--", "rm dir/a; ls gone")
     effects = json.loads(done.stdout)["effects"]
