@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import anyshell
 from anyshell import Environment, InvalidCommand, Outcome, Scan, Terminal
+from anyshell._runner import effects as runner_effects
 from anyshell._runner.effects import Looks
 from anyshell.effects import diff
 
@@ -396,11 +397,9 @@ def test_blocking_run_looks_where_the_command_runs(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_look_that_is_given_up_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from anyshell._runner import effects
-
     (tmp_path / "a").touch()
     (tmp_path / "b").touch()
-    monkeypatch.setattr(effects, "MOST_FILES", 1)
+    monkeypatch.setattr(runner_effects, "MOST_FILES", 1)
     async with Environment.detect(cwd=tmp_path) as env:
         outcome = await env.run("rm a", effects=True)
     assert outcome.exit_code == 0
@@ -409,6 +408,7 @@ async def test_look_that_is_given_up_tells_nothing(tmp_path: Path, monkeypatch: 
     assert outcome.effects.incomplete == (
         "there are too many files, more than 1 files: name fewer directories",
     )
+    assert outcome.effects.summary().startswith("no change was seen; not complete: ")
 
 
 @pytest.mark.anyio
@@ -436,6 +436,40 @@ async def test_files_without_a_diff_say_why(tmp_path: Path) -> None:
         == "diff --git a/text b/text\nnew file mode 100644\n--- /dev/null\n+++ b/text\n@@ -0,0 +1 @@\n+x\n"
     )
     assert diff.LARGEST_FILE == 64 * 1024
+
+
+@pytest.mark.anyio
+async def test_reading_for_a_diff_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "old").write_text("1\n")
+    monkeypatch.setattr(diff, "LARGEST_KEPT", 5)
+    async with Environment.detect(cwd=tmp_path) as env:
+        command = "echo 1 > empty; : > old; for i in a b c d; do echo $i > $i; done"
+        effects = (await env.run(command, effects=Scan(diff=True))).effects
+        assert effects is not None
+        assert effects.without_diff == {"d": "not read", "c": "not read", "empty": "not read"}
+        assert effects.diff is not None
+        assert "-1\n" in effects.diff
+
+        class Slow:
+            """Files that are never read."""
+
+            stat = env.runner.backend.files.stat
+
+            async def read(self, path: str, *, length: int) -> bytes:
+                await asyncio.Event().wait()
+                return b""
+
+        class Slowly(Shell):
+            files = Slow()
+
+        monkeypatch.setattr(runner_effects, "LOOK_SECONDS", 0.5)
+        looks = Looks(Slowly(env.runner.backend), env.info, Scan(diff=True), str(tmp_path))  # type: ignore[arg-type] # as above
+        await looks.begin()
+        (tmp_path / "a").unlink()
+        found = (await looks.end(Outcome(status="exited", exit_code=0))).effects
+    assert found is not None
+    assert (found.diff, found.without_diff) == ("", {"a": "not read"})
 
 
 def test_command_line_says_what_was_done(tmp_path: Path) -> None:

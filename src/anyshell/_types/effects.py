@@ -132,8 +132,10 @@ class Effects:
     def summary(self) -> str:
         """How many files were created, changed, deleted and renamed, as a person reads it; without a name."""
         named = [(len(getattr(self, what)), what) for what in ("created", "changed", "deleted", "renamed")]
-        said = ", ".join(f"{count} {what}" for count, what in named if count) or "nothing changed"
-        return said if self.complete else f"{said}; not complete: {'; '.join(self.incomplete)}"
+        said = ", ".join(f"{count} {what}" for count, what in named if count)
+        if self.complete:
+            return said or "nothing changed"
+        return f"{said or 'no change was seen'}; not complete: {'; '.join(self.incomplete)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

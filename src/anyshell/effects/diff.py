@@ -16,7 +16,8 @@ LARGEST_FILE = 64 * 1024
 """Bytes of a file of which there is a diff (`Scan.diff`); a larger one is in `Effects.without_diff`."""
 
 LARGEST_KEPT = 8 * 1024 * 1024
-"""Bytes of all files that are read before a command for its diff; those changed longest ago are left out."""
+"""Bytes of all files that are read for a diff before a command, and as many after it; before it, those changed longest ago
+are left out."""
 
 MOST_LINES = 2000
 """Lines of a file of which there is a diff, before as well as after; comparing takes their square at worst."""
@@ -32,27 +33,30 @@ _LARGE = f"larger than {LARGEST_FILE >> 10} KiB"
 
 def to_keep(entries: Mapping[str, Entry]) -> list[str]:
     """The files to read before a command: the smaller ones, as many as may be kept."""
-    kept, size = [], 0
-    small = [
-        (path, entry)
-        for path, entry in entries.items()
-        if entry.kind == "file" and entry.size <= LARGEST_FILE
-    ]
-    for path, entry in sorted(small, key=lambda item: str(item[1].modified), reverse=True):
-        size += entry.size
-        if size > LARGEST_KEPT:
-            break
-        kept.append(path)
-    return kept
+    files = [(path, entry) for path, entry in entries.items() if entry.kind == "file"]
+    files.sort(key=lambda item: str(item[1].modified), reverse=True)
+    return _as_many_as_may_be((path, entry.size) for path, entry in files)
 
 
 def to_read(effects: Effects) -> list[str]:
-    """The files to read after it."""
-    return [
-        effect.path
-        for effect in (*effects.created, *effects.changed)
-        if effect.kind == "file" and (effect.size or 0) <= LARGEST_FILE
-    ]
+    """The files to read after it, in the order of the diff."""
+    return _as_many_as_may_be(
+        (effect.path, effect.size or 0)
+        for effect in _in_order(effects.created, effects.changed)
+        if effect.kind == "file"
+    )
+
+
+def _as_many_as_may_be(sizes: Iterable[tuple[str, int]]) -> list[str]:
+    """Files that are small, together too. An empty one need not be read."""
+    kept, total = [], 0
+    for path, size in sizes:
+        if 0 < size <= LARGEST_FILE:
+            total += size
+            if total > LARGEST_KEPT:
+                break
+            kept.append(path)
+    return kept
 
 
 def unified(
@@ -74,9 +78,10 @@ def unified(
         was, became = effect.kind_before or effect.kind, effect.kind
         if was == became == "directory":
             continue
-        before, after = then.get(path), now.get(path)
         size_before = None if was == "directory" else effect.size_before
         size = None if became == "directory" else effect.size
+        before = b"" if size_before == 0 else then.get(path)
+        after = b"" if size == 0 else now.get(path)
         why = _why_not(before, size_before) or _why_not(after, size)
         if {was, became} - {"file", "directory"}:
             why = "not a regular file"
