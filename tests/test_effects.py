@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import anyshell
 from anyshell import Environment, InvalidCommand, Outcome, Scan, Terminal
+from anyshell._runner import effects as runner_effects
 from anyshell._runner.effects import Looks
 from anyshell.effects import diff
 
@@ -185,7 +186,10 @@ def check(effects: Effects, before: Mapping[str, Seen], after: Mapping[str, Seen
         for path in after:
             if path.startswith(f"{moved.path}/") and path not in before:
                 its_old = old + path.removeprefix(moved.path)
-                if its_old in before and its_old not in after and before[its_old].inode == after[path].inode:
+                same = (
+                    its_old in before and its_old not in after and before[its_old].inode == after[path].inode
+                )
+                if same and before[its_old].mode == after[path].mode:
                     renamed.setdefault(path, its_old)
     for path, old in renamed.items():
         assert before[old].inode == after[path].inode
@@ -230,10 +234,12 @@ def check_diff(effects: Effects, root: Path, kept: Path) -> None:
         )
         assert done.returncode == 0, (done.stderr, effects.diff)
     for effect in (*effects.created, *effects.changed):
-        if effect.kind == "file" and effect.path not in effects.without_diff and effect.size:
-            assert (kept / effect.path).read_bytes() == (root / effect.path).read_bytes()
+        if effect.kind == "file" and effect.path not in effects.without_diff:
+            applied, there = kept / effect.path, root / effect.path
+            assert applied.read_bytes() == there.read_bytes()
+            assert bool(applied.stat().st_mode & 0o100) == bool(there.stat().st_mode & 0o100)
     for effect in effects.deleted:
-        if effect.kind == "file" and effect.path not in effects.without_diff and effect.size_before:
+        if effect.kind == "file" and effect.path not in effects.without_diff:
             assert not (kept / effect.path).exists()
 
 
@@ -245,6 +251,27 @@ def check_diff(effects: Effects, root: Path, kept: Path) -> None:
 @example(before=[("mkdir", "a", "", 0), ("mkdir", "a/a", "", 0)], between=[("replace", "a", "", 0)])
 @example(before=[("write", "a", "", 1)], between=[("link", "a", "é", 0), ("remove", "a", "", 0)])
 @example(before=[("write", "a", "", 1)], between=[("remove", "a", "", 0), ("write", "é", "", 1)])
+@example(before=[("write", "a", "", 0)], between=[("remove", "a", "", 0), ("write", "b c", "", 0)])
+@example(
+    before=[("mkdir", "a", "", 0), ("write", "a/é", "", 3)],
+    between=[("remove", "a", "", 0), ("write", "a", "", 1)],
+)
+@example(
+    before=[("write", "a", "", 3)],
+    between=[("remove", "a", "", 0), ("mkdir", "a", "", 0), ("write", "a/a", "", 1)],
+)
+@example(
+    before=[("write", "a", "", 1)],
+    between=[("write", "b c", "", 2), ("mode", "b c", "", 0), ("mode", "a", "", 0)],
+)
+@example(
+    before=[("mkdir", "a", "", 0), ("write", "a/é", "", 3)],
+    between=[("rename", "a", "b c", 0), ("mode", "b c/é", "", 1), ("times", "b c/é", "", 1)],
+)
+@example(
+    before=[("mkdir", "a", "", 0), ("write", "a/é", "", 3)],
+    between=[("rename", "a", "b c", 0), ("mode", "b c/é", "", 1)],
+)
 def test_effects_are_the_truth(
     way: str, before: list[Step], between: list[Step], request: pytest.FixtureRequest
 ) -> None:
@@ -370,11 +397,9 @@ def test_blocking_run_looks_where_the_command_runs(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_look_that_is_given_up_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from anyshell._runner import effects
-
     (tmp_path / "a").touch()
     (tmp_path / "b").touch()
-    monkeypatch.setattr(effects, "MOST_FILES", 1)
+    monkeypatch.setattr(runner_effects, "MOST_FILES", 1)
     async with Environment.detect(cwd=tmp_path) as env:
         outcome = await env.run("rm a", effects=True)
     assert outcome.exit_code == 0
@@ -383,14 +408,16 @@ async def test_look_that_is_given_up_tells_nothing(tmp_path: Path, monkeypatch: 
     assert outcome.effects.incomplete == (
         "there are too many files, more than 1 files: name fewer directories",
     )
+    assert outcome.effects.summary().startswith("no change was seen; not complete: ")
 
 
 @pytest.mark.anyio
 async def test_files_without_a_diff_say_why(tmp_path: Path) -> None:
     command = (
         r"printf 'a\0b' > binary; head -c 70000 /dev/zero > large; seq 3000 > long; ln -s x link; "
-        r"printf '\377' > latin; echo x > text; rm gone"
+        r"printf '\377' > latin; echo x > text; rm gone; touch touched"
     )
+    (tmp_path / "touched").touch()
     (tmp_path / "gone").write_bytes(b"x" * 70000)
     async with Environment.detect(cwd=tmp_path) as env:
         effects = (await env.run(command, effects=Scan(diff=True))).effects
@@ -402,9 +429,47 @@ async def test_files_without_a_diff_say_why(tmp_path: Path) -> None:
         "latin": "not UTF-8",
         "link": "not a regular file",
         "long": "more than 2000 lines",
+        "touched": "its text is the same",
     }
-    assert effects.diff == "--- /dev/null\n+++ b/text\n@@ -0,0 +1 @@\n+x\n"
+    assert (
+        effects.diff
+        == "diff --git a/text b/text\nnew file mode 100644\n--- /dev/null\n+++ b/text\n@@ -0,0 +1 @@\n+x\n"
+    )
     assert diff.LARGEST_FILE == 64 * 1024
+
+
+@pytest.mark.anyio
+async def test_reading_for_a_diff_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "old").write_text("1\n")
+    monkeypatch.setattr(diff, "LARGEST_KEPT", 5)
+    async with Environment.detect(cwd=tmp_path) as env:
+        command = "echo 1 > empty; : > old; for i in a b c d; do echo $i > $i; done"
+        effects = (await env.run(command, effects=Scan(diff=True))).effects
+        assert effects is not None
+        assert effects.without_diff == {"d": "not read", "c": "not read", "empty": "not read"}
+        assert effects.diff is not None
+        assert "-1\n" in effects.diff
+
+        class Slow:
+            """Files that are never read."""
+
+            stat = env.runner.backend.files.stat
+
+            async def read(self, path: str, *, length: int) -> bytes:
+                await asyncio.Event().wait()
+                return b""
+
+        class Slowly(Shell):
+            files = Slow()
+
+        monkeypatch.setattr(runner_effects, "LOOK_SECONDS", 0.5)
+        looks = Looks(Slowly(env.runner.backend), env.info, Scan(diff=True), str(tmp_path))  # type: ignore[arg-type] # as above
+        await looks.begin()
+        (tmp_path / "a").unlink()
+        found = (await looks.end(Outcome(status="exited", exit_code=0))).effects
+    assert found is not None
+    assert (found.diff, found.without_diff) == ("", {"a": "not read"})
 
 
 def test_command_line_says_what_was_done(tmp_path: Path) -> None:
@@ -423,7 +488,8 @@ def test_command_line_says_what_was_done(tmp_path: Path) -> None:
         "  ~ text (2 B to 4 B, mode 600 to 640)\n"
         "  > ne\\x1bw (was old)\n"
         "not looked into: node_modules\n"
-        "--- a/text\n+++ b/text\n@@ -1 +1,2 @@\n 1\n+2\n"
+        "diff --git a/dir/a b/dir/a\nnew file mode 100644\nindex 0000000..e69de29\n"
+        "diff --git a/text b/text\n--- a/text\n+++ b/text\n@@ -1 +1,2 @@\n 1\n+2\n"
     )
     done = anyshell_program("run", "--cwd", str(tmp_path), "--effects", "--json", "--", "rm dir/a; ls gone")
     effects = json.loads(done.stdout)["effects"]

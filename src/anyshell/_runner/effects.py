@@ -6,6 +6,7 @@ import asyncio
 import ntpath
 import posixpath
 import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from ..abc import Backend
 
 LOOK_SECONDS = 10.0
-"""Seconds of one look at the files (`Outcome.effects`), before a command and after it; then nothing is told of them."""
+"""Seconds of one look at the files (`Outcome.effects`), before a command and after it; then nothing is told of them. As many
+again are for reading files for a diff; those not read by then are not in it."""
 
 MOST_FILES = 500_000
 """Files that one look at this machine takes; with more, nothing is told."""
@@ -144,7 +146,7 @@ class Looks:
             return isinstance(error, FileNotFoundError | NotADirectoryError)
 
     async def _read(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Read files, as many at once as may be; what cannot be read is left out."""
+        """Read files, as many at once as may be; what cannot be read, or not in time, is left out."""
         contents: dict[str, bytes] = {}
         waiting = iter(paths)
 
@@ -159,9 +161,10 @@ class Looks:
                 if len(content) <= effects.LARGEST_FILE:
                     contents[path] = content
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(READS):
-                group.create_task(work())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS), asyncio.TaskGroup() as group:
+                for _ in range(READS):
+                    group.create_task(work())
         return contents
 
 

@@ -77,6 +77,7 @@ class FileEffect:
             was renamed; where it was, if it was deleted. Bytes that are no UTF-8 come with ``surrogateescape``.
         path_before: Where it was, if it was renamed.
         kind: Of what is there now; of what was there, if it was deleted.
+        kind_before: Of what was there, if something of another kind is there now.
         size_before: Bytes before; ``None`` if it was created.
         size: Bytes now; ``None`` if it was deleted.
         mode_before: Permission bits before; ``None`` if it was created.
@@ -87,6 +88,7 @@ class FileEffect:
 
     path: str
     kind: FileKind
+    kind_before: FileKind | None = None
     path_before: str | None = None
     size_before: int | None = None
     size: int | None = None
@@ -105,7 +107,8 @@ class Effects:
         created: What is new.
         changed: What is other than before. A directory is, if it was replaced, or its mode or owner was changed.
         deleted: What is gone.
-        renamed: What has another path, and is otherwise the same. What is in a renamed directory is not named again.
+        renamed: What has another path, and is otherwise the same but for its mode or owner. What is in a renamed directory is
+            not named again unless it was changed too.
         incomplete: Why something may be missing, one sentence each, such as that a process of the command still runs.
         skipped: Directories that were not entered, as `Scan.skip` says. Nothing is known of what is in these.
         diff: The changes of text files as a unified diff, if it was asked for.
@@ -129,8 +132,10 @@ class Effects:
     def summary(self) -> str:
         """How many files were created, changed, deleted and renamed, as a person reads it; without a name."""
         named = [(len(getattr(self, what)), what) for what in ("created", "changed", "deleted", "renamed")]
-        said = ", ".join(f"{count} {what}" for count, what in named if count) or "nothing changed"
-        return said if self.complete else f"{said}; not complete: {'; '.join(self.incomplete)}"
+        said = ", ".join(f"{count} {what}" for count, what in named if count)
+        if self.complete:
+            return said or "nothing changed"
+        return f"{said or 'no change was seen'}; not complete: {'; '.join(self.incomplete)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,7 +108,7 @@ def compare(before: Look, after: Look, names: Mapping[str, str]) -> Effects:
         renamed=tuple(
             _effect(path, then[old], now[path], old)
             for path, old in sorted(renamed.items())
-            if not _follows(path, old, renamed)
+            if not (_follows(path, old, renamed) and _is_untouched(then[old], now[path]))
         ),
         incomplete=incomplete,
         skipped=tuple(sorted({_name(path, names) for path in before.skipped | after.skipped})),
@@ -147,6 +147,13 @@ def _follows(path: str, old: str, renamed: Mapping[str, str]) -> bool:
     return name == old_name and renamed.get(above) == old_above
 
 
+def _is_untouched(then: Entry, now: Entry) -> bool:
+    """Whether nothing was done to a file beside renaming a directory above it, which changes none of its facts."""
+    if then.kind == "directory":
+        return (then.mode, then.owner) == (now.mode, now.owner)
+    return then == now
+
+
 def _is_change(then: Entry, now: Entry) -> bool:
     if then.kind != "directory" or now.kind != "directory":
         return True
@@ -167,6 +174,7 @@ def _effect(path: str, then: Entry | None, now: Entry | None, old: str | None = 
         path=path,
         path_before=old,
         kind=there.kind,
+        kind_before=None if then is None or then.kind == there.kind else then.kind,
         size_before=None if then is None else then.size,
         size=None if now is None else now.size,
         mode_before=None if then is None else then.mode,

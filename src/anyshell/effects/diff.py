@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from difflib import unified_diff
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from .._types import Effects
+    from .._types import Effects, FileEffect
     from .comparison import Entry
 
 LARGEST_FILE = 64 * 1024
 """Bytes of a file of which there is a diff (`Scan.diff`); a larger one is in `Effects.without_diff`."""
 
 LARGEST_KEPT = 8 * 1024 * 1024
-"""Bytes of all files that are read before a command for its diff; those changed longest ago are left out."""
+"""Bytes of all files that are read for a diff before a command, and as many after it; before it, those changed longest ago
+are left out."""
 
 MOST_LINES = 2000
 """Lines of a file of which there is a diff, before as well as after; comparing takes their square at worst."""
@@ -23,32 +25,38 @@ MOST_LINES = 2000
 LONGEST_DIFF = 256 * 1024
 """Characters of a diff, after which no file is added to it."""
 
+_EMPTY_FILE, _NO_FILE = "e69de29", "0000000"
+"""What git calls these. Without it `patch` does not remove an empty file, which has no line to remove."""
+
 _LARGE = f"larger than {LARGEST_FILE >> 10} KiB"
 
 
 def to_keep(entries: Mapping[str, Entry]) -> list[str]:
     """The files to read before a command: the smaller ones, as many as may be kept."""
-    kept, size = [], 0
-    small = [
-        (path, entry)
-        for path, entry in entries.items()
-        if entry.kind == "file" and entry.size <= LARGEST_FILE
-    ]
-    for path, entry in sorted(small, key=lambda item: str(item[1].modified), reverse=True):
-        size += entry.size
-        if size > LARGEST_KEPT:
-            break
-        kept.append(path)
-    return kept
+    files = [(path, entry) for path, entry in entries.items() if entry.kind == "file"]
+    files.sort(key=lambda item: str(item[1].modified), reverse=True)
+    return _as_many_as_may_be((path, entry.size) for path, entry in files)
 
 
 def to_read(effects: Effects) -> list[str]:
-    """The files to read after it."""
-    return [
-        effect.path
-        for effect in (*effects.created, *effects.changed)
-        if effect.kind == "file" and (effect.size or 0) <= LARGEST_FILE
-    ]
+    """The files to read after it, in the order of the diff."""
+    return _as_many_as_may_be(
+        (effect.path, effect.size or 0)
+        for effect in _in_order(effects.created, effects.changed)
+        if effect.kind == "file"
+    )
+
+
+def _as_many_as_may_be(sizes: Iterable[tuple[str, int]]) -> list[str]:
+    """Files that are small, together too. An empty one need not be read."""
+    kept, total = [], 0
+    for path, size in sizes:
+        if 0 < size <= LARGEST_FILE:
+            total += size
+            if total > LARGEST_KEPT:
+                break
+            kept.append(path)
+    return kept
 
 
 def unified(
@@ -64,25 +72,37 @@ def unified(
     parts: list[str] = []
     without: dict[str, str] = {}
     length = 0
-    for effect in sorted((*effects.created, *effects.changed, *effects.deleted), key=lambda each: each.path):
+    # The deleted ones first: a directory that became a file has to be empty before that is made.
+    for effect in (*effects.deleted, *_in_order(effects.created, effects.changed)):
         path = effect.path
-        if effect.kind == "directory":
+        was, became = effect.kind_before or effect.kind, effect.kind
+        if was == became == "directory":
             continue
-        before, after = then.get(path), now.get(path)
-        why = _why_not(before, effect.size_before) or _why_not(after, effect.size)
-        if effect.kind != "file":
+        size_before = None if was == "directory" else effect.size_before
+        size = None if became == "directory" else effect.size
+        before = b"" if size_before == 0 else then.get(path)
+        after = b"" if size == 0 else now.get(path)
+        why = _why_not(before, size_before) or _why_not(after, size)
+        if {was, became} - {"file", "directory"}:
             why = "not a regular file"
         if not why and length > LONGEST_DIFF:
             why = "the diff is long enough without it"
-        if why:
-            without[path] = why
-            continue
-        part = _part(
-            path, None if effect.size_before is None else before, None if effect.size is None else after
+        part = (
+            ""
+            if why
+            else _part(effect, None if size_before is None else before, None if size is None else after)
         )
+        if not part:
+            without[path] = why or "its text is the same"
+            continue
         length += len(part)
         parts.append(part)
     return "".join(parts), without
+
+
+def _in_order(*some: Iterable[FileEffect]) -> list[FileEffect]:
+    """By their paths, but what became a directory is first: until then nothing can be made in it."""
+    return sorted(chain(*some), key=lambda each: (each.kind != "directory", each.path))
 
 
 def _why_not(content: bytes | None, size: int | None) -> str:
@@ -102,13 +122,29 @@ def _why_not(content: bytes | None, size: int | None) -> str:
     return ""
 
 
-def _part(path: str, before: bytes | None, after: bytes | None) -> str:
-    old = "/dev/null" if before is None else _name(f"a/{path}")
-    new = "/dev/null" if after is None else _name(f"b/{path}")
-    lines = unified_diff(_lines(before), _lines(after), old, new)
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+def _part(effect: FileEffect, before: bytes | None, after: bytes | None) -> str:
+    """The change of a file as git writes it, whose header says what has no line; empty if there is none."""
+    old, new = _name(f"a/{effect.path}"), _name(f"b/{effect.path}")
+    mode_before, mode = _mode(effect.mode_before), _mode(effect.mode)
+    if before is None:
+        says = f"new file mode {mode}\n" + ("" if after else f"index {_NO_FILE}..{_EMPTY_FILE}\n")
+    elif after is None:
+        says = f"deleted file mode {mode_before}\n" + ("" if before else f"index {_EMPTY_FILE}..{_NO_FILE}\n")
+    else:
+        says = f"old mode {mode_before}\nnew mode {mode}\n" if mode_before != mode else ""
+    # A tab ends a name that has a space, of which `patch` would read the first word alone.
+    end = "\t" if " " in effect.path else ""
+    names = ("/dev/null" if before is None else old + end, "/dev/null" if after is None else new + end)
+    lines = "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in unified_diff(_lines(before), _lines(after), *names)
     )
+    return f"diff --git {old} {new}\n{says}{lines}" if says or lines else ""
+
+
+def _mode(mode: int | None) -> str:
+    """A mode as git has it: it knows whether the owner may execute a file, and no more."""
+    return "100755" if (mode or 0) & 0o100 else "100644"
 
 
 def _lines(content: bytes | None) -> list[str]:
