@@ -389,7 +389,7 @@ async def test_what_cannot_be_tried_is_refused_at_once(
                 pass
     with monkeypatch.context() as patch:
 
-        async def facts(*_: object) -> Facts:
+        async def facts(*_: object, here: bool) -> Facts:
             return Facts(
                 python="/usr/bin/python3",
                 bwrap="/usr/bin/bwrap",
