@@ -369,9 +369,7 @@ async def test_commands_of_a_session_have_effects_of_their_own(tmp_path: Path) -
     async with Environment.detect(cwd=tmp_path) as env, env.session() as session:
         texts = [f"sleep 0.1; touch {name}" for name in "abc"]
         outcomes = await asyncio.gather(*(session.run(text, effects=True) for text in texts))
-        assert [paths_of(outcome.effects) for outcome in outcomes] == [
-            {"created": [name]} for name in "abc"
-        ]
+        assert [paths_of(outcome.effects) for outcome in outcomes] == [{"created": [name]} for name in "abc"]
         with pytest.raises(InvalidCommand, match="none"):
             await session.run("true", effects=["none"])
         assert (await session.run("echo on")).output.text == "on\n"
