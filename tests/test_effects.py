@@ -390,6 +390,18 @@ async def test_effects_in_sessions_streams_and_terminals(tmp_path: Path) -> None
         assert paths_of(outcome.effects) == {"created": ["c"]}
 
 
+@pytest.mark.anyio
+async def test_commands_of_a_session_have_effects_of_their_own(tmp_path: Path) -> None:
+    """Each looks in its turn: what the one before has done is not its own, nor what the next one does."""
+    async with Environment.detect(cwd=tmp_path) as env, env.session() as session:
+        texts = [f"sleep 0.1; touch {name}" for name in "abc"]
+        outcomes = await asyncio.gather(*(session.run(text, effects=True) for text in texts))
+        assert [paths_of(outcome.effects) for outcome in outcomes] == [{"created": [name]} for name in "abc"]
+        with pytest.raises(InvalidCommand, match="none"):
+            await session.run("true", effects=["none"])
+        assert (await session.run("echo on")).output.text == "on\n"
+
+
 def test_blocking_run_looks_where_the_command_runs(tmp_path: Path) -> None:
     outcome = anyshell.run("touch a", cwd=tmp_path, effects=True)
     assert paths_of(outcome.effects) == {"created": ["a"]}

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anyshell import Policy, PolicyError
+from anyshell import Limits, Policy, PolicyError, Reach
 from anyshell.policy.presets import PRESETS, read
 from anyshell.policy.rules import ROUNDS, Answers, LocalFacts
 from anyshell.policy.rules.git import keys_that_run
@@ -752,6 +752,14 @@ def test_recursion_in_the_background_is_seen() -> None:
         ("\xff", "f.toml: not text in UTF-8: "),
         ("override = ['unheard']", "override: no refused rule has the name unheard"),
         ("preset = 'unheard'", "there is no preset 'unheard'"),
+        ("\nreach = 'all'", "f.toml:2: reach: the name of a preset must be 'workspace'"),
+        ("reach = 5", "f.toml:1: reach must be the name of a preset or a table, not int"),
+        ("\n[reach]\nwrites = ['.']", "f.toml:2: reach: 'writes' is no key; the keys are read, write"),
+        ("[reach]\nwrite = '.'", "f.toml:1: reach: write must be a list of texts"),
+        ("[reach]\nread = ['~root/x']", "f.toml:1: reach: read: '~root/x' is below another user's home"),
+        ("[reach]\nnetwork = 'x'", "f.toml:1: reach: network must be true, false or a list of texts"),
+        ("[reach]\nlimits = {mem = 1}", "f.toml:1: reach: limits: 'mem' is no key; the keys are memory"),
+        ("[reach]\nlimits = {memory = -1}", "f.toml:1: reach: limits: memory must be a whole number above 0"),
         ("\n[programs.x]\nflag = 'x'", "f.toml:2: programs.x: flag is no key of a profile"),
         ("[programs.x]\nflags.eats = '-a'", "programs.x: eats is no role"),
         ("[programs.x]\nflags.none = '-a'\nflags.text = '-a'", "programs.x: -a is listed twice"),
@@ -777,6 +785,18 @@ def test_bad_file_names_line_and_reason(
     with pytest.raises(PolicyError) as failure:
         Policy.load("f.toml")
     assert said in str(failure.value)
+
+
+def test_reach_of_a_file_is_that_of_the_administrator_before_the_users(tmp_path: Path) -> None:
+    (tmp_path / "user.toml").write_text(
+        '[reach]\nread = ["/"]\nwrite = ["."]\nnetwork = true\nlimits = { memory = 5 }\n'
+    )
+    (tmp_path / "admin.toml").write_text('reach = "read-only"\n')
+    own = Policy.load(tmp_path / "user.toml").reach
+    assert own == Reach(read=("/",), write=(".",), network=True, limits=Limits(memory=5))
+    both = Policy.load(tmp_path / "user.toml", administrator=tmp_path / "admin.toml")
+    assert both.reach == Reach.preset("read-only")
+    assert Policy.preset("workspace").reach is None
 
 
 def test_file_that_is_missing_or_too_large_is_an_error(tmp_path: Path) -> None:

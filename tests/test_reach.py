@@ -24,6 +24,7 @@ from anyshell import (
     Environment,
     InvalidCommand,
     Limits,
+    Policy,
     Reach,
     ReachUnavailable,
     ShellTool,
@@ -450,6 +451,86 @@ async def test_a_call_may_reach_less_and_not_more(world: World, env: Environment
             await env.run("true", reach=wider)
 
 
+async def test_a_link_that_a_command_makes_widens_no_call(world: World, env: Environment) -> None:
+    assert (await env.run(f"ln -s {world.outside} build")).exit_code == 0
+    with pytest.raises(InvalidCommand, match="than the reach of the environment"):
+        await env.run("echo x > build/kept", reach=Reach(write=("build",)))
+    assert (world.outside / "kept").read_text() == "kept"
+
+
+async def test_what_is_protected_stays_so_in_a_directory_behind_a_link(world: World) -> None:
+    (world.top / "behind").symlink_to(world.workspace)
+    async with Environment.detect(cwd=world.top / "behind", reach=Reach.preset("workspace")) as env:
+        assert (await env.run(WRITES["over a hook of git that is there"])).exit_code != 0
+        assert (await env.run("echo x > new")).exit_code == 0
+
+
+async def test_each_kind_of_call_may_reach_less(world: World, env: Environment) -> None:
+    less = Reach.preset("read-only")
+    text = "echo x > made; echo over"
+    async with env.stream(text, reach=less) as events:
+        said = ["".join([event.text async for event in events])]
+    job = await env.start(text, reach=less)
+    await job.wait()
+    said.append((await job.output()).text)
+    async with env.terminal(text, reach=less) as terminal:
+        said.append((await terminal.wait()).output.text)
+    async with env.session(reach=less) as session:
+        said.append((await session.run(text)).output.text)
+    detached = await env.start(text, detach=True, reach=less)
+    await detached.wait()
+    said.append(await env.files.read_text(detached.record.log))
+    for each in said:
+        assert "Read-only file system" in each
+        assert "over" in each
+    assert not (world.workspace / "made").exists()
+
+
+async def test_a_job_of_a_session_outlives_its_shell(env: Environment) -> None:
+    async with env.session() as session:
+        job = (await session.run("sleep 600 & echo $$")).job
+        assert job is not None
+    assert (await env.run("true")).exit_code == 0
+    assert env.jobs.get(job).status == "running"
+    await env.jobs.get(job).stop()
+    assert env.jobs.get(job).status == "stopped"
+
+
+async def test_a_policy_confines_and_a_reach_beside_it_is_no_wider(world: World) -> None:
+    file = world.top / "rules.toml"
+    file.write_text('preset = "trusted"\nreach = "workspace"\n')
+    policy = Policy.load(file)
+    text = f"echo x > {world.outside}/kept; echo x > made"
+    async with Environment.detect(cwd=world.workspace, policy=policy) as env:
+        result = await ShellTool(env, approver=approve_all)({"command": text})
+        assert "Read-only file system" in result.text
+        assert (world.workspace / "made").exists()
+        assert not env.unconfined
+    less = Reach.preset("read-only")
+    async with Environment.detect(cwd=world.workspace, policy=policy, reach=less) as env:
+        assert (await env.run("echo x > more")).exit_code != 0
+    for wider in (Reach.preset("none"), Reach(write=(".",), network=True)):
+        with pytest.raises(InvalidCommand, match="than the reach of the environment"):
+            await Environment.detect(cwd=world.workspace, policy=policy, reach=wider)
+    with pytest.raises(InvalidCommand, match="cannot be compared"):
+        await Environment.detect(cwd=world.workspace, policy=policy, reach=Nice())
+    async with Environment.detect(cwd=world.workspace) as env:
+        with pytest.raises(InvalidCommand, match=r"Environment.detect\(policy="):
+            ShellTool(env, approver=approve_all, policy=policy)
+    assert (world.outside / "kept").read_text() == "kept"
+
+
+def test_a_blocking_run_is_confined(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(world.workspace)
+    reach = Reach.preset("workspace")
+    outcome = anyshell.run(f"echo x > made; echo x > {world.outside}/kept", reach=reach)
+    assert "Read-only file system" in outcome.output.text
+    assert (world.workspace / "made").exists()
+    assert anyshell.run("kill -9 $$", reach=reach, cwd=".git").signal == "SIGKILL"
+    with pytest.raises(InvalidCommand, match="not within the reach"):
+        anyshell.run("true", cwd="/tmp", reach=reach)
+
+
 async def test_a_directory_out_of_reach_is_an_error_before_anything_runs(
     world: World, env: Environment
 ) -> None:
@@ -644,6 +725,12 @@ def test_the_command_line_takes_a_reach_and_the_doctor_says_what_it_needs(world:
     assert "Read-only file system" in ended.stdout + ended.stderr
     assert (world.workspace / "made").exists()
     assert anyshell_("run", "--reach", "read-only", "--", "echo x > more").returncode != 0
+    ended = anyshell_("fleet", "--hosts", "local", "--reach", "workspace", "--", text)
+    assert ended.returncode == 1
+    assert "Read-only file system" in ended.stdout
+    params = json.dumps({"command": text})
+    ended = anyshell_("call", "--approve-all", "--reach", "workspace", params)
+    assert "The sandbox does not let commands write" in json.loads(ended.stdout)["text"]
     assert anyshell_("run", "--reach", "none", "--", "echo x > more").returncode == 0
     findings = json.loads(anyshell_("doctor", "--json").stdout)["findings"]
     told = {each["name"]: each for each in findings if each["topic"] == "reach"}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell import Environment, InvalidCommand, Reach, ReachUnavailable, Variables
+from anyshell import Environment, Fleet, InvalidCommand, Reach, ReachUnavailable, Variables
 
 from . import test_endings, test_in_reach, test_reach, test_ssh_losing
 from .conftest import bubblewrap, missing, open_to_all, row
@@ -98,6 +98,7 @@ async def test_no_escape_succeeds(world: World, env: Environment, server: Server
 
 async def test_everything_runs_within_a_reach(world: World, env: Environment) -> None:  # noqa: F811
     await test_reach.test_everything_runs_within_a_reach(world, env)
+    await test_reach.test_a_job_of_a_session_outlives_its_shell(env)
 
 
 async def test_a_call_may_reach_less_and_not_more(world: World, env: Environment) -> None:  # noqa: F811
@@ -118,16 +119,6 @@ async def test_a_call_may_reach_less_and_not_more(world: World, env: Environment
     assert "'" + str(world.workspace / "none") + "' is not there" in outcome.output.text
 
 
-async def test_a_job_of_a_session_outlives_its_shell(env: Environment) -> None:
-    async with env.session() as session:
-        job = (await session.run("sleep 600 & echo $$")).job
-        assert job is not None
-    assert (await env.run("true")).exit_code == 0
-    assert env.jobs.get(job).status == "running"
-    await env.jobs.get(job).stop()
-    assert env.jobs.get(job).status == "stopped"
-
-
 @pytest.mark.parametrize(
     ("part", "said"), [("bwrap", "bubblewrap: there is no program"), ("python3", "Python 3: no program")]
 )
@@ -144,6 +135,14 @@ async def test_what_the_host_has_decides(tmp_path: Path, part: str, said: str) -
         with pytest.raises(ReachUnavailable, match=said) as raised:
             await Environment.detect(made.options(), reach=Reach.preset("workspace"))
         assert "apt-get install" in str(raised.value)
+        async with Fleet(["local", made.options()], cwd="/usr", reach=Reach.preset("read-only")) as fleet:
+            results = {result.host: result async for result in fleet.run("echo x > new || echo refused")}
+        here = results.pop("local").outcome
+        assert here is not None
+        assert here.output.text.endswith("Read-only file system\nrefused\n")
+        (far,) = results.values()
+        assert far.state == "failed"
+        assert isinstance(far.error, ReachUnavailable)
         async with Environment.detect(made.options(), reach=Reach.preset("none")) as env:
             assert (await env.run("true")).exit_code == 0
 

@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from anyshell import Environment, Reach
 from anyshell.rpc import server as rpc_server
 from anyshell.rpc.methods import METHODS, schema
 from anyshell.rpc.server import Server
 from anyshell.tool.params import alike
 
 from .cli_program import within
-from .conftest import missing, row
+from .conftest import bubblewrap, missing, row
 from .processes import living, unique_seconds, wait_living
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from anyshell import Environment
 
 pytestmark = pytest.mark.anyio
 
@@ -115,6 +114,30 @@ async def test_run_tells_the_outcome(client: Client, env: Environment) -> None:
     apart = await client.call("run", command="echo out; echo err >&2", split_stderr=True)
     assert (apart["output"]["text"], apart["stderr"]["text"]) == ("out\n", "err\n")
     assert (await client.call("bash", command="kill -9 $$"))["signal"] == "SIGKILL"
+
+
+async def test_run_takes_a_reach_that_is_narrower_and_tells_effects(tmp_path: Path) -> None:
+    bubblewrap()
+    async with Environment.detect(cwd=tmp_path, reach=Reach.preset("workspace")) as env:
+        client = Client(env)
+        await client.call("hello", version=1)
+        outcome = await client.call("run", command="echo x > a; echo x > ../b", effects=True)
+        assert "Read-only file system" in outcome["output"]["text"]
+        assert [each["path"] for each in outcome["effects"]["created"]] == ["a"]
+        for narrower in ("read-only", {"read": ["/", "."]}):
+            refused = await client.call("run", command="echo x > c", reach=narrower)
+            assert "Read-only file system" in refused["output"]["text"]
+        job = (await client.call("jobs.start", command="echo x > c", reach="read-only"))["job"]
+        assert (await client.call("jobs.wait", job=job))["exit_code"] == 1
+        for wrong, said in (
+            ({"reach": "none"}, "than the reach of the environment"),
+            ({"reach": {"writes": []}}, "'writes' is no key"),
+            ({"reach": "read-only", "session": "s"}, "a session has that of the environment"),
+        ):
+            with row(said):
+                assert said in (await client.call("run", command="true", **wrong))["message"]
+        await client.close()
+    assert not (tmp_path / "c").exists()
 
 
 async def test_timeout_and_silence_stop_the_tree(client: Client) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from .._runner import Runner
+    from .._runner.effects import Looks
     from .._types import (
         Channel,
         Command,
@@ -171,7 +172,8 @@ class Session:
             listener: Is given every piece of output as it comes, and is awaited: a slow one slows the command down.
             record: A new file into which what it prints is recorded, as for `Environment.run`.
             limits: How much of its output becomes text, as for `Environment.run`.
-            effects: As for `Environment.run`. The first look comes before its turn.
+            effects: As for `Environment.run`. Both looks belong to its turn, so that no other command of the session comes
+                between them; the time counts from now, with the first one.
             control: Stops the command from another task, as for `Environment.run`.
 
         Returns:
@@ -199,8 +201,8 @@ class Session:
             listener=listener,
             recording=to_recording(record),
             limits=limits,
-            effects=to_scan(effects),
         )
+        looks = self._looks(to_scan(effects))
         spawn = Spawn(
             argv=(),
             script=request.text,
@@ -209,17 +211,27 @@ class Session:
             stdin=request.stdin is not None,
             split_stderr=split_stderr,
         )
-        turn = _Turn(self, variables=variables, may_be_fresh=may_be_fresh)
+        turn = _Turn(self, variables=variables, may_be_fresh=may_be_fresh, looks=looks)
         control = control or Control()
         self._running.add(control)
         try:
             outcome = await self._runner.run(request, options, spawner=turn, spawn=spawn, control=control)
+            if looks is not None:
+                outcome = await looks.end(outcome)
         finally:
+            turn.looked()
             self._running.discard(control)
             self._rest()
         if turn.problem:
             raise SpawnError(await turn.why_not())
         return replace(outcome, session=turn.report())
+
+    def _looks(self, scan: Scan | None) -> Looks | None:
+        if scan is None:
+            return None
+        from .._runner.effects import Looks  # here, since few runs are looked at
+
+        return Looks(self._runner.backend, self._runner.info, scan, self._runner.directory)
 
     async def interrupt(self) -> bool:
         """Interrupt the command that runs now, as ^C does at a prompt: SIGINT to what it has started; the shell is kept.
@@ -305,11 +317,13 @@ class Session:
             self._closing = asyncio.get_running_loop().create_task(self._end(why))
 
     async def _begin(
-        self, spawn: Spawn, *, variables: bool, may_be_fresh: bool
+        self, spawn: Spawn, turn: _Turn, *, variables: bool, may_be_fresh: bool
     ) -> tuple[SessionProcess, SessionShell]:
         """Start a command when it is its turn, and say in which shell. For `_Turn` alone."""
         await self._turn.acquire()
         try:
+            if turn.looks is not None:
+                await turn.looks.begin()
             try:
                 shell, process = await self._given(spawn, variables=variables, may_be_fresh=may_be_fresh)
             except ShellGone:  # it was killed since the last command, and this one has not reached it
@@ -320,9 +334,10 @@ class Session:
         except BaseException:
             self._turn.release()
             raise
-        process.on_over = partial(self._over, process)
+        turn.release = self._turn.release
+        process.on_over = partial(self._over, process, turn)
         if process.over.done():
-            self._over(process)
+            self._over(process, turn)
         if spawn.cwd:
             if spawn.on_asked is not None:
                 spawn.on_asked(process)
@@ -372,14 +387,14 @@ class Session:
         self._shell.fresh, self._fresh = self._fresh, ""
         return self._shell
 
-    def _over(self, process: SessionProcess) -> None:
+    def _over(self, process: SessionProcess, turn: _Turn) -> None:
         state = process.state
         if state == "kept":
             self._directory = process.ended.result().directory or self._directory
         else:
             self._directory = None
             self._fresh = f"{_WHAT_ENDED[state, process.away]} ended the shell of the session"
-        self._turn.release()
+        turn.ended()
 
 
 _WHAT_ENDED = {
@@ -392,8 +407,13 @@ _WHAT_ENDED = {
 class _Turn:
     """Starts one command of a session when it is its turn."""
 
-    def __init__(self, session: Session, *, variables: bool, may_be_fresh: bool) -> None:
+    def __init__(self, session: Session, *, variables: bool, may_be_fresh: bool, looks: Looks | None) -> None:
         self._session = session
+        self.looks = looks
+        """At the files, before the command and after it."""
+        self.release: Callable[[], object] | None = None
+        """Gives the turn to the next command; ``None`` until this one has begun."""
+        self._awaited = 1 if looks is None else 2
         self._variables = variables
         self._may_be_fresh = may_be_fresh
         self._process: SessionProcess | None = None
@@ -403,10 +423,21 @@ class _Turn:
     async def spawn(self, spawn: Spawn) -> Process:
         """Start the text that is a spawn's `script`; its argv does not count, and an empty `cwd` is where the shell is."""
         self._process, self._shell = await self._session._begin(
-            spawn, variables=self._variables, may_be_fresh=self._may_be_fresh
+            spawn, self, variables=self._variables, may_be_fresh=self._may_be_fresh
         )
         self._fresh = self._shell.fresh
         return self._process
+
+    def ended(self) -> None:
+        """Give the turn on, when the command has ended and its files were looked at."""
+        self._awaited -= 1
+        if self._awaited == 0 and self.release is not None:
+            self.release()
+
+    def looked(self) -> None:
+        """Take note that its files are looked at no more."""
+        if self.looks is not None:
+            self.ended()
 
     @property
     def problem(self) -> str:

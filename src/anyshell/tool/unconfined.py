@@ -21,7 +21,7 @@ _LOG = logging.getLogger("anyshell")
 def warn_of_no_sandbox(env: Environment) -> None:
     """Warn people, once for each kind of host, if no sandbox confines a model's commands and that was not asked for."""
     if env.unconfined:
-        _warn(can_confine=env.info.is_this_machine and env.os == "linux")
+        _warn(can_confine=env.os == "linux")
 
 
 @cache
@@ -31,5 +31,5 @@ def _warn(*, can_confine: bool) -> None:
         NO_SANDBOX,
         "Confine them with reach=Reach.preset('workspace') or --reach workspace; 'none' in its place says that this is meant"
         if can_confine
-        else "anyshell can confine commands on Linux, on the machine it runs on",
+        else "anyshell can confine commands on Linux hosts alone",
     )
