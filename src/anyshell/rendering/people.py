@@ -45,7 +45,7 @@ _CLAUSES = (
 )
 """Clauses of sentences that are, at their ends."""
 
-_QUOTED = re.compile(r"\b[Tt]he user says: ")
+_QUOTED = re.compile(r"\bthe user says: ", re.IGNORECASE)
 
 
 def told(notice: str) -> str:
