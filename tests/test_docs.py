@@ -260,13 +260,14 @@ def test_the_front_page_leads_to_every_page() -> None:
     assert set(DOCS.rglob("*.md")) - {index} <= linked
 
 
-def test_the_readme_has_every_guide_and_every_command() -> None:
+def test_the_readme_is_short_and_shows_a_picture_of_our_own() -> None:
     text = (TOP / "README.md").read_text(encoding="utf-8")
-    guides = {f"docs/how-to/{page.name}" for page in (DOCS / "how-to").glob("*.md")}
-    assert guides <= {target.partition("#")[0] for target in _LINK.findall(text)}
-    said = re.search(r"anyshell --help` shows all of it: ([^.]*)\.", text)
-    assert said is not None
-    assert set(_SPAN.findall(said[1])) == set(main.list_commands(click.Context(main)))
+    assert len(text.splitlines()) <= 90
+    assert "docs/index.md" in _LINK.findall(text)  # which leads to every page
+    (picture,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    drawn = (TOP / picture).read_text(encoding="utf-8")
+    assert (drawn.startswith('<svg class="rich-terminal"'), len(drawn) < 10_000) == (True, True)
+    assert "left&#160;behind:&#160;sleep" in drawn
 
 
 # --- the library ----------------------------------------------------------------------------------------------

@@ -37,7 +37,8 @@ from anyshell._types import Artifact, Outcome, Output, OutputEvent, ProcessInfo
 from anyshell.policy import display
 from anyshell.rendering import RenderedCommand, RenderedRequest, RenderedResult
 from anyshell.rendering.page import COMMAND_ROWS, ERROR_ROWS, LONGEST_LINE, SEARCHED
-from anyshell.rendering.views import LIVE_BYTES, OWN_ROWS, PREVIEW_ROWS
+from anyshell.rendering.people import told
+from anyshell.rendering.views import _REST, LIVE_BYTES, OWN_ROWS, PREVIEW_ROWS
 from anyshell.tool import ShellResult
 from anyshell.tool.result import DisplayBlock, JobResult, blocks
 
@@ -304,6 +305,36 @@ def looks_as_it_did(name: str, text: str) -> None:
     if os.environ.get("ANYSHELL_UPDATE_SNAPSHOTS") == "1":
         path.write_text(text, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == text, "if the new look is right: ANYSHELL_UPDATE_SNAPSHOTS=1"
+
+
+FOR_A_MODEL = re.compile(
+    r"\b[Dd]o not\b|tell the user|run_in_background|\bjob, (?:send|secret)|with job|use options|unless asked|judge by|Search that"
+    r"|split the work|repeating|longer timeout|tr '"
+)
+
+
+def test_a_person_reads_no_advice_that_is_meant_for_a_model() -> None:
+    lines = {
+        line.strip().removeprefix("[anyshell] ")
+        for name in ("tool_messages.txt", "terminal_messages.txt")
+        for line in (SNAPSHOTS / name).read_text(encoding="utf-8").splitlines()
+    }
+    meant = {line for line in lines if FOR_A_MODEL.search(line)}
+    assert len(meant) > 20
+    for line in meant:
+        if "The user says: " in line:  # in whose words it stays
+            assert told(line) == line
+        elif not _REST.search(line):  # that is left out whole: the footer says where the rest is
+            assert not FOR_A_MODEL.search(told(line)), told(line)
+    assert (
+        told("Not run: refused by the user. Do not work around it; ask what to do instead.")
+        == "Not run: refused by the user."
+    )
+    assert (
+        told('Stopped. It likely waited at "Proceed? [y/N]": use options or stdin.')
+        == 'Stopped. It likely waited at "Proceed? [y/N]".'
+    )
+    assert told("Do not rerun.") == ""
 
 
 VIEWS: dict[str, Callable[[bool], object]] = {

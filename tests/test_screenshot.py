@@ -242,6 +242,21 @@ def test_a_png_has_the_letters_and_the_colours(tmp_path: Path) -> None:
     assert second[4 * 2 * 20 : 4 * 2 * 20 + 4] == bytes((1, 200, 3, 255))
 
 
+@pytest.mark.usefixtures("rasteriser")
+@pytest.mark.parametrize("drawn", ["____", "gjpqy", "\x1b[4mgy\x1b[m", "\x1b[44mgy_\x1b[m"])
+def test_the_last_row_is_drawn_as_the_first(tmp_path: Path, drawn: str) -> None:
+    """With its tails, underscores and underlines. Five rows of 24.4 are whole pixels, so the two are the same."""
+    file = v2(tmp_path / "f.cast", (0.1, drawn + "\r\n" * 5 + drawn), width=8, height=6)
+    within("screenshot", str(file), "-o", str(tmp_path / "f.png"))
+    _, _, rows = pixels((tmp_path / "f.png").read_bytes())
+    top, bottom, down = 2 * 41, 2 * (41 + 30), 2 * 122
+    first = [row[4 * 18 : -4 * 18] for row in rows[top:bottom]]
+    assert first == [row[4 * 18 : -4 * 18] for row in rows[top + down : bottom + down]]
+    nothing = first[-1]
+    tail = max(number for number, row in enumerate(first) if row != nothing)
+    assert tail > 2 * 23  # below the row that rich cuts it at
+
+
 def test_without_what_draws_a_png_it_is_said_what_to_install(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "text"))
     (tmp_path / "resvg_py.py").write_text("raise ModuleNotFoundError('not here')\n")

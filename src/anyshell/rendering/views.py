@@ -18,6 +18,7 @@ from ..tool import words
 from ..tool.result import JobResult, OutputArtifact, ShellResult
 from .endings import NOTHING_RAN, ended, job_ended, one_job, seconds, times
 from .page import BAD, COMMAND, LONGEST_LINE, QUIET, TITLE, WARNING, Page, counted
+from .people import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,7 +117,7 @@ class RenderedResult:
             if text not in warnings and not (artifact is not None and _REST.match(text)):
                 yield from self._notice(page, text, result)
         for warning in warnings.values():
-            yield from page.folded("! ", printable(warning), WARNING)
+            yield from page.folded("! ", printable(told(warning)), WARNING)
         how, style = job_ended(result.details) if isinstance(result, JobResult) else ended(result.details)
         parts = [how, *times(result.details)]
         if isinstance(result, ShellResult) and result.details.directory is not None:
@@ -129,7 +130,7 @@ class RenderedResult:
     def _notice(self, page: Page, text: str, result: ShellResult | JobResult) -> Iterator[Text]:
         details = result.details
         ends = rf"(?:Exit code {details.exit_code}|Ended by {re.escape(str(details.signal))}(?: \(exit code \d+\))?)"
-        text = re.sub(rf"\A{ends}(?: after [\d.]+ s)?\.(?: |\Z)", "", text)  # the footer says it
+        text = told(re.sub(rf"\A{ends}(?: after [\d.]+ s)?\.(?: |\Z)", "", text))  # the footer says it
         if not text:
             return
         why = details.status in NOTHING_RAN

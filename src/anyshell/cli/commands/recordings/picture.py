@@ -45,8 +45,8 @@ _FONTS = (
 )
 """Those that are looked for, in this order, wherever it is shown. Nothing is fetched."""
 
-# Filled in by rich, which names what it gives. Letters are a little larger than rich takes them, and no row is clipped, so
-# that lines which are drawn by characters meet from row to row.
+# Filled in by rich, which names what it gives. Letters are a little larger than rich takes them, and nothing is clipped: lines
+# which are drawn by characters meet from row to row, and tails of the last row and its underscores are below rich's terminal.
 _SVG = """<svg class="rich-terminal" viewBox="0 0 {{width}} {{height}}" width="{{width}}" height="{{height}}" \
 xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -56,11 +56,8 @@ xmlns="http://www.w3.org/2000/svg">
 .{{unique_id}}-title {{{{ font-size: 18px; font-weight: bold; }}}}
 {{styles}}
 </style>
-<defs>
-<clipPath id="{{unique_id}}-clip-terminal"><rect x="0" y="0" width="{{terminal_width}}" height="{{terminal_height}}"/></clipPath>
-</defs>
 {{chrome}}
-<g transform="translate({{terminal_x}}, {{terminal_y}})" clip-path="url(#{{unique_id}}-clip-terminal)">
+<g transform="translate({{terminal_x}}, {{terminal_y}})">
 {{backgrounds}}
 <g class="{{unique_id}}-matrix">
 {{matrix}}

@@ -1,0 +1,63 @@
+"""Notices without the advice in them: what a model is told to do next says nothing to a person."""
+
+from __future__ import annotations
+
+import re
+
+_SENTENCE = re.compile(r"(?<=[.?]) (?=[A-Z])")
+
+_ADVICE = re.compile(
+    "|".join(
+        (
+            r"Do not (?:call|run|send) (?:it )?again(?: unless asked to|; tell the user)?\.",
+            r"Do not call it again; tell the user\.",
+            r"Do not (?:work around it|touch known_hosts); (?:tell the user|ask what to do instead)\.",
+            r"Do not (?:run|call|send) it again(?: unless asked to)?\.",
+            r"Do not (?:make one up|rerun)\.",
+            r"Check (?:that|what it did) before repeating it\.",
+            r"See its output before sending any of it again\.",
+            r"Try again with a longer timeout\.",
+            r"If it was making progress, .*",
+            r"If it waited for input, use .*",
+            r"If you were given no password for this, .*",
+            r"That is the longest timeout: split the work\.",
+            r"Start, use and stop a server in one call\.",
+            r"Answer with job, .*",
+            r"Use job, secret: .*",
+            r"To see it, add \| tr .*",
+            r"Search that; do not rerun\.",
+            r"Decide anew\.",
+        )
+    ),
+    re.DOTALL,
+)
+"""Sentences that are nothing but advice to a model, each as a whole."""
+
+_CLAUSES = (
+    (re.compile(r"\A(It likely waited at \".*\"): use [^\"]*\.\Z", re.DOTALL), r"\1."),
+    (
+        re.compile(
+            r": (?:judge by its (?:output|text)|change its input or arguments|read or stop it with job)\.\Z"
+        ),
+        ".",
+    ),
+    (re.compile(r"; use a program's own options\.\Z"), "."),
+)
+"""Clauses of sentences that are, at their ends."""
+
+_QUOTED = re.compile(r"\bthe user says: ", re.IGNORECASE)
+
+
+def told(notice: str) -> str:
+    """What of a notice is said to a person; empty where all of it is advice. What a person has said stays as it is."""
+    own, *quoted = _QUOTED.split(notice, maxsplit=1)
+    if quoted:
+        return notice
+    kept = []
+    for sentence in _SENTENCE.split(own):
+        if _ADVICE.fullmatch(sentence):
+            continue
+        for pattern, short in _CLAUSES:
+            sentence = pattern.sub(short, sentence)
+        kept.append(sentence)
+    return " ".join(kept)
