@@ -22,6 +22,7 @@ from ..output import OutputBuilder
 from ..reach import NONE
 from .addresses import Addresses
 from .directories import check_directory
+from .network import network_of, serving, with_network
 from .outputs import recorder_of, terminal_output
 from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of
 
@@ -375,7 +376,7 @@ class Runner:
                     await listener(channel, data)
 
         heard = replace(options, listener=hear)
-        work.begin(self._perform_work(command, heard, self.spawn_of(command, options), work))
+        work.begin(self._perform_work(command, heard, (spawn := self.spawn_of(command, options)), work))
         with self._awaited(control):
             try:
                 while not work.task.done():
@@ -390,7 +391,6 @@ class Runner:
         if work.task.done():
             work.log.discard()
             return work.task.result()
-        job = self.jobs.take(command.text, work, options.grace)
         outputs = {channel: builder.finish() for channel, builder in so_far.items()}
         so_far.clear()
         return Outcome(
@@ -399,8 +399,9 @@ class Runner:
             stderr=outputs.get("stderr"),
             duration=time.monotonic() - began,
             started=work.begun.done(),
-            job=job.id,
+            job=self.jobs.take(command.text, work, options.grace).id,
             effects=options.effects_so_far,
+            network=network_of(spawn),
         )
 
     def _perform_work(
@@ -493,7 +494,7 @@ class Runner:
             async with self.addresses.placed(command.text):
                 with watching:
                     outcome = await _engine.run(
-                        WrappingSpawner(spawner or self.backend, wraps),
+                        WrappingSpawner(spawner or serving(self.backend, spawn), wraps),
                         spawn,
                         output=output,
                         stderr=stderr,
@@ -522,7 +523,7 @@ class Runner:
             outcome = replace(outcome, waiting=waiting, terminal=controller.process.terminal_kind)
         if adopting is not None and adopting.job is not None:
             outcome = replace(outcome, job=adopting.job)
-        return outcome if looks is None else await looks.end(outcome)
+        return with_network(outcome if looks is None else await looks.end(outcome), spawn)
 
     @contextlib.contextmanager
     def _awaited(self, control: _engine.Control) -> Iterator[None]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .._exceptions import InvalidCommand, ReachUnavailable
+from .._types import Names
 from .host import text_of
 from .places import PRIVATE, SYSTEM
 from .values import lies_in
@@ -86,7 +87,7 @@ def missing(reach: Reach, facts: Facts) -> tuple[str, str] | None:
             "install a newer one",
         )
     for part, what in _HELP.items():
-        if part in facts.cannot and (part != "net" or not reach.network):
+        if part in facts.cannot and (part != "net" or reach.network is not True):
             way = _APPARMOR if part == "user" and facts.apparmor else _WAYS[part]
             return f"{what} ({facts.cannot[part]})", way
     if facts.python is None:
@@ -150,11 +151,20 @@ class Bubblewrap:
             "--unshare-uts",
             "--unshare-cgroup-try",
         ]
-        if not self.reach.network:
+        if self.reach.network is not True:
             options.append("--unshare-net")
-        options += ["--disable-userns", "--cap-drop", "ALL", *view.mounts()]
+        options += ["--disable-userns", "--cap-drop", "ALL"]
         inside = [f"status={STATUS_FD}", *limits(self.reach.limits)]
-        if self.reach.network and self.facts.landlock >= SCOPED_SINCE:
+        if isinstance(self.reach.network, tuple):
+            from .gate import INSIDE, Gate  # here, since few reaches have names
+
+            gate = Gate(Names(self.reach.network))
+            inside += gate.words
+            options += view.mounts("--ro-bind", gate.path, INSIDE)
+            spawn = replace(spawn, settings={**spawn.settings, **gate.variables}, gate=gate)
+        else:
+            options += view.mounts()
+        if self.reach.network is True and self.facts.landlock >= SCOPED_SINCE:
             inside.append("scope=1")
         sockets = view.sockets()
         end = (
@@ -190,7 +200,7 @@ class _View:
         self._write = [real(path) for path in reach.write]
         self._read = [real(path) for path in reach.read if path != "/"]
         self._needs = [real(path) for path in needs]
-        self._network = bool(reach.network)
+        self._network = reach.network is True
         asked = {*self._write, *self._read}
         self._private = [path for path in PRIVATE if path not in asked and "/" not in self._write]
         if not self._whole:
@@ -212,8 +222,8 @@ class _View:
     def _covered(self, path: str) -> bool:
         return self._places.kind(path) != ""
 
-    def mounts(self) -> Iterator[str]:
-        """The options of bubblewrap that make the view.
+    def mounts(self, *devices: str) -> Iterator[str]:
+        """The options of bubblewrap that make the view, with those for what is to be in /dev, which is read-only in the end.
 
         Raises:
             InvalidCommand: A path that may be written is not there.
@@ -226,7 +236,7 @@ class _View:
                 )
         if self._whole:
             yield from ("--bind" if "/" in self._write else "--ro-bind", "/", "/")
-        yield from ("--dev", "/dev", "--proc", "/proc")
+        yield from ("--dev", "/dev", *devices, "--proc", "/proc")
         for path in _OF_THE_KERNEL:
             if kind(path):
                 yield from ("--ro-bind", path, path)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Channel,
         Command,
         LeftBehind,
+        Network,
         Outcome,
         OutputLimits,
         ProcessInfo,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         ShellInfo,
     )
     from ..abc import Process
+    from ..reach import Gate
     from .process import SessionProcess
 
 IDLE_SECONDS = 1800.0
@@ -80,6 +82,7 @@ class Session:
         self._name = name
         self._on_closed = on_closed
         self._shell: SessionShell | None = None
+        self._gates: dict[SessionShell | None, Gate] = {}  # that of a shell which is being started is by None
         self._turn = asyncio.Lock()
         self._fresh = ""
         self._directory: str | None = None
@@ -213,7 +216,7 @@ class Session:
             self._rest()
         if turn.problem:
             raise SpawnError(await turn.why_not())
-        return replace(outcome, session=turn.report())
+        return replace(outcome, session=turn.report(), network=turn.network())
 
     async def interrupt(self) -> bool:
         """Interrupt the command that runs now, as ^C does at a prompt: SIGINT to what it has started; the shell is kept.
@@ -279,7 +282,11 @@ class Session:
         await self._close(shell)
 
     async def _close(self, shell: SessionShell) -> None:
-        await shell.aclose()
+        try:
+            await shell.aclose()
+        finally:
+            if (gate := self._gates.pop(shell, None)) is not None:
+                await to_the_end(gate.aclose(), stop=lambda: None)
         self._abandoned = [*self._abandoned, *shell.abandoned, *shell.left][-MOST_ABANDONED:]
         if shell.abandoned:
             shells = [each for each in shell.abandoned if each.pid == shell.info.pid] or shell.abandoned[:1]
@@ -338,7 +345,12 @@ class Session:
         shell = await self._living(may_be_fresh)
         if spawn.cwd:
             spawn = replace(spawn, cwd=await self._runner.place(spawn.cwd, self.directory))
-        return shell, await shell.run(spawn, variables=variables)
+        gate = self._gates.get(shell)
+        record = None if gate is None else gate.belongs()
+        process = await shell.run(spawn, variables=variables)
+        if record is not None:
+            process.network = record.network
+        return shell, process
 
     async def _living(self, may_be_fresh: bool) -> SessionShell:
         """The session's shell, or a fresh one."""
@@ -355,16 +367,31 @@ class Session:
             )
         self._directory = None
         runner = self._runner
-        self._shell = await SessionShell.start(
-            runner.backend,
-            runner.shell,
-            self._spawn,
-            prefix=runner.prefix,
-            snapshot=runner.snapshot,
-            confine=runner.confine,
-        )
+        try:
+            self._shell = await SessionShell.start(
+                runner.backend,
+                runner.shell,
+                self._spawn,
+                prefix=runner.prefix,
+                snapshot=runner.snapshot,
+                confine=self._confined,
+            )
+        except BaseException:
+            if (gate := self._gates.pop(None, None)) is not None:
+                await to_the_end(gate.aclose(), stop=lambda: None)
+            raise
+        if (gate := self._gates.pop(None, None)) is not None:
+            self._gates[self._shell] = gate
         self._shell.fresh, self._fresh = self._fresh, ""
         return self._shell
+
+    def _confined(self, spawn: Spawn) -> Spawn:
+        """Have the sandbox stand before the shell, and serve its network, if it has one for it."""
+        spawn = self._runner.confine(spawn)
+        if spawn.gate is not None:
+            self._gates[None] = spawn.gate
+            spawn.gate.open()
+        return spawn
 
     def _over(self, process: SessionProcess) -> None:
         state = process.state
@@ -401,6 +428,10 @@ class _Turn:
         )
         self._fresh = self._shell.fresh
         return self._process
+
+    def network(self) -> Network | None:
+        """What the command has asked of the network; ``None`` where that is not known."""
+        return None if self._process is None else self._process.network()
 
     @property
     def problem(self) -> str:

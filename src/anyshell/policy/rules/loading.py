@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..._exceptions import InvalidCommand, PolicyError
-from ..._types import Variables
+from ..._types import Names, Variables
 from .paths import AREAS
 from .profiles import Profile, profiles_of
 
@@ -72,6 +72,7 @@ class RuleFile:
     override: frozenset[str] = frozenset()
     variables: Variables | None = None
     programs: Mapping[str, Profile] = field(default_factory=dict)
+    destinations: tuple[str, ...] = ()
 
 
 _TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "minItems": 1}
@@ -129,6 +130,15 @@ SCHEMA: Mapping[str, Any] = {
             "additionalProperties": False,
         },
         "programs": {"type": "object", "additionalProperties": {"type": "object"}},
+        "reach": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"network": _TEXTS},
+                "required": ["network"],
+                "additionalProperties": False,
+            },
+        },
     },
     "additionalProperties": False,
 }
@@ -191,10 +201,25 @@ def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
             override=frozenset(_texts("override", tables.get("override", []))),
             variables=_variables(tables.get("variables")),
             programs=profiles_of(tables.get("programs", {})),
+            destinations=_destinations(tables.get("reach", [])),
         )
     except ValueError as error:
         line = _line(text, rf"\[*{re.escape(str(error).partition(':')[0].partition(' ')[0])}(?![\w-])", 0)
         raise PolicyError(f"{source}:{line}: {error}") from None
+
+
+def _destinations(entries: Any) -> tuple[str, ...]:
+    """The destinations that every reach with names has."""
+    if not isinstance(entries, list) or not all(
+        isinstance(each, dict) and each.keys() == {"network"} for each in entries
+    ):
+        raise ValueError("reach: write [[reach]], twice bracketed, with the key network alone")
+    given = tuple(name for each in entries for name in _texts("reach", each["network"]))
+    try:
+        Names(given)
+    except InvalidCommand as error:
+        raise ValueError(f"reach: {error}") from None
+    return given
 
 
 def _variables(table: Any) -> Variables | None:

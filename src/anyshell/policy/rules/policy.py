@@ -45,6 +45,7 @@ class Policy:
         directories: Where programs are what their names say, besides the system's.
         name: Of the preset.
         variables: Those that commands have in an environment of this policy; ``None`` is all.
+        destinations: What every reach with names has on the network as well.
         file: To which an answer for always is written; empty if it is written nowhere, and holds for the session.
     """
 
@@ -57,6 +58,7 @@ class Policy:
     name: str
     variables: Variables | None = None
     file: str = ""
+    destinations: tuple[str, ...] = ()
 
     @classmethod
     def preset(cls, name: str) -> Policy:
@@ -144,6 +146,7 @@ class Policy:
             programs=programs,
             directories=tuple(each for file in (first, *users, base) for each in file.directories),
             name=name,
+            destinations=tuple(each for file in (first, *users) for each in file.destinations),
             variables=next((file.variables for file in (first, *users, base) if file.variables), None),
         )
         if check:
