@@ -173,6 +173,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "jobs": 4,
         "minimizing": 1,
         "viewing": 0,
+        "widening": 3,
         "run": 5,
         "builder": 6,
         "shell": 7,

@@ -603,8 +603,11 @@ def test_what_a_host_cannot_enforce_is_refused_with_the_part_and_the_way() -> No
         ),
         "systempaths=unconfined": (workspace, replace(FACTS, cannot={"proc": "Can't mount proc"})),
         "network namespace": (workspace, replace(FACTS, cannot={"net": "no"})),
+        "a network namespace here": (
+            replace(workspace, network=("example.org",)),
+            replace(FACTS, cannot={"net": "no"}),
+        ),
         "Python 3": (workspace, replace(FACTS, python=None)),
-        "named hosts": (replace(workspace, network=("example.org",)), FACTS),
         "limits: processes": (replace(workspace, limits=Limits(processes=5)), replace(FACTS, uid=0)),
         "for Linux alone": (workspace, replace(FACTS, system="Darwin")),
     }

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from ._types import HostQuery as HostQuery
     from ._types import JobInputRequest as JobInputRequest
     from ._types import JobOutput as JobOutput
+    from ._types import NetworkRequest as NetworkRequest
     from ._types import Outcome as Outcome
     from ._types import Output as Output
     from ._types import OutputEvent as OutputEvent
@@ -148,6 +149,7 @@ _HOMES = {
     "HostInfo": "._types",
     "HostQuery": "._types",
     "JobInputRequest": "._types",
+    "NetworkRequest": "._types",
     "JobOutput": "._types",
     "Outcome": "._types",
     "Output": "._types",

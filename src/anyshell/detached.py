@@ -28,6 +28,7 @@ import anyio
 from ._answers import LARGEST_PID, Nonsense, fields, real, whole
 from ._exceptions import AnyshellError, BackendError, InvalidCommand, JobNotFound, SpawnError
 from ._runner import RunOptions, to_command
+from ._runner.network import require_none
 from ._types import (
     DEFAULT_GRACE,
     Command,
@@ -413,6 +414,7 @@ class DetachedJobs:
         if directory is None and not detached.PLACES.isdisjoint(request.env):
             directory = _directory(await self._look("list", "0" * 12))
         spawn = self._runner.spawn_of(request, options)
+        require_none(spawn, "a detached job")
         id_ = secrets.token_hex(6)
         asked = json.dumps({"command": _cut(request.text), "directory": spawn.cwd})
         argv = detached.start(

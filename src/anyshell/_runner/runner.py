@@ -21,6 +21,7 @@ from ..jobs import Adopting, Jobs, Work
 from ..reach import NONE
 from .addresses import Addresses
 from .directories import check_directory
+from .network import network_of, serving, with_network
 from .outputs import pipes_output, recorder_of, terminal_output
 from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of
 
@@ -374,7 +375,7 @@ class Runner:
                     await listener(channel, data)
 
         heard = replace(options, listener=hear)
-        work.begin(self._perform_work(command, heard, self.spawn_of(command, options), work))
+        work.begin(self._perform_work(command, heard, (spawn := self.spawn_of(command, options)), work))
         with self._awaited(control):
             try:
                 while not work.task.done():
@@ -389,7 +390,6 @@ class Runner:
         if work.task.done():
             work.log.discard()
             return work.task.result()
-        job = self.jobs.take(command.text, work, options.grace)
         outputs = {channel: builder.finish() for channel, builder in so_far.items()}
         so_far.clear()
         return Outcome(
@@ -398,8 +398,9 @@ class Runner:
             stderr=outputs.get("stderr"),
             duration=time.monotonic() - began,
             started=work.begun.done(),
-            job=job.id,
+            job=self.jobs.take(command.text, work, options.grace).id,
             effects=options.effects_so_far,
+            network=network_of(spawn),
         )
 
     def _perform_work(
@@ -492,7 +493,7 @@ class Runner:
             async with self.addresses.placed(command.text):
                 with watching:
                     outcome = await _engine.run(
-                        WrappingSpawner(spawner or self.backend, wraps),
+                        WrappingSpawner(spawner or serving(self.backend, spawn), wraps),
                         spawn,
                         output=output,
                         stderr=stderr,
@@ -522,7 +523,7 @@ class Runner:
         shown = command.text if masks is None else masks.text(command.text)
         job = None if adopting is None else adopting.job
         outcome = replace(outcome, job=outcome.job if job is None else job, _command=shown)
-        return outcome if looks is None else await looks.end(outcome)
+        return with_network(outcome if looks is None else await looks.end(outcome), spawn)
 
     @contextlib.contextmanager
     def _awaited(self, control: _engine.Control) -> Iterator[None]:

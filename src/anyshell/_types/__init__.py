@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .approval import CommandRequest as CommandRequest
     from .approval import Grant as Grant
     from .approval import JobInputRequest as JobInputRequest
+    from .approval import NetworkRequest as NetworkRequest
     from .approval import Refused as Refused
     from .approval import SecretInputRequest as SecretInputRequest
     from .approval import TerminalInputRequest as TerminalInputRequest
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
     from .host import HostInfo as HostInfo
     from .host import HostQuery as HostQuery
     from .host import OperatingSystem as OperatingSystem
+    from .names import Names as Names
+    from .network import Destination as Destination
+    from .network import Network as Network
     from .outcome import CommandFailed as CommandFailed
     from .outcome import JobStatus as JobStatus
     from .outcome import Outcome as Outcome
@@ -88,9 +92,11 @@ else:
     __getattr__ = importer(
         __name__,
         {
-            "approval": "ApprovalRequest Approved CommandRequest Grant JobInputRequest Refused SecretInputRequest TerminalInputRequest",
+            "approval": "ApprovalRequest Approved CommandRequest Grant JobInputRequest NetworkRequest Refused SecretInputRequest TerminalInputRequest",
             "checks": "LONGEST_NAME as_duration check_choice check_count check_port check_seconds check_text check_variable cut_name exact one_line",
             "command": "DEFAULT_GRACE Command LeftBehind LoginCommand Spawn",
+            "names": "Names",
+            "network": "Destination Network",
             "effects": "Effects FileEffect Scan Usage to_scan",
             "expectation": "ExpectTimeout ProgramEnded",
             "files": "CopyProgress CopyResult FileEntry FileKind FileStat",

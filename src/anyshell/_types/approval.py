@@ -148,7 +148,26 @@ class SecretInputRequest(_TypingRequest):
     """
 
 
-ApprovalRequest = CommandRequest | JobInputRequest | TerminalInputRequest | SecretInputRequest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkRequest(_Request):
+    """A connection that a running command asks for and its reach does not have. Nothing is started: `text` is that command.
+
+    The command waits for the answer, and its clock runs meanwhile.
+
+    Attributes:
+        name: The name of the host, in lower case.
+        port: The port there.
+        rules: As `CommandRequest.rules`.
+    """
+
+    name: str
+    port: int
+    rules: str = field(default="", compare=False, repr=False)
+
+
+ApprovalRequest = (
+    CommandRequest | JobInputRequest | TerminalInputRequest | SecretInputRequest | NetworkRequest
+)
 """Everything that decides what is done, for the approver. Two equal requests do the same; two of different types are never equal."""
 
 
@@ -179,7 +198,9 @@ class Approved:
         scope: How long. ``once``: this request alone, in each call that waits for the same answer. ``session``: also every
             later request that is identical, or that `grants` cover, for the lifetime of the tool that asked. ``always``:
             `grants` are also written to the user's rules. Of what is typed on a terminal, ``session`` is whatever is to
-            be typed on this one later, whatever runs in its foreground then; a secret only if this is one.
+            be typed on this one later, whatever runs in its foreground then; a secret only if this is one. Of a connection,
+            ``once`` is every one to this name and port by this command, ``session`` by every later one, and ``always`` is
+            written to the user's rules.
         grants: Kinds of commands that are approved as well.
     """
 

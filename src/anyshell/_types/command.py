@@ -74,6 +74,7 @@ class Spawn:
         needs: Directories of anyshell's own that the program needs, such as that of a session: a sandbox shows them.
         holder: The name of a program that holds the processes together, such as the first one of a sandbox. It is not named
             among the survivors while one of the others lives.
+        gate: Serves the network of the program, where a sandbox has one for it; it starts the program then.
         on_asked: Called by a backend whose host can hear the request before it answers: with the `Process`, when the host
             may have heard and the beginning is not known yet. From then on the caller stops and closes that process,
             also when `Backend.spawn` raises or is cancelled. ``None``: `Backend.spawn` does it.
@@ -90,6 +91,7 @@ class Spawn:
     terminal: Terminal | None = None
     needs: tuple[str, ...] = ()
     holder: str | None = None
+    gate: Any = field(default=None, repr=False, compare=False)
     on_asked: Callable[[Any], object] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .effects import Effects, Usage
+    from .network import Network
     from .process import ProcessInfo
     from .recording import RecordingReport
     from .terminal import TerminalKind, Waiting
@@ -83,6 +84,7 @@ class Outcome:
         effects: What it did to files; ``None`` when that was not asked for.
         usage: What it used of this machine; ``None`` when that is not known, as on another host, in a session, and as long as
             a part of it lives.
+        network: What it asked of the network so far, where its reach has names of hosts; ``None`` otherwise.
     """
 
     status: Status
@@ -103,6 +105,7 @@ class Outcome:
     editor_terminal: str | None = None
     effects: Effects | None = None
     usage: Usage | None = None
+    network: Network | None = None
     _command: str = field(default="", repr=False, compare=False)  # for a message; its secrets are masked
 
     @property

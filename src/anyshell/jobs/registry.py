@@ -222,7 +222,8 @@ class Jobs:
             listener=work.hear,
             control=work.control,
         )
-        return replace(outcome, exit_code=None)
+        network = None if spawn.gate is None else spawn.gate.network()
+        return replace(outcome, exit_code=None, network=network)
 
     def _end(self, job: Job, *, announced: bool) -> None:
         job._work.log.finish()

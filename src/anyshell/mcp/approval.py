@@ -23,7 +23,7 @@ from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestStat
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from .._exceptions import AnyshellError
-from .._types import Approved, CommandRequest, Refused
+from .._types import Approved, CommandRequest, NetworkRequest, Refused
 from ..policy.approval.approvers import words_of
 from ..tool.approvals import digest_of
 
@@ -129,7 +129,9 @@ class ClientApprovals:
 
     async def ask_client(self, request: ApprovalRequest) -> Approved | Refused:
         """Ask the user of the client whose call it is."""
-        exchange = self._exchanges[request.call_id]
+        exchange = self._exchanges.get(request.call_id)
+        if exchange is None or (exchange.stateless and isinstance(request, NetworkRequest)):
+            return Refused("its client cannot be asked while a command runs", by="unanswered")
         if not can_ask(exchange.context):
             return Refused(_NO_USER, by="unanswered")
         if len(_question(request)) > LONGEST_QUESTION:
@@ -200,7 +202,7 @@ def can_ask(context: Context) -> bool:
 
 def _question(request: ApprovalRequest) -> str:
     verb, _ = words_of(request)
-    where = "" if isinstance(request, CommandRequest) else " to what runs already"
+    where = "" if isinstance(request, CommandRequest | NetworkRequest) else " to what runs already"
     return f"{verb} this{where}?\n\n{request.display}"
 
 

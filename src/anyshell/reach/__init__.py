@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .compiler import compile_reach as compile_reach
     from .compiler import lack_of as lack_of
     from .compiler import narrow as narrow
+    from .gate import Gate as Gate
+    from .gate import asking as asking
     from .host import ANSWER_BYTES as ANSWER_BYTES
     from .host import ANSWER_SECONDS as ANSWER_SECONDS
     from .host import Facts as Facts
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from .places import PROTECTED as PROTECTED
     from .places import SECRETS as SECRETS
     from .refusal import explain as explain
+    from .refusal import explain_network as explain_network
     from .sandbox import NONE as NONE
     from .sandbox import Sandbox as Sandbox
     from .tables import REACH_SCHEMA as REACH_SCHEMA
@@ -34,9 +37,10 @@ else:
         {
             "bubblewrap": "SCOPED_SINCE",
             "compiler": "compile_reach lack_of narrow",
+            "gate": "Gate asking",
             "host": "ANSWER_BYTES ANSWER_SECONDS Facts python_here question read_facts",
             "places": "PROTECTED SECRETS",
-            "refusal": "explain",
+            "refusal": "explain explain_network",
             "sandbox": "NONE Sandbox",
             "tables": "REACH_SCHEMA read_reach",
             "values": "Limits Preset Reach",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .._exceptions import InvalidCommand, ReachUnavailable
+from .._types import Names
 from .host import text_of
 from .places import PRIVATE, SYSTEM
 from .values import lies_in
@@ -63,7 +64,7 @@ def missing(reach: Reach, facts: Facts) -> tuple[str, str] | None:
             "install a newer one",
         )
     for part, what in _HELP.items():
-        if part in facts.cannot and (part != "net" or not reach.network):
+        if part in facts.cannot and (part != "net" or reach.network is not True):
             way = _APPARMOR if part == "user" and facts.apparmor else _WAYS[part]
             return f"{what} ({facts.cannot[part]})", way
     if facts.python is None:
@@ -126,14 +127,22 @@ class Bubblewrap:
             *(self.facts.bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
             *("--unshare-cgroup-try", "--disable-userns", "--cap-drop", "ALL"),
         ]
-        if not self.reach.network:
+        if self.reach.network is not True:
             options.append("--unshare-net")
+        plan = self._plan(spawn)
         inside = [f"status={STATUS_FD}", f"errors={ERRORS_FD}", *limits(self.reach.limits)]
-        if self.reach.network and self.facts.landlock >= SCOPED_SINCE:
+        if isinstance(self.reach.network, tuple):
+            from .gate import INSIDE, Gate  # here, since few reaches have names
+
+            gate = Gate(Names(self.reach.network))
+            inside += gate.words
+            plan["device"] = (gate.path, INSIDE)
+            spawn = replace(spawn, settings={**spawn.settings, **gate.variables}, gate=gate)
+        elif self.reach.network and self.facts.landlock >= SCOPED_SINCE:
             inside.append("scope=1")
         python = (self.facts.python, "-I", "-S", "-c")
         words = (*python, text_of("inside.py"), *inside, "--", *spawn.argv)
-        plan, leader = self._plan(spawn), text_of("leader.sh")
+        leader = text_of("leader.sh")
         argv: Sequence[str]
         if self.places is not None:
             view = View(plan, self.places)

@@ -31,11 +31,6 @@ def compile_reach(reach: Reach, facts: Facts, places: Places | None) -> Sandbox:
     """
     if not reach.confines:
         return NONE
-    if isinstance(reach.network, tuple):
-        raise ReachUnavailable(
-            "a network of named hosts: no proxy enforces the names yet",
-            "ask for network=False or network=True",
-        )
     if facts.system != "Linux":
         raise ReachUnavailable(
             f"a sandbox for {facts.system or 'this system'}: there is one for Linux alone",

@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING
 from .values import lies_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .._types import Network
     from .values import Reach
 
 LONGEST_SEARCH = 16 * 1024
 """Characters from the end of an output that are looked through for a refusal."""
+
+MOST_NAMED = 5
+"""Destinations on the network that a model is told one by one; of the rest, their number."""
 
 _ERROR = re.compile(
     r"(?P<write>read-only file system|EROFS|cross-device link|device or resource busy)"
@@ -47,7 +53,27 @@ def explain(output: str, reach: Reach, home: str) -> str:
     return ""
 
 
+def explain_network(network: Network | None, reach: Reach) -> str:
+    """Say in one line which destinations were refused, and what to ask for; empty if none was."""
+    refused = [each for each in (network.destinations if network else ()) if each.verdict == "refused"]
+    if not refused or not isinstance(reach.network, tuple):
+        return ""
+    names = [f"{each.name}:{each.port}" for each in refused]
+    why = "; ".join(dict.fromkeys(each.why for each in refused[:MOST_NAMED]))
+    return (
+        f"The sandbox let nothing connect to {_some(names)}: {why}. It has {_some(reach.network)}. "
+        f"For more, ask for a reach with network={names[:1]!r}."
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
 def _reason(kind: str, paths: list[str], reach: Reach) -> str:
+    if kind == "net" and isinstance(reach.network, tuple):
+        return f"The sandbox lets commands connect to {_some(reach.network)}, and by the proxy that http_proxy names alone."
     if kind == "net":
         return (
             ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Literal, get_args
 
 from .._exceptions import InvalidCommand
-from .._types import Variables, check_choice, check_text, exact
+from .._types import Names, Variables, check_choice, check_text, exact
 from .places import PROTECTED, SECRETS
 from .view import lies_in as lies_in
 
@@ -67,8 +67,10 @@ class Reach:
         write: What it may write, and read.
         hide: What it does not see, although it lies in the above. By default `SECRETS`.
         protect: What it may read and not write, although it lies in `write`. By default `PROTECTED`.
-        network: Whether it has the host's network. ``False`` is a network of its own, without anything in it. Names of hosts are
-            not enforced yet, and refused.
+        network: Whether it has the host's network. ``False`` is a network of its own, without anything in it. Names are what it
+            can connect to from there, by a proxy of this program's: ``example.org``, ``*.example.org`` for what is below
+            it, or an address; ``example.org:22`` is another port than 80 and 443, and ``example.org:*`` all. What is not on
+            the internet, as ``localhost:8080``, is reached by that address and port alone.
         limits: How much it may use.
         environment: Which of the host's variables it has; ``None`` leaves that to the environment. For one call, those that the
             environment passes and this does as well.
@@ -90,8 +92,9 @@ class Reach:
             object.__setattr__(self, name, _paths(name, getattr(self, name)))
         if not isinstance(self.network, bool):
             names = _texts("network", self.network)
-            if not names or not all(names):
+            if not names:
                 raise InvalidCommand("network must be True, False, or names of hosts such as ['example.org']")
+            Names(names)
             object.__setattr__(self, "network", names)
         if not isinstance(self.limits, Limits):
             raise InvalidCommand(f"limits must be Limits(memory=...), not {type(self.limits).__name__}")
@@ -151,8 +154,11 @@ class Reach:
                     raise InvalidCommand(
                         f"reach: {name}: {path!r} is more than the reach of the environment allows"
                     )
-        names = [set(each) if isinstance(each, tuple) else each for each in (self.network, outer.network)]
-        if names[0] is not False and names[1] is not True and (names[1] is False or not _among(*names)):
+        if (
+            self.network is not False
+            and outer.network is not True
+            and not _among(self.network, outer.network)
+        ):
             raise InvalidCommand("reach: network is more than the reach of the environment allows")
         return replace(
             self,
@@ -162,8 +168,8 @@ class Reach:
         )
 
 
-def _among(own: bool | set[str], most: bool | set[str]) -> bool:
-    return isinstance(own, set) and isinstance(most, set) and own <= most
+def _among(own: bool | tuple[str, ...], most: bool | tuple[str, ...]) -> bool:
+    return isinstance(own, tuple) and isinstance(most, tuple) and Names(most).cover(own)
 
 
 def _texts(name: str, given: object) -> tuple[str, ...]:

@@ -46,6 +46,9 @@ ends with exit code 125, and has not run."""
 
 _SHARED = "/dev/shm"  # noqa: S108 - a command gets its own
 
+GATE = "/anyshell-gate-"  # no bound
+"""How the directories begin in which a sandbox hands out its network, see `gate`."""
+
 _SOCKETS = "/proc/net/unix"
 
 _OF_THE_KERNEL = tuple(
@@ -93,7 +96,8 @@ class LocalPlaces:
             return ()
         words = (line.split(" ", 7)[-1].strip() for line in lines[1:])
         names = {name.split(" ", 1)[-1] for name in words}
-        paths = {self.real(name) for name in names if name.startswith("/")}
+        # One of a gate is gone in a moment, and takes nothing without its token: a cover over it could come too late.
+        paths = {self.real(name) for name in names if name.startswith("/") and GATE not in name}
         found = [path for path in sorted(paths) if _is_socket(path) and self.kind(path)]
         return found[:MOST_SOCKETS]
 
@@ -135,7 +139,8 @@ class View:
 
     Args:
         plan: Under ``read``, ``write``, ``hide``, ``protect`` and ``needs`` the absolute paths of a reach and of a command; under
-            ``private`` and ``system`` those of every one; under ``network`` anything, if there is one; under ``beside`` what a
+            ``private`` and ``system`` those of every one; under ``network`` anything, if there is one; under ``device`` a path, and where in /dev it
+            is to be; under ``beside`` what a
             program inside needs; under ``most-read-N`` and ``most-write-N`` what it must lie in.
         places: The host's paths.
     """
@@ -149,6 +154,7 @@ class View:
         self._read = [real(path) for path in reads if path != "/"]
         self._needs = [real(path) for path in plan.get("needs", ())]
         self._network = bool(plan.get("network"))
+        self._device = plan.get("device", ())
         self._more = [
             (name, path)
             for name, paths in (("read", self._read), ("write", self._write))
@@ -192,6 +198,8 @@ class View:
         if self._whole:
             yield from ("--bind" if "/" in self._write else "--ro-bind", "/", "/")
         yield from ("--dev", "/dev", "--proc", "/proc")
+        if self._device:
+            yield from ("--ro-bind", *self._device)
         for path in _OF_THE_KERNEL:
             if kind(path):
                 yield from ("--ro-bind", path, path)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteReceiveStream, ByteSendStream
 
-    from .._types import ExitStatus, Signal, Terminal
+    from .._types import ExitStatus, Network, Signal, Terminal
     from ..abc import CommandTree, InputPipe, OutputPipe
 
 INTERRUPT_AGAIN = 0.02
@@ -142,6 +142,8 @@ class SessionProcess:
         self.over: asyncio.Future[None] = loop.create_future()
         """Done when it has ended and no signal to its shell is under way: the shell is free for the next command."""
         self.on_over: Callable[[], object] | None = None
+        self.network: Callable[[], Network | None] = lambda: None
+        """What it has asked of the network, if its shell's is served."""
         self._waiting: asyncio.Future[None] | None = None
         self._daemons_alone: bool | None = None
         self._named: Sequence[ProcessInfo] = ()

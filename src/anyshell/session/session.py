@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Channel,
         Command,
         LeftBehind,
+        Network,
         Outcome,
         OutputLimits,
         ProcessInfo,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
         ShellInfo,
     )
     from ..abc import Process
-    from ..reach import Reach
+    from ..reach import Gate, Reach
     from ..shells.words import CommandLike
     from .process import SessionProcess
 
@@ -86,6 +87,7 @@ class Session:
         self._name = name
         self._on_closed = on_closed
         self._shell: SessionShell | None = None
+        self._gates: dict[SessionShell | None, Gate] = {}  # that of a shell which is being started is by None
         self._turn = asyncio.Lock()
         self._fresh = ""
         self._directory: str | None = None
@@ -224,7 +226,7 @@ class Session:
             self._rest()
         if turn.problem:
             raise SpawnError(await turn.why_not())
-        return replace(outcome, session=turn.report())
+        return replace(outcome, session=turn.report(), network=turn.network())
 
     def _looks(self, scan: Scan | None) -> Looks | None:
         if scan is None:
@@ -297,7 +299,11 @@ class Session:
         await self._close(shell)
 
     async def _close(self, shell: SessionShell) -> None:
-        await shell.aclose()
+        try:
+            await shell.aclose()
+        finally:
+            if (gate := self._gates.pop(shell, None)) is not None:
+                await to_the_end(gate.aclose(), stop=lambda: None)
         self._abandoned = [*self._abandoned, *shell.abandoned, *shell.left][-MOST_ABANDONED:]
         if shell.abandoned:
             shells = [each for each in shell.abandoned if each.pid == shell.info.pid] or shell.abandoned[:1]
@@ -359,7 +365,12 @@ class Session:
         shell = await self._living(may_be_fresh)
         if spawn.cwd:
             spawn = replace(spawn, cwd=await self._runner.place(spawn.cwd, self.directory))
-        return shell, await shell.run(spawn, variables=variables)
+        gate = self._gates.get(shell)
+        record = None if gate is None else gate.belongs()
+        process = await shell.run(spawn, variables=variables)
+        if record is not None:
+            process.network = record.network
+        return shell, process
 
     async def _living(self, may_be_fresh: bool) -> SessionShell:
         """The session's shell, or a fresh one."""
@@ -376,16 +387,31 @@ class Session:
             )
         self._directory = None
         runner = self._runner
-        self._shell = await SessionShell.start(
-            runner.backend,
-            runner.shell,
-            self._spawn,
-            prefix=runner.prefix,
-            snapshot=runner.snapshot,
-            confine=partial(runner.confine, reach=self._reach),
-        )
+        try:
+            self._shell = await SessionShell.start(
+                runner.backend,
+                runner.shell,
+                self._spawn,
+                prefix=runner.prefix,
+                snapshot=runner.snapshot,
+                confine=self._confined,
+            )
+        except BaseException:
+            if (gate := self._gates.pop(None, None)) is not None:
+                await to_the_end(gate.aclose(), stop=lambda: None)
+            raise
+        if (gate := self._gates.pop(None, None)) is not None:
+            self._gates[self._shell] = gate
         self._shell.fresh, self._fresh = self._fresh, ""
         return self._shell
+
+    def _confined(self, spawn: Spawn) -> Spawn:
+        """Have the sandbox stand before the shell, and serve its network, if it has one for it."""
+        spawn = self._runner.confine(spawn, reach=self._reach)
+        if spawn.gate is not None:
+            self._gates[None] = spawn.gate
+            spawn.gate.open()
+        return spawn
 
     def _over(self, process: SessionProcess, turn: _Turn) -> None:
         state = process.state
@@ -438,6 +464,10 @@ class _Turn:
         """Take note that its files are looked at no more."""
         if self.looks is not None:
             self.ended()
+
+    def network(self) -> Network | None:
+        """What the command has asked of the network; ``None`` where that is not known."""
+        return None if self._process is None else self._process.network()
 
     @property
     def problem(self) -> str:

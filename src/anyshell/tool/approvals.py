@@ -13,11 +13,18 @@ from typing import TYPE_CHECKING
 
 from .. import policy
 from .._exceptions import AnyshellError
-from .._types import Approved, CommandRequest, Refused, SecretInputRequest, TerminalInputRequest
+from .._types import (
+    Approved,
+    CommandRequest,
+    NetworkRequest,
+    Refused,
+    SecretInputRequest,
+    TerminalInputRequest,
+)
 from .._waits import in_a_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from .._types import ApprovalRequest, Grant
     from ..abc import Approver
@@ -143,6 +150,12 @@ class Approvals:
         self._always[key] = None
         if len(self._always) > REMEMBERED:
             self._always.popitem(last=False)
+        if isinstance(request, NetworkRequest) and answer.scope == "always" and request.rules:
+            from ..policy.approval.saving import save_destination  # as below
+
+            await _saved(
+                partial(save_destination, request.name, request.port, request.text, Path(request.rules))
+            )
         if not isinstance(request, CommandRequest):
             return
         place = place_of(request)
@@ -156,10 +169,14 @@ class Approvals:
                     "a rule for always has neither input nor variables: the grant holds for this session alone"
                 )
                 return
-            try:
-                await in_a_worker(partial(save, answer.grants, Path(request.rules)))
-            except (AnyshellError, OSError) as error:
-                _LOG.warning("what was granted for always holds for this session alone: %s", error)
+            await _saved(partial(save, answer.grants, Path(request.rules)))
+
+
+async def _saved(save: Callable[[], None]) -> None:
+    try:
+        await in_a_worker(save)
+    except (AnyshellError, OSError) as error:
+        _LOG.warning("what was granted for always holds for this session alone: %s", error)
 
 
 def key_of(request: ApprovalRequest, state: tuple[str, ...] = ()) -> bytes:
@@ -170,6 +187,8 @@ def key_of(request: ApprovalRequest, state: tuple[str, ...] = ()) -> bytes:
     match request:
         case TerminalInputRequest() | SecretInputRequest():
             return _digest(request, (request.terminal,), state)
+        case NetworkRequest():
+            return _digest(request, (request.host, request.name, request.port), state)
         case _:
             return digest_of(request, state)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .. import policy
 from .._types import Output
-from ..reach import explain
+from ..reach import explain, explain_network
 from . import words
 from .jobs import terminal_words
 from .jobs import words as job_words
@@ -151,10 +151,13 @@ class ResultBuilder:
             stopped = outcome.status in ("timed_out", "cancelled")
             before, now = self._session.told, self._session.tell()
             messages += words.session(outcome.session, before=before, now=now, stopped=stopped)
+        reach = env.reach
+        unreached = "" if reach is None else explain_network(outcome.network, reach)
         if outcome.exit_code != 0:
             messages += words.last_line(output)
-            if (reach := env.reach) is not None and (why := explain(output.text, reach, env.info.home)):
+            if reach is not None and not unreached and (why := explain(output.text, reach, env.info.home)):
                 messages.append(why)
+        messages += filter(None, [unreached])
         messages += words.nul(output)
         job_tool = self._ledger is not None or self._terminals is not None
         readable, addressed = self._context.readable, self._context.addressed
@@ -200,6 +203,7 @@ class ResultBuilder:
             skipped_bytes=output.skipped_bytes,
             silence=outcome.silence,
             editor_terminal=outcome.editor_terminal,
+            network=outcome.network,
             update_error=update_error,
         )
         is_error = outcome.status != "running" and (outcome.status != "exited" or exit_code != 0)

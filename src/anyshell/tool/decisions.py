@@ -11,6 +11,7 @@ from .._types import (
     Approved,
     CommandRequest,
     JobInputRequest,
+    NetworkRequest,
     Refused,
     SecretInputRequest,
     TerminalInputRequest,
@@ -74,8 +75,12 @@ class Decisions:
             verdict = await verdicts.decide(request)
             request = replace(request, verdict=verdict, rules=verdicts.rules)
             state = verdicts.state(request)
+        allowed = False
+        if verdicts is not None and isinstance(request, NetworkRequest):
+            allowed = verdicts.reaches(request.name, request.port)
+            request = replace(request, rules=verdicts.rules)
         by = "policy"
-        if verdict is not None and verdict.action == "allow":
+        if allowed or (verdict is not None and verdict.action == "allow"):
             answer: Approved | Refused = Approved()
         elif verdict is not None and verdict.action == "deny":
             reasons = (reason.text for reason in verdict.reasons if reason.action == "deny")
@@ -115,6 +120,8 @@ def _requested(audit: Audit, request: ApprovalRequest, ongoing: Ongoing) -> str:
             text, to = " ".join((request.typed, *(f"<{key}>" for key in request.keys))), request.terminal
         case SecretInputRequest():
             text, to = "<secret>", request.terminal
+        case NetworkRequest():
+            text, to = request.text, f"{request.name}:{request.port}"
     return audit.requested(
         text, tool=ongoing.tool, call=ongoing.id, host=request.host, cwd=cwd, env=env, to=to
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from .._types import JobStatus  # noqa: TC001 - pydantic asks for it when the class is made
+from .._types import JobStatus, Network  # noqa: TC001 - pydantic asks for it when the class is made
 from ..policy import printable, visible
 
 if TYPE_CHECKING:
@@ -247,6 +247,7 @@ class ShellDetails(_Frozen):
         update_error: The type of what `on_update` raised, whatever it was, after which it was not called again.
         call_id: The id of the call, which `ShellTool.cancel` took.
         blocked: Why it was not even asked about, with ``ShellTool(interception=...)``; ``None`` otherwise.
+        network: What it asked of the network so far; ``None`` where its reach has no names of hosts.
     """
 
     status: CallStatus
@@ -273,6 +274,7 @@ class ShellDetails(_Frozen):
     update_error: str | None = None
     call_id: str = ""
     blocked: BlockedCommand | None = None
+    network: Network | None = None
 
 
 class ShellResult(_Result):

@@ -33,6 +33,7 @@ from .session import ToolSession
 from .trying import Approve, Tries
 from .unconfined import warn_of_no_sandbox
 from .updates import OnUpdate, Updates
+from .widening import asking_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -383,7 +384,8 @@ class ShellTool:
             return self._results.unrun(run, "failed", words.failed(missing))
         if isinstance(decision.answer, Refused):
             return self._results.unrun(run, "refused", words.refused(decision.answer))
-        with decision.recorded:
+        widening = asking_for(run.request, ongoing, env=self._env, decisions=self._decisions)
+        with decision.recorded, widening:
             return await self._approved(run, on_update, ongoing)
 
     async def _approved(self, run: ToolRun, on_update: OnUpdate | None, ongoing: Ongoing) -> ShellResult:

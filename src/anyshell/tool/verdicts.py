@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .._exceptions import AnyshellError
-from .._types import Spawn
+from .._types import Names, Spawn
 from .._waits import in_a_thread
 from ..backends.collect import collect
 from ..policy.approval.grants import is_given_more
@@ -102,6 +102,10 @@ class Verdicts:
     def rules(self) -> str:
         """The file that an answer for always is written to; empty if there is none."""
         return self._policy.file
+
+    def reaches(self, name: str, port: int) -> bool:
+        """Whether the rules have a destination for every reach with names."""
+        return bool(self._policy.destinations) and Names(self._policy.destinations).allow(name, port)
 
     async def decide(self, request: CommandRequest) -> Verdict:
         """Decide on a command, and ask the host what has to be known of it for that."""

@@ -8,6 +8,7 @@ from ..._types import (
     Approved,
     CommandRequest,
     JobInputRequest,
+    NetworkRequest,
     Refused,
     SecretInputRequest,
     TerminalInputRequest,
@@ -23,13 +24,17 @@ if TYPE_CHECKING:
     from ...abc import Approver
 
 
-async def approve_all(request: ApprovalRequest) -> Approved:
+async def approve_all(request: ApprovalRequest) -> Approved | Refused:
     """Run everything. For callers that have decided elsewhere, such as by the container that all of it runs in.
+
+    A reach is such a decision, and stays as it is: a `NetworkRequest` is refused.
 
     Raises:
         AnyshellError: It was called by anything but a tool that asks.
     """
     require_question("approve_all")
+    if isinstance(request, NetworkRequest):
+        return Refused("it is not within the reach, which no one is asked to widen", by="policy")
     return Approved()
 
 
@@ -88,6 +93,8 @@ class _Choice:
         self._grants = grants(self._verdict)
         rules = request.rules if isinstance(request, CommandRequest) and not is_given_more(request) else ""
         self._saved = bool(rules and self._grants) and all(map(can_be_saved, self._grants))
+        if isinstance(request, NetworkRequest):
+            self._saved, rules = bool(request.rules), request.rules
         self.shown = shortened(request.display)
         is_cut = self.shown != request.display
         verb, more = words_of(request)
@@ -103,7 +110,7 @@ class _Choice:
                 *["  a 1 = to all that begin with the first word, a 2 with the first two ..."]
                 * bool(self._grants),
                 *[
-                    f"  A, A 1 ... = the same for always, in every directory: it is written to {visible(rules)}"
+                    f"  A{', A 1 ...' * bool(self._grants)} = the same for always, in every directory: it is written to {visible(rules)}"
                 ]
                 * self._saved,
                 "  n, n REASON = no; the reason is told to the model",
@@ -158,6 +165,8 @@ def words_of(request: ApprovalRequest) -> tuple[str, str]:
             return "Type", "to whatever is typed on this terminal"
         case SecretInputRequest():
             return "Type", "to secrets on this terminal"
+        case NetworkRequest():
+            return "Connect", "to this name and port"
 
 
 _: tuple[Approver, ...] = (approve_all, deny_all, ask_on_terminal)

@@ -13,7 +13,14 @@ import unicodedata
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ..._types import CommandRequest, JobInputRequest, SecretInputRequest, TerminalInputRequest, exact
+from ..._types import (
+    CommandRequest,
+    JobInputRequest,
+    NetworkRequest,
+    SecretInputRequest,
+    TerminalInputRequest,
+    exact,
+)
 from ..characters import gaps_shown, one_line, visible_lines
 
 if TYPE_CHECKING:
@@ -61,6 +68,9 @@ def _lines(request: ApprovalRequest) -> Iterator[str]:
         case TerminalInputRequest() | SecretInputRequest():
             yield from _typed(request)
             yield "Command of the terminal:"
+        case NetworkRequest():
+            yield f"Connect to what its reach does not have: {one_line(request.name)}, port {request.port}"
+            yield "Running command that asks:"
     yield _block(request.text)
     if isinstance(request, CommandRequest) and request.original is not None:
         yield "Asked for as:"

@@ -10,7 +10,7 @@ import threading
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..._exceptions import AnyshellError
 from ..._private import create_file, make_directories
@@ -20,10 +20,13 @@ from .arity import ARITY
 from .grants import can_be_saved, label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ..._types import Grant
 
+
+_LONGEST_COMMAND = 200
+"""Characters of a command that a comment beside a destination has."""
 
 _LOCK = threading.Lock()  # calls at the same time would each write what it has read, and its own
 
@@ -49,18 +52,49 @@ def save(grants: Sequence[Grant], path: Path | None = None) -> None:
         _add(grants, file)
 
 
+def save_destination(name: str, port: int, command: str, path: Path | None = None) -> None:
+    """Write a destination on the network to the user's rules, as `save` does: every reach with names has it from then on.
+
+    Args:
+        name: The name of the host.
+        port: The port there.
+        command: What asked for it.
+        path: As for `save`.
+
+    Raises:
+        AnyshellError, OSError: As for `save`.
+    """
+    file = Path(os.path.realpath(path or user_rules()))
+    make_directories(file.parent)
+    asked = json.dumps(command[:_LONGEST_COMMAND])
+    heading = f"\n# {date.today().isoformat()}: granted for always, when asked about: {asked}\n"
+    with _LOCK:
+        _write(
+            file, lambda before, _: f"{before}{heading}[[widened]]\nnetwork = [{_text(f'{name}:{port}')}]\n"
+        )
+
+
 def _add(grants: Sequence[Grant], file: Path) -> None:
     import tomllib
 
-    before = file.read_text(encoding="utf-8") if file.exists() else ""
-    try:
-        rules = tomllib.loads(before).get("allow", [])
+    def added(before: str, tables: Mapping[str, Any]) -> str:
+        rules, after = tables.get("allow", []), before
         names = {rule.get("name") for rule in rules}
-        after = before
         for grant in grants:
             added = "\n".join(_rule(grant, names))
             if not any(_same(rule, tomllib.loads(added)["allow"][0]) for rule in rules):
                 after += added
+        return after
+
+    _write(file, added)
+
+
+def _write(file: Path, change: Callable[[str, Mapping[str, Any]], str]) -> None:
+    import tomllib
+
+    before = file.read_text(encoding="utf-8") if file.exists() else ""
+    try:
+        after = change(before, tomllib.loads(before))
         tomllib.loads(after)
     except (tomllib.TOMLDecodeError, AttributeError, TypeError) as error:
         raise AnyshellError(f"no rule was added to {file}, which is not as it should be: {error}") from error

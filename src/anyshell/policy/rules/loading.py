@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..._exceptions import InvalidCommand, PolicyError
-from ..._types import Variables
+from ..._types import Names, Variables
 from ...reach import REACH_SCHEMA, read_reach
 from .paths import AREAS
 from .profiles import Profile, profiles_of
@@ -75,6 +75,7 @@ class RuleFile:
     variables: Variables | None = None
     reach: Reach | None = None
     programs: Mapping[str, Profile] = field(default_factory=dict)
+    destinations: tuple[str, ...] = ()
 
 
 _TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "minItems": 1}
@@ -133,6 +134,15 @@ SCHEMA: Mapping[str, Any] = {
         },
         "reach": REACH_SCHEMA,
         "programs": {"type": "object", "additionalProperties": {"type": "object"}},
+        "widened": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"network": _TEXTS},
+                "required": ["network"],
+                "additionalProperties": False,
+            },
+        },
     },
     "additionalProperties": False,
 }
@@ -196,10 +206,25 @@ def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
             variables=_variables(tables.get("variables")),
             reach=_reach(tables.get("reach")),
             programs=profiles_of(tables.get("programs", {})),
+            destinations=_destinations(tables.get("widened", [])),
         )
     except ValueError as error:
         line = _line(text, rf"\[*{re.escape(str(error).partition(':')[0].partition(' ')[0])}(?![\w-])", 0)
         raise PolicyError(f"{source}:{line}: {error}") from None
+
+
+def _destinations(entries: Any) -> tuple[str, ...]:
+    """The destinations that every reach with names has."""
+    if not isinstance(entries, list) or not all(
+        isinstance(each, dict) and each.keys() == {"network"} for each in entries
+    ):
+        raise ValueError("widened: write [[widened]], twice bracketed, with the key network alone")
+    given = tuple(name for each in entries for name in _texts("widened", each["network"]))
+    try:
+        Names(given)
+    except InvalidCommand as error:
+        raise ValueError(f"widened: {error}") from None
+    return given
 
 
 def _variables(table: Any) -> Variables | None:

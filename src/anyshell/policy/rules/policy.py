@@ -47,6 +47,7 @@ class Policy:
         name: Of the preset.
         variables: Those that commands have in an environment of this policy; ``None`` is all.
         reach: What commands may see, write and reach in an environment of this policy; ``None`` does not confine them.
+        destinations: What every reach with names has on the network as well.
         file: To which an answer for always is written; empty if it is written nowhere, and holds for the session.
     """
 
@@ -60,6 +61,7 @@ class Policy:
     variables: Variables | None = None
     reach: Reach | None = None
     file: str = ""
+    destinations: tuple[str, ...] = ()
 
     @classmethod
     def preset(cls, name: str) -> Policy:
@@ -147,6 +149,7 @@ class Policy:
             programs=programs,
             directories=tuple(each for file in (first, *users, base) for each in file.directories),
             name=name,
+            destinations=tuple(each for file in (first, *users) for each in file.destinations),
             variables=next((file.variables for file in (first, *users, base) if file.variables), None),
             reach=next((file.reach for file in (first, *users) if file.reach), None),
         )

@@ -1,0 +1,75 @@
+"""The network of a command whose reach has names of hosts: who serves it, and what it asked of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .._exceptions import ReachUnavailable
+from .._waits import to_the_end
+from .._wrapped import Wrapped
+
+if TYPE_CHECKING:
+    from .._types import Network, Outcome, Spawn
+    from ..abc import Process, Spawner
+    from ..reach import Gate
+
+
+def serving(spawner: Spawner, spawn: Spawn) -> Spawner:
+    """What starts a program so that its network is served until it is closed."""
+    return spawner if spawn.gate is None else _ServingSpawner(spawner, spawn.gate)
+
+
+class _ServingSpawner:
+    """Starts a program by another spawner, and serves its network by a gate."""
+
+    def __init__(self, spawner: Spawner, gate: Gate) -> None:
+        self._spawner = spawner
+        self._gate = gate
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        """Start it."""
+        self._gate.open()
+        try:
+            return _Served(await self._spawner.spawn(spawn), self._gate)
+        except BaseException:
+            await to_the_end(self._gate.aclose(), stop=lambda: None)
+            raise
+
+
+class _Served(Wrapped):
+    """A program whose network is served as long as it is not closed."""
+
+    def __init__(self, process: Process, gate: Gate) -> None:
+        super().__init__(process)
+        self._gate = gate
+
+    async def aclose(self) -> None:
+        try:
+            await self._process.aclose()
+        finally:
+            await to_the_end(self._gate.aclose(), stop=lambda: None)
+
+
+def network_of(spawn: Spawn) -> Network | None:
+    """What a program has asked of the network so far; ``None`` if that is not served."""
+    network: Network | None = None if spawn.gate is None else spawn.gate.network()
+    return network
+
+
+def with_network(outcome: Outcome, spawn: Spawn) -> Outcome:
+    """An outcome with what its command asked of the network."""
+    return outcome if spawn.gate is None else replace(outcome, network=network_of(spawn))
+
+
+def require_none(spawn: Spawn, what: str) -> None:
+    """Refuse what nothing of this program stays for.
+
+    Raises:
+        ReachUnavailable: The program's network is to be served.
+    """
+    if spawn.gate is not None:
+        raise ReachUnavailable(
+            f"a network of named hosts for {what}: it is served by this program, which may end before",
+            "ask for network=False or network=True, or start a job of the environment",
+        )

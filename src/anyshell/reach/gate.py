@@ -1,0 +1,179 @@
+"""The way from the network of a command to its proxy: a listening socket that is made in there, and handed out.
+
+The program inside (`inside.py`) makes it, sends it over a socket of the file system with SCM_RIGHTS, closes both, and becomes
+the command when this side has them. So nothing else leads out, and no program of anyshell's runs in there.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+import sys
+import tempfile
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from .._exceptions import SpawnError
+from .proxy import Proxy, Record
+from .view import GATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .._types import Names, Network
+    from .proxy import Ask
+
+PORT = 47731  # no bound
+"""The port of the proxy, in the network of the command alone."""
+
+INSIDE = "/dev/anyshell"  # no bound
+"""Where the program inside finds the socket by which it hands out its own: /dev is always the command's own."""
+
+HANDOVER_SECONDS = 30.0
+"""Seconds for a program in a sandbox to hand out its socket, from its start; then the command is not run."""
+
+_ASK: ContextVar[Ask | None] = ContextVar("anyshell_ask", default=None)
+
+
+@contextlib.contextmanager
+def asking(ask: Ask) -> Iterator[None]:
+    """Have what is run within ask about destinations that its reach does not have."""
+    token = _ASK.set(ask)
+    try:
+        yield
+    finally:
+        _ASK.reset(token)
+
+
+class Gate:
+    """Serves the network of one program, from before its start to its end.
+
+    Args:
+        names: What the program may connect to.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._token = secrets.token_bytes(16)
+        self._directory = f"{os.path.realpath(tempfile.gettempdir())}{GATE}{secrets.token_hex(8)}"
+        self._record = Record()
+        self._proxy: Proxy | None = None
+        self._waiting: asyncio.Task[None] | None = None
+
+    @property
+    def path(self) -> str:
+        """The path of the socket by which the program inside hands out its own."""
+        return os.path.join(self._directory, "gate")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words for the program inside."""
+        return (f"gate={INSIDE}", f"token={self._token.hex()}", f"port={PORT}")
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that tell programs of the proxy."""
+        url = f"http://127.0.0.1:{PORT}"
+        told = {
+            name: url
+            for each in ("http", "https", "all")
+            for name in (f"{each}_proxy", f"{each}_proxy".upper())
+        }
+        # What the command itself serves is reached without the proxy, unless a reach has something of this machine.
+        own = "" if self._names.here else "localhost,127.0.0.1,::1"
+        return {**told, "no_proxy": own, "NO_PROXY": own, "NODE_USE_ENV_PROXY": "1"}
+
+    def belongs(self) -> Record:
+        """Begin to count for the command that runs now, and to ask as it is asked for here."""
+        self._record = Record(_ASK.get())
+        if self._proxy is not None:
+            self._proxy.record = self._record
+        return self._record
+
+    def network(self) -> Network:
+        """What that command has asked of the network so far."""
+        return self._record.network()
+
+    def open(self) -> None:
+        """Wait for the socket from inside, in a task of its own.
+
+        Raises:
+            SpawnError: There is no place for the socket by which it is handed out.
+        """
+        if sys.platform == "win32":  # mypy follows what is below otherwise
+            raise NotImplementedError
+        self.belongs()
+        with contextlib.ExitStack() as stack:
+            try:
+                os.mkdir(self._directory, 0o700)
+                stack.callback(self._remove)
+                meeting = stack.enter_context(socket.socket(socket.AF_UNIX))
+                # By a descriptor, since such a path has 107 bytes at most.
+                fd = os.open(self._directory, os.O_RDONLY)
+                try:
+                    meeting.bind(f"/proc/self/fd/{fd}/gate")
+                finally:
+                    os.close(fd)
+                meeting.listen()
+                meeting.setblocking(False)
+            except OSError as error:
+                raise SpawnError(
+                    f"no socket can be made in the directory for temporary files: {error.strerror}"
+                ) from error
+            self._waiting = asyncio.get_running_loop().create_task(self._wait(meeting, stack.pop_all()))
+
+    async def aclose(self) -> None:
+        """Close what there is, and wait until that is done."""
+        for answer in self._record.answers.values():
+            answer.cancel()
+        if self._waiting is not None:
+            self._waiting.cancel()
+            await asyncio.gather(self._waiting, *self._record.answers.values(), return_exceptions=True)
+        if self._proxy is not None:
+            await self._proxy.aclose()
+
+    async def _wait(self, meeting: socket.socket, stack: contextlib.ExitStack) -> None:
+        loop = asyncio.get_running_loop()
+        with stack, contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HANDOVER_SECONDS):
+                while self._proxy is None:
+                    peer, _ = await loop.sock_accept(meeting)
+                    with peer, contextlib.suppress(OSError):
+                        peer.setblocking(False)
+                        if (listener := await _received(peer, self._token)) is not None:
+                            self._proxy = Proxy(listener, self._names, self._record)
+                            await loop.sock_sendall(peer, b"\n")
+
+    def _remove(self) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+        with contextlib.suppress(OSError):
+            os.rmdir(self._directory)
+
+
+async def _received(peer: socket.socket, token: bytes) -> socket.socket | None:
+    """The listening socket that a peer sends with the token; ``None`` if it sends anything else."""
+    if sys.platform == "win32":  # as above
+        raise NotImplementedError
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(peer, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(peer)
+    space = socket.CMSG_SPACE(array.array("i").itemsize * 4)
+    data, told, _, _ = peer.recvmsg(len(token) + 1, space, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+    fds = array.array("i")
+    for level, kind, content in told:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
+    sockets = [socket.socket(fileno=fd) for fd in fds]
+    if len(sockets) == 1 and secrets.compare_digest(data, token):
+        return sockets[0]
+    for each in sockets:
+        each.close()
+    return None
