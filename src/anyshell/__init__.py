@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from ._types import Variables as Variables
     from ._types import Waiting as Waiting
     from .backends import SSHOptions as SSHOptions
+    from .blocking import connect as connect
     from .detached import DetachedJob as DetachedJob
     from .detached import DetachedJobs as DetachedJobs
     from .detached import DetachedRecord as DetachedRecord
@@ -176,6 +177,7 @@ _HOMES = {
     "Variables": "._types",
     "Waiting": "._types",
     "SSHOptions": ".backends",
+    "connect": ".blocking",
     "DetachedJob": ".detached",
     "DetachedJobs": ".detached",
     "DetachedRecord": ".detached",

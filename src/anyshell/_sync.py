@@ -39,16 +39,32 @@ class Front:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._ending: asyncio.AbstractEventLoop | None = None
+        self._leaving: list[Coroutine[object, object, None]] = []
         self._environments: dict[tuple[str | None, bool], asyncio.Task[Environment]] = {}
         self._facts: Facts | None = None
+        self.open: set[Environment] = set()
+        """What `anyshell.connect` has given, and is closed with the interpreter at the latest."""
 
-    def call(self, make: Callable[[], Coroutine[object, object, T]]) -> T:
+    def call(
+        self,
+        make: Callable[[], Coroutine[object, object, T]],
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> T:
         """Run a coroutine to its end and return what it returns.
+
+        Args:
+            make: Makes the coroutine, in the loop.
+            loop: The one that it belongs to; ``None`` is the one that there is.
 
         An interrupt (Ctrl-C) cancels it, waits until it has cleaned up, and is then raised; a second one
         hurries it.
         """
-        loop = self._started()
+        now = self.started()
+        if loop is not None and loop is not now:
+            raise AnyshellError(
+                "this was connected in another process, before a fork: call anyshell.connect() in this one"
+            )
+        loop = now
         result: concurrent.futures.Future[T] = concurrent.futures.Future()
         task: asyncio.Task[T] | None = None
         cancels = 0
@@ -128,6 +144,8 @@ class Front:
             self._ending = loop
             self._loop = self._thread = None
             self._environments = {}
+            self._leaving += [environment.aclose() for environment in self.open]
+            self.open = set()
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(_EXIT_SECONDS)
@@ -137,34 +155,41 @@ class Front:
         self._lock = threading.Lock()
         self._loop = self._thread = None
         self._environments = {}
+        self.open = set()
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def started(self) -> asyncio.AbstractEventLoop:
+        """The loop, whose thread is begun by the first call."""
         with self._lock:
             if threading.current_thread() is self._thread:
                 raise AnyshellError(
-                    "anyshell.run() would wait for itself here: await Environment.run() instead"
+                    "a blocking call of anyshell would wait for itself here: await the same method of anyshell.Environment"
                 )
             if self._loop is None:
                 loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=_serve, args=(loop,), name="anyshell", daemon=True)
+                thread = threading.Thread(
+                    target=_serve, args=(loop, self._leaving), name="anyshell", daemon=True
+                )
                 try:
                     thread.start()
                 except RuntimeError as error:  # out of threads, or the interpreter is ending
                     loop.close()
-                    raise AnyshellError(f"anyshell.run() needs a thread: {error}") from error
+                    raise AnyshellError(f"blocking calls of anyshell need a thread: {error}") from error
                 self._loop, self._thread = loop, thread
             return self._loop
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+def _serve(loop: asyncio.AbstractEventLoop, leaving: list[Coroutine[object, object, None]]) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
+        if leaving:  # which stops all that runs in them
+            closing = [loop.create_task(each) for each in leaving]
+            loop.run_until_complete(asyncio.wait(closing, timeout=_EXIT_SECONDS / 2))
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()
         if tasks:
-            loop.run_until_complete(asyncio.wait(tasks, timeout=_EXIT_SECONDS))
+            loop.run_until_complete(asyncio.wait(tasks, timeout=_EXIT_SECONDS / 2))
     finally:
         loop.close()
 
@@ -189,10 +214,10 @@ def _directory() -> str | None:
         return None
 
 
-_front = Front()
-atexit.register(_front.close)
+front = Front()
+atexit.register(front.close)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_front.forget)
+    os.register_at_fork(after_in_child=front.forget)
 
 
 def run(
@@ -251,7 +276,7 @@ def run(
     )
 
     async def runs() -> Outcome:
-        environment = await _front.environment(shell, interactive=interactive)
+        environment = await front.environment(shell, interactive=interactive)
         request = to_command(command, path, env, stdin, kind=environment.shell.kind)
         request = await environment.runner.addresses.expand(request, workspace=here)
         directory = environment.info.resolve(request.cwd, here)
@@ -262,7 +287,7 @@ def run(
         settled = replace(options, effects=scan)
         if reach is None:
             return await environment.runner.run(request, settled)
-        spawn = await _front.confined(environment, request, settled, here or directory)
+        spawn = await front.confined(environment, request, settled, here or directory)
         return await environment.runner.run(request, settled, spawn=spawn)
 
-    return _front.call(runs)
+    return front.call(runs)
