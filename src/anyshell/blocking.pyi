@@ -23,6 +23,7 @@ from typing import Any, Literal, Self, overload
 from anyshell import _engine
 from anyshell._engine import Control
 from anyshell._files import AnyPath
+from anyshell._runner.variables import Interactive
 from anyshell._transfer import OnProgress
 from anyshell._types import (
     Channel,
@@ -62,6 +63,7 @@ from anyshell.policy.interception import InterceptionRule
 from anyshell.policy.redaction import Redaction
 from anyshell.policy.rules import Policy
 from anyshell.reach import Reach, Sandbox
+from anyshell.shells.words import CommandLike
 from anyshell.terminal import ConsoleOpener, SecretSource
 from anyshell.terminal.reading import Expected
 from anyshell.tool.definition import ToolDefinition
@@ -69,7 +71,9 @@ from anyshell.tool.jobs.params import JobParams
 from anyshell.tool.limits import ToolLimits
 from anyshell.tool.params import ShellParams
 from anyshell.tool.result import JobResult, ShellResult
+from anyshell.tool.trying import Approve
 from anyshell.tool.updates import OnUpdate
+from anyshell.trial import Checkpoint, Restored, Trial
 
 Listener = Callable[[Channel, bytes], object]
 FleetListener = Callable[[HostProgress, Channel, bytes], object]
@@ -79,7 +83,7 @@ def connect(
     *,
     shell: str | None = None,
     cwd: str | PathLike[str] | None = None,
-    interactive: bool = False,
+    interactive: Interactive = False,
     limits: OutputLimits | None = None,
     artifacts: ArtifactStore | Literal["default"] | None = "default",
     snapshot: bool = False,
@@ -136,7 +140,12 @@ class DetachedJob:
 class DetachedJobs:
     def __init__(self, environment: Environment, *, directory: str | None = None) -> None: ...
     def start(
-        self, command: str, *, cwd: str | PathLike[str] | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: CommandLike,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        reach: Reach | None = None,
     ) -> DetachedJob:
         r"""Start a job that goes on when this process ends. It reads end-of-file; what it prints goes to its log."""
     def list(self) -> builtins.list[DetachedJob]:
@@ -237,7 +246,7 @@ class Environment:
         *,
         shell: str | None = None,
         cwd: str | PathLike[str] | None = None,
-        interactive: bool = False,
+        interactive: Interactive = False,
         limits: OutputLimits | None = None,
         artifacts: ArtifactStore | Literal["default"] | None = "default",
         snapshot: bool = False,
@@ -255,7 +264,7 @@ class Environment:
         r"""Find out what a host is and which shell it has."""
     def run(
         self,
-        command: str,
+        command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -278,7 +287,7 @@ class Environment:
     @overload
     def start(
         self,
-        command: str,
+        command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -292,19 +301,21 @@ class Environment:
         split_stderr: bool = False,
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
+        reach: Reach | None = None,
     ) -> Job: ...
     @overload
     def start(
         self,
-        command: str,
+        command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
         detach: Literal[True],
+        reach: Reach | None = None,
     ) -> DetachedJob: ...
     def stream(
         self,
-        command: str,
+        command: CommandLike,
         *,
         by: Literal["lines", "chunks"] = "lines",
         cwd: str | PathLike[str] | None = None,
@@ -319,15 +330,37 @@ class Environment:
         record: str | PathLike[str] | Recording | None = None,
         limits: OutputLimits | None = None,
         effects: bool | Sequence[str] | Scan = False,
+        reach: Reach | None = None,
     ) -> Stream:
         r"""Run a command and see its output as it comes."""
     def orphans(self) -> Sequence[ProcessInfo]:
         r"""Processes on the host whose anyshell was killed before it could stop them."""
     def close(self) -> None:
         r"""Start nothing more, stop what runs, and close the connections to the host."""
+    def trial(
+        self,
+        command: CommandLike,
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | str | AsyncIterable[bytes] | None = None,
+        timeout: float | None = None,
+        silence: float | None = None,
+        grace: float = ...,
+        split_stderr: bool = False,
+        listener: Listener | None = None,
+        limits: OutputLimits | None = None,
+        reach: Reach | None = None,
+        control: _engine.Control | None = None,
+    ) -> Trial:
+        r"""Run a command above `directory`, without changing a file there, and see what it would change."""
+    def checkpoint(self, *, since: Checkpoint | None = None) -> Checkpoint:
+        r"""Keep how the files in `directory` are now, so that `restore` can bring them back."""
+    def restore(self, checkpoint: Checkpoint, *, until: Checkpoint | None = None) -> Restored:
+        r"""Bring the files in `directory` back to how they were at a checkpoint."""
     def terminal(
         self,
-        command: str,
+        command: CommandLike,
         *,
         columns: int = 80,
         rows: int = 24,
@@ -342,6 +375,7 @@ class Environment:
         answers: bool = True,
         scrollback: int | None = None,
         record: str | PathLike[str] | Recording | None = None,
+        reach: Reach | None = None,
         control: _engine.Control | None = None,
     ) -> DrivenTerminal:
         r"""Give a program a terminal, and drive it: type, read its screen, wait for what it shows."""
@@ -351,6 +385,7 @@ class Environment:
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
+        reach: Reach | None = None,
     ) -> Session:
         r"""Give a shell that lasts: directory, variables and functions go from one command to the next."""
     @property
@@ -362,6 +397,8 @@ class Environment:
     @property
     def info(self) -> HostInfo:
         r"""Everything that is known of the host."""
+    def quote(self, *arguments: Argument) -> str:
+        r"""Make words of the shell's language of arguments, each taken literally: to build a text that holds them."""
     @property
     def os(self) -> OperatingSystem:
         r"""The host's system: ``linux``, ``macos`` or ``windows``."""
@@ -445,6 +482,7 @@ class Fleet:
         redact: bool | Redaction = False,
         audit: Audit | None = None,
         resolvers: Mapping[str, Resolver | None] | None = None,
+        reach: Reach | Sandbox | None = None,
     ) -> None: ...
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -455,7 +493,7 @@ class Fleet:
     ) -> None: ...
     def run(
         self,
-        command: str | Callable[[Environment], str],
+        command: CommandLike | Callable[[Environment], CommandLike],
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -637,7 +675,7 @@ class Session:
     ) -> None: ...
     def run(
         self,
-        command: str,
+        command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
@@ -684,6 +722,7 @@ class ShellTool:
         minimize: bool | Iterable[str | PathLike[str]] = False,
         view_limits: bool = False,
         ask_each: bool = False,
+        approve: Approve = "command",
     ) -> None: ...
     @property
     def definition(self) -> ToolDefinition:
