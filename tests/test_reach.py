@@ -755,6 +755,7 @@ def test_places_of_this_machine(tmp_path: Path) -> None:
     assert shutil.which("sh") is not None
 
 
+@pytest.mark.timeout(300)  # it is all of this file once more
 def test_an_ordinary_user_is_confined_as_root_is(tmp_path: Path) -> None:
     """All of the above once more, as a user who owns nothing."""
     if not is_root():
