@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 from hypothesis import example, given, settings
 
@@ -33,8 +34,9 @@ from anyshell import (
 from anyshell.reach import Facts, Sandbox
 from anyshell.trial import Trial, places
 
-from .conftest import bubblewrap, python_for_all, row
+from .conftest import NOBODY, bubblewrap, open_to_all, python_for_all, row
 from .processes import living, unique_seconds, wait_living, wait_none
+from .ssh_server import is_root
 from .test_effects import Step, perform, steps
 
 assert sys.platform == "linux"  # mypy follows what is below otherwise
@@ -294,12 +296,12 @@ asyncio.run(main())
 async def test_a_killed_commit_leaves_whole_files(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     states = set()
-    size = 300_000
-    for moment in range(12):
+    size = 90_000
+    for moment in range(8):
         shutil.rmtree(tree, ignore_errors=True)
         (tree / "old").mkdir(parents=True)
         (tree / "old" / "o").write_text("o")
-        for number in range(100):
+        for number in range(40):
             (tree / f"f{number}").write_text("old" * (size // 300))
         with subprocess.Popen(
             [sys.executable, "-c", KILLED, tree], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -312,13 +314,13 @@ async def test_a_killed_commit_leaves_whole_files(tmp_path: Path) -> None:
             # Moments of the commit, told by what it has done: temporary files first, and then new ones.
             while committing.poll() is None:
                 there = sum(path.name.startswith(".anyshell-") for path in tree.iterdir())
-                done = sum((tree / f"f{number}").stat().st_size < 20 for number in range(0, 100, 9))
-                if there >= moment * 12 or done > moment:
+                done = sum((tree / f"f{number}").stat().st_size < 20 for number in range(0, 40, 4))
+                if there >= moment * 8 if moment < 5 else done >= moment * 3 - 12:
                     break
             committing.send_signal(signal.SIGKILL)
             committing.wait()
         new = 0
-        for number in range(100):
+        for number in range(40):
             text = (tree / f"f{number}").read_text()
             assert text in ("old" * (size // 300), f"new f{number}")
             new += text.startswith("new")
@@ -427,3 +429,52 @@ async def test_a_file_with_two_names_is_told(env: Environment, tree: Path) -> No
     os.link(tree / "a", tree / "c")
     async with env.trial("echo more >> a; cat a c") as trial:
         assert any("a has other names" in why for why in trial.effects.incomplete)
+
+
+@pytest.mark.timeout(240)  # all tests of this file, in one
+def test_an_ordinary_user_has_trials_as_root_has(tmp_path: Path) -> None:
+    """All of the above once more, as a user who owns nothing."""
+    if not is_root():
+        pytest.skip("this is an ordinary user")
+    open_to_all(tmp_path)
+    own = tmp_path / "own"
+    own.mkdir(mode=0o700)
+    os.chown(own, NOBODY, NOBODY)
+    top = Path(__file__).parents[1]
+    packages: set[str] = {str(Path(str(module.__file__)).parents[1]) for module in (anyshell, anyio, pytest)}
+    if not all(
+        each.stat().st_mode & 0o001
+        for place in (top, *map(Path, packages))
+        for each in (place, *place.parents)
+    ):
+        pytest.skip("the packages that the tests need belong to root alone")
+    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    tests = [
+        "-m",
+        "pytest",
+        "-q",
+        __file__,
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-k",
+        "not an_ordinary_user",
+    ]
+    answer = subprocess.run(
+        [*user, PYTHON, *tests],
+        cwd=top,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(own),
+            "PYTEST_DEBUG_TEMPROOT": str(own),
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(own),
+            "PYTHONPYCACHEPREFIX": str(own),
+            "PYTHONPATH": os.pathsep.join(packages),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stdout
+    assert " passed" in answer.stdout

@@ -366,7 +366,10 @@ class ShellTool:
         if run.problem is not None:
             return self._results.unrun(run, "failed", words.failed(run.problem))
         async with self._tries.of(
-            run, lambda: run.limits(self._way(run), self._env), ongoing.control
+            run.request,
+            lambda: run.limits(self._way(run), self._env),
+            ongoing.control,
+            split_stderr=run.view is not None,
         ) as trying:
             return await self._asked(replace(run, trying=trying), on_update, ongoing)
 

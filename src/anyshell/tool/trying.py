@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .._environment import Environment
     from .._types import CommandRequest, Outcome, OutputLimits
     from ..trial import Trial
-    from .run import ToolRun
 
 
 Approve = Literal["command", "effects"]
@@ -53,18 +52,18 @@ class Tries:
         self._options = {"silence": silence, "grace": grace}
 
     def of(
-        self, run: ToolRun, limits: Callable[[], OutputLimits | None], control: Control
+        self,
+        request: CommandRequest,
+        limits: Callable[[], OutputLimits | None],
+        control: Control,
+        *,
+        split_stderr: bool,
     ) -> AbstractAsyncContextManager[Trying | None]:
         """The trial of one call; ``None`` for what has none: a job, and a command on a terminal."""
-        if not self.wanted or run.call.background or run.request.size is not None:
+        if not self.wanted or request.background or request.size is not None:
             return nullcontext()
-        options = {
-            **self._options,
-            "limits": limits(),
-            "split_stderr": run.view is not None,
-            "control": control,
-        }
-        return aclosing(Trying(self._env, options))
+        options = {"limits": limits(), "split_stderr": split_stderr, "control": control}
+        return aclosing(Trying(self._env, {**self._options, **options}))
 
 
 class Trying:

@@ -39,7 +39,6 @@ def main(words: list[str]) -> None:
     options = "userxattr,lowerdir={},upperdir={},workdir={}".format(*(f"/proc/self/fd/{fd}" for fd in places))
     mounted = libc.mount(b"overlay", os.fsencode(directory), b"overlay", 0, options.encode())
     _check(mounted, f"overlayfs cannot be mounted with its upper layer in {os.path.dirname(upper)}")
-    os.chdir(directory)
     os.execv(program[0], program)  # noqa: S606 - its words are those of the caller
 
 
