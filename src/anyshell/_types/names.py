@@ -24,8 +24,8 @@ LONGEST_NAME = 253
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 
-_PUBLIC_BUT_METADATA = ipaddress.ip_address("168.63.129.16")
-"""Where a machine of Azure asks its host: an address like those of others."""
+_SPECIAL = (ipaddress.IPv4Network("192.0.0.0/24"), ipaddress.IPv4Network("168.63.129.16"))
+"""For protocols alone, which not every Python knows; and where a machine of Azure asks its host, an address like those of others."""
 
 _CARRIERS = (
     # The network, and the bits above which the address of version 4 stands in one of it.
@@ -72,9 +72,14 @@ def is_public(address: Address) -> bool:
         for network, above in _CARRIERS:
             if address in network:
                 return is_public(ipaddress.IPv4Address((int(address) >> above) & 0xFFFFFFFF))
-        if address.teredo is not None:
+        if address.teredo is not None or address.is_site_local:
             return False
-    return address.is_global and not address.is_multicast and address != _PUBLIC_BUT_METADATA
+    return (
+        address.is_global
+        and not address.is_multicast
+        and not address.is_reserved
+        and not any(address in network for network in _SPECIAL)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import os
 import socket
 from typing import TYPE_CHECKING
 
@@ -233,7 +234,7 @@ class Proxy:
             except TimeoutError:
                 why = f"no answer within {CONNECT_SECONDS:g} s"
             except OSError as error:
-                why = (error.strerror or "it cannot be connected to").lower()
+                why = os.strerror(error.errno).lower() if error.errno else "it cannot be connected to"
         raise Stopped("failed", why)
 
     def _fits(self, address: Address, port: int) -> bool:
