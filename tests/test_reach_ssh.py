@@ -16,13 +16,13 @@ import pytest
 
 from anyshell import Environment, Fleet, InvalidCommand, Reach, ReachUnavailable, Variables
 
+assert sys.platform == "linux"  # mypy follows what is below otherwise
+
 from . import test_endings, test_in_reach, test_reach, test_ssh_losing
 from .conftest import bubblewrap, missing, open_to_all, row
 from .processes import wait_asleep
 from .ssh_server import SSHD, is_root, openssh, ordinary_user
 from .test_reach import READS, SECRET, TALKS, WRITES, World, tmp_path, world  # noqa: F401 - fixtures among them
-
-assert sys.platform == "linux"  # mypy follows what is below otherwise
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping

@@ -70,10 +70,8 @@ class SessionShell:
         self.info = ProcessInfo(process.pid or 0, name, 0.0)
         self._pipe_directory = pipe_directory
         self._conversation = conversation
-        self.unwinds_by_programs, self.skips_lines = (
-            conversation.unwinds_by_programs,
-            conversation.skips_lines,
-        )
+        self.unwinds_by_programs = conversation.unwinds_by_programs
+        self.skips_lines = conversation.skips_lines
         self._numbers = itertools.count(1)
         self._current: SessionProcess | None = None
         self._command_tree: CommandTree | None = None
@@ -93,8 +91,7 @@ class SessionShell:
         """Those that run, or have left something running that goes on when the shell has ended."""
         self._most_commands = KEPT
         self._exited = False
-        self._holder: str | None = None
-        """The name of what holds a sandbox together, which lives as long as anything in there."""
+        self._holder: str | None = None  # what lives as long as anything in a sandbox
         self.fresh = ""
         """Why it is another than the one before, until that was told; empty for the first."""
         self.interruptible = True
@@ -421,10 +418,8 @@ class SessionShell:
                     }
                     if any(pid == self.info.pid for pid, _ in kept):  # the host does not answer
                         return
-                    holder = self._holder if kept else None
-                    left = [
-                        each for each in left if (each.pid, each.started) not in kept and each.name != holder
-                    ]
+                    own = (each for each in left if (each.pid, each.started) not in kept)
+                    left = [each for each in own if not (kept and each.name == self._holder)]
                 self.left = left
                 if not left:
                     return
