@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from .._runner import RunOptions, to_command
 from .._types import DEFAULT_GRACE, SessionReport, Spawn, to_recording, to_scan
 from .._waits import to_the_end
 from ..output import OutputBuilder
-from .shell import END_SECONDS, SessionShell, ShellGone
+from .shell import END_SECONDS, START_SECONDS, SessionShell, ShellGone
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
         Recording,
         Scan,
         ShellInfo,
+        Status,
     )
-    from ..abc import Process
+    from ..abc import Process, Spawner
     from .process import SessionProcess
 
 IDLE_SECONDS = 1800.0
@@ -62,6 +64,8 @@ class Session:
         *,
         name: str | None,
         on_closed: Callable[[Session], object],
+        on_forked: Callable[[Session], object] = lambda forked: None,
+        forked: bool = False,
     ) -> None:
         """Take what its shells are started with.
 
@@ -70,6 +74,8 @@ class Session:
             command: Where they begin, and with which variables; the text does not count.
             name: What it is shared by; ``None`` when it is its owner's alone.
             on_closed: Called when it is closed.
+            on_forked: Called with a fork of it when that is begun; may refuse it.
+            forked: Whether it is a fork.
 
         Raises:
             InvalidCommand: A variable by which its shells are led.
@@ -78,7 +84,9 @@ class Session:
         self._runner = runner
         self._spawn = replace(runner.spawn_of(command, confined=False), script=None)
         self._name = name
-        self._on_closed = on_closed
+        self._on_closed, self._on_forked = on_closed, on_forked
+        self.forked = forked
+        """Whether it is a fork of another."""
         self._shell: SessionShell | None = None
         self._turn = asyncio.Lock()
         self._fresh = ""
@@ -234,6 +242,79 @@ class Session:
             await process.interrupt()
         return process is not None
 
+    async def fork(self, *, timeout: float | None = None) -> Session:
+        """Make a second session whose shell is what this one's is now, so that two ways can be tried side by side.
+
+        The fork has the directory and the stack of directories, variables of every kind, functions, aliases, options, traps,
+        umask, limits and positional parameters. It has neither open descriptors nor jobs, history and key bindings; ``$!`` and
+        the hash table of programs are empty, and of zsh the modules and styles are those of a fresh shell. From then on neither
+        knows of the other. Files are shared.
+
+        Args:
+            timeout: Seconds from now, the wait for a command that runs included.
+
+        Returns:
+            A session without a name, which goes on when this one is closed. Close it, as by ``async with``.
+
+        Raises:
+            InvalidCommand: The shell is neither bash nor zsh; or too many forks are open.
+            SpawnError: It could not be made a fork, as where the directory was removed; nothing of it is left.
+            AnyshellError: The session is closed, or the time was over.
+        """
+        if self._closed:
+            raise AnyshellError("this session is closed: make another by Environment.session()")
+        if self.shell.kind not in shells.FORKED:
+            raise InvalidCommand(
+                f"a session of {self.shell.name} cannot be forked: take shell='bash' or shell='zsh', or open another session"
+            )
+        forked = Session(
+            self._runner,
+            to_command("", None, None),
+            name=None,
+            on_closed=self._on_closed,
+            on_forked=self._on_forked,
+            forked=True,
+        )
+        forked._spawn = self._spawn
+        self._on_forked(forked)
+        try:
+            name = f"fork{secrets.token_hex(5)}"
+            await forked._become(await self._told(name, timeout), name, self.directory)
+        except BaseException:
+            await forked.aclose()
+            raise
+        return forked
+
+    async def _told(self, name: str, timeout: float | None) -> SessionShell:
+        """Have the shell tell its state by a name."""
+        turn = _Turn(self, variables=False, may_be_fresh=True, fork=name)
+        control = Control()
+        self._running.add(control)
+        try:
+            outcome = await _own(turn, timeout, control)
+        finally:
+            self._running.discard(control)
+            self._rest()
+        if turn.problem:
+            raise SpawnError(await turn.why_not())
+        if outcome.exit_code != 0 or turn.shell is None:
+            raise AnyshellError(
+                f"the session was not forked: that it tells its state {_HOW_ENDED[outcome.status]}"
+            )
+        return turn.shell
+
+    async def _become(self, like: SessionShell, name: str, directory: str) -> None:
+        """Start the shell of a fork."""
+        async with self._turn:
+            self._shell = await self._started(like=(like, name))
+            outcome = await _own(_Check(self._shell, like, name), START_SECONDS, Control())
+            if outcome.exit_code != 0 or self._closed:
+                raise SpawnError(
+                    f"the session could not be forked: its directory {directory!r} may be gone, or what is defined there "
+                    "cannot be read back; open another session"
+                )
+            self._directory = directory
+
     async def restart(self) -> None:
         """Stop what runs, end the shell, and begin the next command in a fresh one.
 
@@ -269,13 +350,7 @@ class Session:
         if not shell.ended:
             # Its private directory may be gone, or itself: then it is ended without its traps.
             with contextlib.suppress(SpawnError, ShellGone):
-                await _engine.run(
-                    _Exit(shell),
-                    Spawn(argv=(), script="exit", cwd=""),
-                    output=OutputBuilder(head=0, tail=0, max_line=1),
-                    timeout=END_SECONDS,
-                    grace=0,
-                )
+                await _own(_Exit(shell), END_SECONDS, Control())
         await self._close(shell)
 
     async def _close(self, shell: SessionShell) -> None:
@@ -299,15 +374,19 @@ class Session:
             self._closing = asyncio.get_running_loop().create_task(self._end(why))
 
     async def _begin(
-        self, spawn: Spawn, *, variables: bool, may_be_fresh: bool
+        self, spawn: Spawn, *, variables: bool, may_be_fresh: bool, fork: str
     ) -> tuple[SessionProcess, SessionShell]:
         """Start a command when it is its turn, and say in which shell. For `_Turn` alone."""
         await self._turn.acquire()
         try:
             try:
-                shell, process = await self._given(spawn, variables=variables, may_be_fresh=may_be_fresh)
+                shell, process = await self._given(
+                    spawn, variables=variables, may_be_fresh=may_be_fresh, fork=fork
+                )
             except ShellGone:  # it was killed since the last command, and this one has not reached it
-                shell, process = await self._given(spawn, variables=variables, may_be_fresh=may_be_fresh)
+                shell, process = await self._given(
+                    spawn, variables=variables, may_be_fresh=may_be_fresh, fork=fork
+                )
         except ShellGone:
             self._turn.release()
             raise SpawnError("the session's shell ends as soon as it is started") from None
@@ -332,10 +411,14 @@ class Session:
         return process, shell
 
     async def _given(
-        self, spawn: Spawn, *, variables: bool, may_be_fresh: bool
+        self, spawn: Spawn, *, variables: bool, may_be_fresh: bool, fork: str
     ) -> tuple[SessionShell, SessionProcess]:
         """Give a command to the session's shell, relative to where that is by now."""
         shell = await self._living(may_be_fresh)
+        if fork:
+            texts = shell.fork(fork)
+            spawn = replace(spawn, script=texts.tell())
+            return shell, await shell.run(spawn, variables=False, own=texts.line())
         if spawn.cwd:
             spawn = replace(spawn, cwd=await self._runner.place(spawn.cwd, self.directory))
         return shell, await shell.run(spawn, variables=variables)
@@ -354,17 +437,21 @@ class Session:
                 "the shell of the session is gone, and the command was not to run in a fresh one"
             )
         self._directory = None
+        self._shell = await self._started()
+        self._shell.fresh, self._fresh = self._fresh, ""
+        return self._shell
+
+    async def _started(self, like: tuple[SessionShell, str] | None = None) -> SessionShell:
         runner = self._runner
-        self._shell = await SessionShell.start(
+        return await SessionShell.start(
             runner.backend,
             runner.shell,
             self._spawn,
             prefix=runner.prefix,
-            snapshot=runner.snapshot,
+            snapshot=None if like else runner.snapshot,
             confine=runner.confine,
+            like=like,
         )
-        self._shell.fresh, self._fresh = self._fresh, ""
-        return self._shell
 
     def _over(self, process: SessionProcess) -> None:
         state = process.state
@@ -383,11 +470,21 @@ _WHAT_ENDED = {
 }
 
 
+_HOW_ENDED: Mapping[Status, str] = {
+    "exited": "failed",
+    "timed_out": "took longer than the timeout",
+    "cancelled": "was cancelled",
+    "lost": "ended with its host",
+}
+
+
 class _Turn:
     """Starts one command of a session when it is its turn."""
 
-    def __init__(self, session: Session, *, variables: bool, may_be_fresh: bool) -> None:
+    def __init__(self, session: Session, *, variables: bool, may_be_fresh: bool, fork: str = "") -> None:
         self._session = session
+        self._fork = fork
+        """By which name the shell is to tell its state, rather than run a text."""
         self._variables = variables
         self._may_be_fresh = may_be_fresh
         self._process: SessionProcess | None = None
@@ -397,10 +494,15 @@ class _Turn:
     async def spawn(self, spawn: Spawn) -> Process:
         """Start the text that is a spawn's `script`; its argv does not count, and an empty `cwd` is where the shell is."""
         self._process, self._shell = await self._session._begin(
-            spawn, variables=self._variables, may_be_fresh=self._may_be_fresh
+            spawn, variables=self._variables, may_be_fresh=self._may_be_fresh, fork=self._fork
         )
         self._fresh = self._shell.fresh
         return self._process
+
+    @property
+    def shell(self) -> SessionShell | None:
+        """What it runs in, once it has begun."""
+        return self._shell
 
     @property
     def problem(self) -> str:
@@ -434,7 +536,26 @@ class _Exit:
 
     async def spawn(self, spawn: Spawn) -> Process:
         """Start it, without waiting for a turn."""
-        return await self._shell.run(spawn, variables=False)
+        return await self._shell.run(replace(spawn, script="exit"), variables=False)
+
+
+class _Check:
+    """Starts the first text of a fork, which says whether that is what it is to be."""
+
+    def __init__(self, shell: SessionShell, like: SessionShell, name: str) -> None:
+        self._shell, self._like, self._name = shell, like, name
+
+    async def spawn(self, spawn: Spawn) -> Process:
+        """Start it, without waiting for a turn."""
+        spawn = replace(spawn, script=self._like.fork(self._name).check())
+        return await self._shell.run(spawn, variables=False, own="\n")
+
+
+async def _own(spawner: Spawner, timeout: float | None, control: Control) -> Outcome:
+    """Run a text of anyshell's own, which prints nothing that counts."""
+    output = OutputBuilder(head=0, tail=0, max_line=1)
+    spawn = Spawn(argv=(), script="", cwd="")
+    return await _engine.run(spawner, spawn, output=output, timeout=timeout, grace=0, control=control)
 
 
 def _check_reserved(env: Mapping[str, str]) -> None:

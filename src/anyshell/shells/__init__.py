@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .prefix import Prefix as Prefix
     from .session import RESERVED as RESERVED
     from .session import Conversation as Conversation
+    from .session_fork import FORKED as FORKED
+    from .session_fork import Fork as Fork
 else:
     __getattr__ = importer(
         __name__,
@@ -38,6 +40,7 @@ else:
             "powershell_session": "PowerShellConversation",
             "prefix": "Prefix",
             "session": "RESERVED Conversation",
+            "session_fork": "FORKED Fork",
         },
     )
 
