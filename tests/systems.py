@@ -104,6 +104,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_policy_parsers": "bash with programs of POSIX runs lines there, to be compared",
     "test_prefix": "sudo, env, nice and the like",
     "test_replay": "a person's terminal as POSIX has it; tmux looks at it. test_replay_at_once has what is the same everywhere",
+    "test_session_fork": "its shells are bash and zsh",
     "test_session_owner": "private directories, pipes and signals of POSIX",
     "test_snapshot": "the set-up of bash and zsh",
     "test_ssh": "OpenSSH's server and login shells of POSIX",

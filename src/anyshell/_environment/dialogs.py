@@ -26,6 +26,10 @@ MAX_NAMED_SESSIONS = 256
 """Sessions with a name in one environment; one more is an error."""
 
 
+MAX_FORKS = 64
+"""Forks of sessions that are open at once in one environment; one more is an error."""
+
+
 class EnvironmentDialogs(EnvironmentFacts):
     """The programs on terminals and the persistent shells of an environment."""
 
@@ -168,12 +172,23 @@ class EnvironmentDialogs(EnvironmentFacts):
                 )
         from ..session import Session
 
-        request = to_command("", cwd, env, kind=self.shell.kind)
-        session = Session(self.runner, request, name=name, reach=reach, on_closed=self._forget_session)
+        session = Session(
+            self.runner,
+            to_command("", cwd, env, kind=self.shell.kind),
+            name=name,
+            reach=reach,
+            on_closed=self._forget_session,
+            on_forked=self._add_fork,
+        )
         self._all_sessions.add(session)
         if name is not None:
             self._sessions[name] = session
         return session
+
+    def _add_fork(self, forked: Session) -> None:
+        if sum(session.forked for session in self._all_sessions) >= MAX_FORKS:
+            raise InvalidCommand(f"{MAX_FORKS} forks of sessions are open already; close one of them")
+        self._all_sessions.add(forked)
 
     def _forget_session(self, session: Session) -> None:
         self._all_sessions.discard(session)

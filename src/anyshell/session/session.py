@@ -1,6 +1,6 @@
 """A persistent shell: directory, variables, functions, aliases and options last from one command to the next.
 
-A session spawns `Process`es as a backend does, so the engine runs its commands like any other: `_Turn` waits until it is
+A session spawns `Process`es as a backend does, so the engine runs its commands like any other: `Turn` waits until it is
 the command's turn, has a shell, and gives it the text; what comes back is a `SessionProcess`, whose output is a pipe of
 its own, whose tree is a `CommandTree` of the shell's, and whose end is what the shell says.
 """
@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .. import _engine, shells
+from .. import shells
 from .._engine import Control
 from .._exceptions import AnyshellError, InvalidCommand, SpawnError
 from .._runner import RunOptions, to_command
-from .._types import DEFAULT_GRACE, SessionReport, Spawn, to_recording, to_scan
+from .._types import DEFAULT_GRACE, Spawn, to_recording, to_scan
 from .._waits import to_the_end
-from ..output import OutputBuilder
-from .shell import END_SECONDS, SessionShell, ShellGone
+from .shell import END_SECONDS, START_SECONDS, SessionShell, ShellGone
+from .turns import Check, Exit, Turn, run_own
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
@@ -33,15 +34,14 @@ if TYPE_CHECKING:
         Channel,
         Command,
         LeftBehind,
-        Network,
         Outcome,
         OutputLimits,
         ProcessInfo,
         Recording,
         Scan,
         ShellInfo,
+        Status,
     )
-    from ..abc import Process
     from ..reach import Gate, Reach
     from ..shells.words import CommandLike
     from .process import SessionProcess
@@ -67,6 +67,8 @@ class Session:
         name: str | None,
         reach: Reach | None = None,
         on_closed: Callable[[Session], object],
+        on_forked: Callable[[Session], object] = lambda forked: None,
+        forked: bool = False,
     ) -> None:
         """Take what its shells are started with.
 
@@ -76,6 +78,8 @@ class Session:
             name: What it is shared by; ``None`` when it is its owner's alone.
             reach: What its shells may see, write and reach; ``None`` is the reach of the environment.
             on_closed: Called when it is closed.
+            on_forked: Called with a fork of it when that is begun; may refuse it.
+            forked: Whether it is a fork.
 
         Raises:
             InvalidCommand: A variable by which its shells are led.
@@ -85,7 +89,9 @@ class Session:
         self._spawn = replace(runner.spawn_of(command, RunOptions(reach=reach), confined=False), script=None)
         self._reach = reach
         self._name = name
-        self._on_closed = on_closed
+        self._on_closed, self._on_forked = on_closed, on_forked
+        self.forked = forked
+        """Whether it is a fork of another."""
         self._shell: SessionShell | None = None
         self._gates: dict[SessionShell | None, Gate] = {}  # that of a shell which is being started is by None
         self._turn = asyncio.Lock()
@@ -213,7 +219,7 @@ class Session:
             stdin=request.stdin is not None,
             split_stderr=split_stderr,
         )
-        turn = _Turn(self, variables=variables, may_be_fresh=may_be_fresh, looks=looks)
+        turn = Turn(self._begin, variables=variables, may_be_fresh=may_be_fresh, looks=looks)
         control = control or Control()
         self._running.add(control)
         try:
@@ -254,6 +260,80 @@ class Session:
             await process.interrupt()
         return process is not None
 
+    async def fork(self, *, timeout: float | None = None) -> Session:
+        """Make a second session whose shell is what this one's is now, so that two ways can be tried side by side.
+
+        The fork has the directory and the stack of directories, variables of every kind, functions, aliases, options, traps,
+        umask, limits and positional parameters. It has neither open descriptors nor jobs, history and key bindings; ``$!`` and
+        the hash table of programs are empty, and of zsh the modules and styles are those of a fresh shell. From then on neither
+        knows of the other. Files are shared.
+
+        Args:
+            timeout: Seconds from now, the wait for a command that runs included.
+
+        Returns:
+            A session without a name, which goes on when this one is closed. Close it, as by ``async with``.
+
+        Raises:
+            InvalidCommand: The shell is neither bash nor zsh; or too many forks are open.
+            SpawnError: It could not be made a fork, as where the directory was removed; nothing of it is left.
+            AnyshellError: The session is closed, or the time was over.
+        """
+        if self._closed:
+            raise AnyshellError("this session is closed: make another by Environment.session()")
+        if self.shell.kind not in shells.FORKED:
+            raise InvalidCommand(
+                f"a session of {self.shell.name} cannot be forked: take shell='bash' or shell='zsh', or open another session"
+            )
+        forked = Session(
+            self._runner,
+            to_command("", None, None, kind=self.shell.kind),
+            name=None,
+            reach=self._reach,
+            on_closed=self._on_closed,
+            on_forked=self._on_forked,
+            forked=True,
+        )
+        forked._spawn = self._spawn
+        self._on_forked(forked)
+        try:
+            name = f"fork{secrets.token_hex(5)}"
+            await forked._become(await self._told(name, timeout), name, self.directory)
+        except BaseException:
+            await forked.aclose()
+            raise
+        return forked
+
+    async def _told(self, name: str, timeout: float | None) -> SessionShell:
+        """Have the shell tell its state by a name."""
+        turn = Turn(self._begin, variables=False, may_be_fresh=True, fork=name)
+        control = Control()
+        self._running.add(control)
+        try:
+            outcome = await run_own(turn, timeout, control)
+        finally:
+            self._running.discard(control)
+            self._rest()
+        if turn.problem:
+            raise SpawnError(await turn.why_not())
+        if outcome.exit_code != 0 or turn.shell is None:
+            raise AnyshellError(
+                f"the session was not forked: that it tells its state {_HOW_ENDED[outcome.status]}"
+            )
+        return turn.shell
+
+    async def _become(self, like: SessionShell, name: str, directory: str) -> None:
+        """Start the shell of a fork."""
+        async with self._turn:
+            self._shell = await self._started(like=(like, name))
+            outcome = await run_own(Check(self._shell, like, name), START_SECONDS, Control())
+            if outcome.exit_code != 0 or self._closed:
+                raise SpawnError(
+                    f"the session could not be forked: its directory {directory!r} may be gone, or what is defined there "
+                    "cannot be read back; open another session"
+                )
+            self._directory = directory
+
     async def restart(self) -> None:
         """Stop what runs, end the shell, and begin the next command in a fresh one.
 
@@ -289,13 +369,7 @@ class Session:
         if not shell.ended:
             # Its private directory may be gone, or itself: then it is ended without its traps.
             with contextlib.suppress(SpawnError, ShellGone):
-                await _engine.run(
-                    _Exit(shell),
-                    Spawn(argv=(), script="exit", cwd=""),
-                    output=OutputBuilder(head=0, tail=0, max_line=1),
-                    timeout=END_SECONDS,
-                    grace=0,
-                )
+                await run_own(Exit(shell), END_SECONDS, Control())
         await self._close(shell)
 
     async def _close(self, shell: SessionShell) -> None:
@@ -323,17 +397,21 @@ class Session:
             self._closing = asyncio.get_running_loop().create_task(self._end(why))
 
     async def _begin(
-        self, spawn: Spawn, turn: _Turn, *, variables: bool, may_be_fresh: bool
+        self, spawn: Spawn, turn: Turn, *, variables: bool, may_be_fresh: bool, fork: str
     ) -> tuple[SessionProcess, SessionShell]:
-        """Start a command when it is its turn, and say in which shell. For `_Turn` alone."""
+        """Start a command when it is its turn, and say in which shell. For a `Turn`."""
         await self._turn.acquire()
         try:
             if turn.looks is not None:
                 await turn.looks.begin()
             try:
-                shell, process = await self._given(spawn, variables=variables, may_be_fresh=may_be_fresh)
+                shell, process = await self._given(
+                    spawn, variables=variables, may_be_fresh=may_be_fresh, fork=fork
+                )
             except ShellGone:  # it was killed since the last command, and this one has not reached it
-                shell, process = await self._given(spawn, variables=variables, may_be_fresh=may_be_fresh)
+                shell, process = await self._given(
+                    spawn, variables=variables, may_be_fresh=may_be_fresh, fork=fork
+                )
         except ShellGone:
             self._turn.release()
             raise SpawnError("the session's shell ends as soon as it is started") from None
@@ -359,10 +437,14 @@ class Session:
         return process, shell
 
     async def _given(
-        self, spawn: Spawn, *, variables: bool, may_be_fresh: bool
+        self, spawn: Spawn, *, variables: bool, may_be_fresh: bool, fork: str
     ) -> tuple[SessionShell, SessionProcess]:
         """Give a command to the session's shell, relative to where that is by now."""
         shell = await self._living(may_be_fresh)
+        if fork:
+            texts = shell.fork(fork)
+            spawn = replace(spawn, script=texts.tell())
+            return shell, await shell.run(spawn, variables=False, own=texts.line())
         if spawn.cwd:
             spawn = replace(spawn, cwd=await self._runner.place(spawn.cwd, self.directory))
         gate = self._gates.get(shell)
@@ -386,24 +468,29 @@ class Session:
                 "the shell of the session is gone, and the command was not to run in a fresh one"
             )
         self._directory = None
+        self._shell = await self._started()
+        self._shell.fresh, self._fresh = self._fresh, ""
+        return self._shell
+
+    async def _started(self, like: tuple[SessionShell, str] | None = None) -> SessionShell:
         runner = self._runner
         try:
-            self._shell = await SessionShell.start(
+            shell = await SessionShell.start(
                 runner.backend,
                 runner.shell,
                 self._spawn,
                 prefix=runner.prefix,
-                snapshot=runner.snapshot,
+                snapshot=None if like else runner.snapshot,
                 confine=self._confined,
+                like=like,
             )
         except BaseException:
             if (gate := self._gates.pop(None, None)) is not None:
                 await to_the_end(gate.aclose(), stop=lambda: None)
             raise
         if (gate := self._gates.pop(None, None)) is not None:
-            self._gates[self._shell] = gate
-        self._shell.fresh, self._fresh = self._fresh, ""
-        return self._shell
+            self._gates[shell] = gate
+        return shell
 
     def _confined(self, spawn: Spawn) -> Spawn:
         """Have the sandbox stand before the shell, and serve its network, if it has one for it."""
@@ -413,7 +500,7 @@ class Session:
             spawn.gate.open()
         return spawn
 
-    def _over(self, process: SessionProcess, turn: _Turn) -> None:
+    def _over(self, process: SessionProcess, turn: Turn) -> None:
         state = process.state
         if state == "kept":
             self._directory = process.ended.result().directory or self._directory
@@ -430,78 +517,12 @@ _WHAT_ENDED = {
 }
 
 
-class _Turn:
-    """Starts one command of a session when it is its turn."""
-
-    def __init__(self, session: Session, *, variables: bool, may_be_fresh: bool, looks: Looks | None) -> None:
-        self._session = session
-        self.looks = looks
-        """At the files, before the command and after it."""
-        self.release: Callable[[], object] | None = None
-        """Gives the turn to the next command; ``None`` until this one has begun."""
-        self._awaited = 1 if looks is None else 2
-        self._variables = variables
-        self._may_be_fresh = may_be_fresh
-        self._process: SessionProcess | None = None
-        self._shell: SessionShell | None = None
-        self._fresh = ""
-
-    async def spawn(self, spawn: Spawn) -> Process:
-        """Start the text that is a spawn's `script`; its argv does not count, and an empty `cwd` is where the shell is."""
-        self._process, self._shell = await self._session._begin(
-            spawn, self, variables=self._variables, may_be_fresh=self._may_be_fresh
-        )
-        self._fresh = self._shell.fresh
-        return self._process
-
-    def ended(self) -> None:
-        """Give the turn on, when the command has ended and its files were looked at."""
-        self._awaited -= 1
-        if self._awaited == 0 and self.release is not None:
-            self.release()
-
-    def looked(self) -> None:
-        """Take note that its files are looked at no more."""
-        if self.looks is not None:
-            self.ended()
-
-    def network(self) -> Network | None:
-        """What the command has asked of the network; ``None`` where that is not known."""
-        return None if self._process is None else self._process.network()
-
-    @property
-    def problem(self) -> str:
-        """Why the shell did not begin with it; empty when it did."""
-        return "" if self._process is None else self._process.problem
-
-    async def why_not(self) -> str:
-        """Say that in a sentence."""
-        assert self._shell is not None
-        return await self._shell.why_not(self.problem)
-
-    def report(self) -> SessionReport | None:
-        """What the command did to the session; ``None`` when it never began."""
-        process = self._process
-        if process is None or self._shell is None or not (process.ended.done() or self._shell.doomed):
-            return None
-        self._shell.fresh = ""  # the caller is told
-        return SessionReport(
-            state=process.state,
-            directory=process.directory,
-            fresh=self._fresh,
-            variables=process.changes() if self._variables else None,
-        )
-
-
-class _Exit:
-    """Starts the last command of a shell."""
-
-    def __init__(self, shell: SessionShell) -> None:
-        self._shell = shell
-
-    async def spawn(self, spawn: Spawn) -> Process:
-        """Start it, without waiting for a turn."""
-        return await self._shell.run(spawn, variables=False)
+_HOW_ENDED: Mapping[Status, str] = {
+    "exited": "failed",
+    "timed_out": "took longer than the timeout",
+    "cancelled": "was cancelled",
+    "lost": "ended with its host",
+}
 
 
 def _check_reserved(env: Mapping[str, str]) -> None:

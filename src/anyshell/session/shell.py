@@ -17,6 +17,7 @@ from .._exceptions import SpawnError
 from .._types import ExitStatus, ProcessInfo, Spawn
 from .._waits import to_the_end
 from .answers import NUMBER, parse_end, variables_of, why_not
+from .leftovers import sweep
 from .process import INTERRUPT_AGAIN, End, SessionProcess
 
 if TYPE_CHECKING:
@@ -33,12 +34,6 @@ END_SECONDS = 2.0
 
 LAST_WORDS_SECONDS = 0.1
 """Seconds for which a shell that has ended is listened to, while a process that it started holds its stream."""
-
-SWEEP_AGAIN = 0.05
-"""Seconds between two looks for the processes that a shell which has ended has left in its process group."""
-
-SWEEPS = 10
-"""Looks of that kind: at the first two these processes are asked to end, then killed; survivors of the last are named."""
 
 KEPT = 64
 """Commands of a shell that have left something to be kept; with more, those of which nothing lives are forgotten."""
@@ -98,6 +93,8 @@ class SessionShell:
         """Whether an interrupt is sure to keep it from running what is left of a text."""
         self._pid: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._careful = False
+        self._own = False
+        """Whether the current command is a text of anyshell's own."""
         self._redefined = own_setup
         self._back = ""
         """The word that it says when it is back from the current command."""
@@ -118,6 +115,7 @@ class SessionShell:
         prefix: shells.Prefix | None,
         snapshot: str | None,
         confine: Callable[[Spawn], Spawn],
+        like: tuple[SessionShell, str] | None = None,
     ) -> SessionShell:
         """Start a shell with what `spawn` says but for its argv.
 
@@ -128,6 +126,7 @@ class SessionShell:
             prefix: What runs the shell.
             snapshot: The file of the user's own set-up that it begins with.
             confine: Has a sandbox stand before it.
+            like: Another of the same kind that has told its state, and by which name: this one takes that.
 
         Raises:
             SpawnError, InvalidCommand: From the backend: nothing was started; or there are no sessions of that shell.
@@ -138,7 +137,8 @@ class SessionShell:
             argv = conversation.argv(shell)
             if prefix is not None:
                 argv = prefix.wrap(argv, on_windows=shell.on_windows)
-            spawn = replace(spawn, needs=tuple(filter(None, [pipe_directory.directory])))
+            told = like and like[0]._pipe_directory.directory
+            spawn = replace(spawn, needs=tuple(filter(None, [pipe_directory.directory, told])))
             confined = confine(replace(spawn, argv=argv, stdin=True, split_stderr=True))
             process = await backend.spawn(confined)
         except BaseException:
@@ -148,6 +148,10 @@ class SessionShell:
         started = cls(process, pipe_directory, conversation, shell.kind, own_setup=own_setup)
         started._holder = confined.holder
         lines = conversation.begin(snapshot, started._word)
+        if like is not None:
+            lines += like[0].fork(like[1]).take()
+            started._careful, started._redefined = like[0]._careful, like[0]._redefined
+            started.interruptible, started._status = like[0].interruptible, like[0]._status
         if runs_it := prefix is not None or confined.argv != argv:
             lines += conversation.tell_pid()
         else:
@@ -182,8 +186,23 @@ class SessionShell:
             raise SpawnError(f"the prefix runs the shell where its processes cannot be seen, {why}")
         self.info = replace(self.info, pid=pid)
 
-    async def run(self, spawn: Spawn, *, variables: bool) -> SessionProcess:
+    def fork(self, name: str) -> shells.Fork:
+        """The texts by which another becomes what it is."""
+        fork = (
+            None
+            if isinstance(self._conversation, shells.PowerShellConversation)
+            else self._conversation.fork(name)
+        )
+        assert fork is not None  # as `Session.fork` has seen
+        return fork
+
+    async def run(self, spawn: Spawn, *, variables: bool, own: str = "") -> SessionProcess:
         """Have it run a text: the `script` of a spawn, whose argv does not count.
+
+        Args:
+            spawn: The text.
+            variables: Whether the exported variables before and after it are told.
+            own: Of a text of anyshell's own, a line that is read before. Such a text does not change what ``$?`` is.
 
         Raises:
             SpawnError: No pipe could be made for it.
@@ -192,8 +211,10 @@ class SessionShell:
         assert spawn.script is not None
         if self.ended:  # by the command before, after it had ended: this one was never given to it
             raise self._unusable()
-        self._careful = self._careful or self._conversation.needs_care(spawn.script)
-        self._redefined = self._redefined or self._careful or self._conversation.redefines(spawn.script)
+        self._own = bool(own)
+        if not own:
+            self._careful = self._careful or self._conversation.needs_care(spawn.script)
+            self._redefined = self._redefined or self._careful or self._conversation.redefines(spawn.script)
         text, marked = self._conversation.text(spawn.script)
         stack = contextlib.ExitStack()
         with stack:
@@ -226,13 +247,14 @@ class SessionShell:
                     variables=variables,
                     pids=command_tree.wants_pids,
                     careful=self._careful,
-                    redefined=self._redefined,
+                    redefined=self._redefined or self._own,
                     alone=self._pipe_directory.opens_alone,
                     marked=marked,
+                    own=self._own,
                 )
                 self._output_pipes = [stdout] if stderr is None else [stdout, stderr]
                 self._back, self._end = secrets.token_hex(5), None
-                line = await self._written(frame.number, self._conversation.run(frame), text)
+                line = own + await self._written(frame.number, self._conversation.run(frame), text)
             except BrokenPipeError:
                 await self._gone()
                 raise self._unusable() from None
@@ -252,7 +274,8 @@ class SessionShell:
         command = SessionProcess(self, command_tree, frame.number, stdout=stdout, stderr=stderr, stdin=stdin)
         self._current = command
         self._commands.add(command)
-        self.interruptible = self.interruptible and self._conversation.stays_interruptible(spawn.script)
+        if not own:
+            self.interruptible = self.interruptible and self._conversation.stays_interruptible(spawn.script)
         try:
             told = await self._tell(line)
         except BaseException:  # it may have come through
@@ -269,7 +292,7 @@ class SessionShell:
     async def _written(self, number: int, run: str, command: str) -> str:
         """Bring a command to the shell's directory, as far as that is better than to send it in the line; the line."""
         longest = self._pipe_directory.longest_line
-        line = partial(self._conversation.line, back=self._back, redefined=self._redefined)
+        line = partial(self._conversation.line, back=self._back, redefined=self._redefined or self._own)
         if len(command) * 4 <= longest:
             return line(number, run, command)
         await self._pipe_directory.write("command", command.encode(errors="surrogateescape"))
@@ -386,7 +409,8 @@ class SessionShell:
         if status == ExitStatus():  # the host is away: what runs there is to be stopped when it is back
             await self.process.aclose()
         else:
-            await self._sweep()
+            async for left in sweep(self.process, self.info.pid, self._commands, holder=self._holder):
+                self.left = left
             await self.process.release()
 
     def forget(self, command: SessionProcess) -> None:
@@ -401,30 +425,6 @@ class SessionShell:
                     if not await each.members():
                         self._commands.discard(each)
             self._most_commands = max(KEPT, 2 * len(self._commands))
-
-    async def _sweep(self) -> None:
-        """Stop what is still in the group of the shell, which has ended, and of no command that may go on.
-
-        A trap that ran between two commands has started it, or it could not be stopped with its command.
-        """
-        with contextlib.suppress(OSError):
-            for turn in range(SWEEPS):
-                left = await self.process.group()
-                if left:
-                    kept = {
-                        (each.pid, each.started)
-                        for command in tuple(self._commands)
-                        for each in await command.members()
-                    }
-                    if any(pid == self.info.pid for pid, _ in kept):  # the host does not answer
-                        return
-                    own = (each for each in left if (each.pid, each.started) not in kept)
-                    left = [each for each in own if not (kept and each.name == self._holder)]
-                self.left = left
-                if not left:
-                    return
-                await self.process.signal_some("terminate" if turn < 2 else "kill", left)
-                await asyncio.sleep(SWEEP_AGAIN)
 
     async def _read(self) -> None:
         assert self.process.stderr is not None
@@ -485,7 +485,8 @@ class SessionShell:
         if parsed is None:
             self.kill()
             return False
-        self._end, self._status = parsed
+        self._end, status = parsed
+        self._status = self._status if self._own else status
         if not self._conversation.says_back:
             self._current.set_ended(self._end)
         return True

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .prefix import Prefix as Prefix
     from .session import RESERVED as RESERVED
     from .session import Conversation as Conversation
+    from .session_fork import FORKED as FORKED
+    from .session_fork import Fork as Fork
     from .words import quoted as quoted
     from .words import sh as sh
     from .words import text_of as text_of
@@ -41,6 +43,7 @@ else:
             "powershell_session": "PowerShellConversation",
             "prefix": "Prefix",
             "session": "RESERVED Conversation",
+            "session_fork": "FORKED Fork",
             "words": "quoted sh text_of",
         },
     )

@@ -30,6 +30,7 @@ class Frame:
         redefined: Whether it may have aliases, functions ``builtin`` and ``exec``, or ``set -t``: see `Conversation.redefines`.
         alone: Whether the shell may open the pipes before they have a reader or writer: that process may have been killed.
         marked: Whether a line stands behind the text: see `Conversation.text`.
+        own: Whether the text is one of anyshell's own, which no alias may get into; then it counts as redefined.
     """
 
     number: int
@@ -48,3 +49,4 @@ class Frame:
     redefined: bool
     alone: bool
     marked: bool
+    own: bool = False

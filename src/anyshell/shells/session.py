@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from . import session_texts
+from .session_fork import FORKED, Fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,6 +113,14 @@ class Conversation:
         begin = begin.replace("TRAP ", f"{trap} ").replace("DIRECTORY", self._path(""))
         loaded = begin if snapshot is None else f"{begin}{self.shell.load(snapshot)}\n"
         return loaded + (_WITHOUT_ALIASES["zsh"] if self.shell.kind == "zsh" else "")
+
+    def fork(self, place: str) -> Fork | None:
+        """The texts by which a fresh shell becomes what this one is; ``None`` where there are none.
+
+        Args:
+            place: A name for them, which stands in no other.
+        """
+        return Fork(self.shell, f"{self.directory}/{place}") if self.shell.kind in FORKED else None
 
     def tell_pid(self) -> str:
         """The line that has the shell say its pid."""
@@ -453,7 +462,7 @@ def _run_bash(conversation: Conversation, frame: Frame) -> str:
     )
     return (
         # The function is the text's where that was left by an error.
-        f"ANYSHELL_TOLD=\n\\unset -f builtin command\n{aliases_off}{{\n{aliases_on}"
+        f"ANYSHELL_TOLD=\n\\unset -f builtin command\n{aliases_off}{{\n{'' if frame.own else aliases_on}"
         f"case ${{1-}} in {_UNWOUND}) ANYSHELL_STATUS={conversation._number(frame)}1\n{undo};;\n"
         f"*)\n{conversation._head(frame, 199, 'x')}\n{conversation._guarded(frame, 199, run)};;\nesac\n"
         f"{{\n{after}"
@@ -464,7 +473,8 @@ def _run_bash(conversation: Conversation, frame: Frame) -> str:
         "case $ANYSHELL_SET in *E*) \\builtin set -E;; esac; case $ANYSHELL_SET in *e*) \\builtin set -e;; esac;; esac\n"
         f"\\builtin unset {frame.mark}\n"
         + (f"{conversation._variables(frame, 199)}\n" if frame.variables else "")
-        + f"{conversation._told(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_PWD\n}}{' 2>/dev/null' if frame.careful else ''}\n}}\n"
+        + f"{conversation._told(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_PWD\n}}{' 2>/dev/null' if frame.careful else ''}\n"
+        + f"{aliases_on if frame.own else ''}}}\n"
     )
 
 
@@ -516,7 +526,7 @@ def _run_zsh(conversation: Conversation, frame: Frame) -> str:
     return (
         # "always", since by err_return a text that fails has this file return, too. Not around the text alone: what that
         # returns would set off a ZERR trap once more.
-        f"{{\n{_WITH_ALIASES['zsh']}\n{conversation._head(frame, 8, 'x')}\n"
+        f"{{\n{'' if frame.own else _WITH_ALIASES['zsh']}\n{conversation._head(frame, 8, 'x')}\n"
         + conversation._guarded(
             frame,
             8,
@@ -531,7 +541,7 @@ def _run_zsh(conversation: Conversation, frame: Frame) -> str:
         + (f"{conversation._variables(frame, 8)}\n" if frame.variables else "")
         + f"{conversation._told(frame)}\n"
         "\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_PWD ANYSHELL_REST\n"
-        f"{_WITHOUT_ALIASES['zsh']}}} 2>/dev/null\n}}\n"
+        f"{'' if frame.own else _WITHOUT_ALIASES['zsh']}}} 2>/dev/null\n}}\n"
     )
 
 
