@@ -65,8 +65,8 @@ class _Names(ast.NodeTransformer):
 
 def _signature(names: _Names, function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     arguments = function.args
-    for each in (*arguments.args, *arguments.kwonlyargs):
-        if each.annotation is not None:
+    for each in (*arguments.args, arguments.vararg, *arguments.kwonlyargs):
+        if each is not None and each.annotation is not None:
             each.annotation = ast.parse(names.text(each.annotation), mode="eval").body
     defaults = [*arguments.defaults, *arguments.kw_defaults]
     for default in filter(None, defaults):

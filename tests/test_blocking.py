@@ -257,3 +257,13 @@ def test_waiting_for_oneself_is_refused(env: blocking.Environment) -> None:
 
     with pytest.raises(anyshell.AnyshellError, match="wait for itself"):
         env.run("echo x", listener=listener)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="overlays and bubblewrap, of Linux")
+def test_a_trial_is_a_twin_as_well(env: blocking.Environment, tmp_path: Path) -> None:
+    bubblewrap()
+    with env.trial("echo new > file") as trial:
+        assert [each.path for each in trial.effects.created] == ["file"]
+        assert not (tmp_path / "file").exists()
+        trial.commit()
+    assert (tmp_path / "file").read_text() == "new\n"

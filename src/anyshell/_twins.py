@@ -31,6 +31,7 @@ TWINS = {
     "Session": "session",
     "ShellTool": "tool",
     "Stream": "_stream",
+    "Trial": "trial",
 }
 """The classes that have a blocking twin, and their modules."""
 

@@ -63,7 +63,7 @@ from anyshell.policy.interception import InterceptionRule
 from anyshell.policy.redaction import Redaction
 from anyshell.policy.rules import Policy
 from anyshell.reach import Reach, Sandbox
-from anyshell.shells.words import CommandLike
+from anyshell.shells.words import Argument, CommandLike
 from anyshell.terminal import ConsoleOpener, SecretSource
 from anyshell.terminal.reading import Expected
 from anyshell.tool.definition import ToolDefinition
@@ -73,7 +73,7 @@ from anyshell.tool.params import ShellParams
 from anyshell.tool.result import JobResult, ShellResult
 from anyshell.tool.trying import Approve
 from anyshell.tool.updates import OnUpdate
-from anyshell.trial import Checkpoint, Restored, Trial
+from anyshell.trial import Checkpoint, Restored
 
 Listener = Callable[[Channel, bytes], object]
 FleetListener = Callable[[HostProgress, Channel, bytes], object]
@@ -655,6 +655,8 @@ class Jobs:
 
 class Session:
     @property
+    def forked(self) -> bool: ...
+    @property
     def name(self) -> str | None:
         r"""What it is shared by; ``None`` when it is its owner's alone."""
     @property
@@ -696,6 +698,8 @@ class Session:
         r"""Run a command in the session's shell and wait for its end."""
     def interrupt(self) -> bool:
         r"""Interrupt the command that runs now, as ^C does at a prompt: SIGINT to what it has started; the shell is kept."""
+    def fork(self, *, timeout: float | None = None) -> Session:
+        r"""Make a second session whose shell is what this one's is now, so that two ways can be tried side by side."""
     def restart(self) -> None:
         r"""Stop what runs, end the shell, and begin the next command in a fresh one."""
     def close(self) -> None:
@@ -772,3 +776,18 @@ class Stream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
     def __iter__(self) -> Iterator[OutputEvent]: ...
+
+class Trial:
+    @property
+    def diff(self) -> str:
+        r"""The changes of text files as a unified diff; `Effects.without_diff` names the files that are not in it."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def run(self) -> Outcome:
+        r"""Run the command. To be called once; `discard` has to follow, unless this raises. ``async with`` does both."""
+    def commit(self) -> None:
+        r"""Make real what the command wrote: all of it, or nothing. Each file is whole at every moment."""
+    def discard(self) -> None:
+        r"""Throw away what the command wrote. A second time, and after a commit, nothing is done."""
