@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from .._types import Foreground, Screen, Waiting
+    from .._types.checks import Seconds
     from ..output import InputModes, StyledScreen
     from .controller import Controller
 
@@ -197,7 +198,7 @@ class DrivenTerminal:
         """How often the program has printed something, or ended: so it is known whether what was seen is still so."""
         return self._controller.changes
 
-    async def changed(self, since: int, *, timeout: float | None = None) -> bool:
+    async def changed(self, since: int, *, timeout: Seconds | None = None) -> bool:
         """Wait until the program has printed something, or has ended.
 
         Args:
@@ -211,7 +212,7 @@ class DrivenTerminal:
             InvalidCommand: A bad timeout, or no such number.
         """
         check_count("since", since, least=0)
-        check_seconds("timeout", timeout, zero=True)
+        timeout = check_seconds("timeout", timeout, zero=True)
         return since != self.changes or await self._controller.changed(timeout)
 
     def lines(self, since: int = 0) -> TerminalLines:
@@ -232,7 +233,7 @@ class DrivenTerminal:
         """The processes that have the terminal now; ``None`` when the host cannot tell, or none has it any more."""
         return await self._controller.foreground()
 
-    async def send(self, data: str | bytes, *, timeout: float | None = SEND_SECONDS) -> None:
+    async def send(self, data: str | bytes, *, timeout: Seconds | None = SEND_SECONDS) -> None:
         r"""Type text or bytes, exactly these. The Enter key is ``\r``.
 
         Returns when all of it was taken, which does not mean that the program has read it.
@@ -251,7 +252,7 @@ class DrivenTerminal:
             data = data.encode(errors="surrogateescape")
         elif not isinstance(data, bytes):
             raise InvalidCommand(f"what is sent must be text or bytes, not {type(data).__name__}")
-        check_seconds("timeout", timeout)
+        timeout = check_seconds("timeout", timeout)
         await self._type(data, timeout)
 
     async def send_key(self, *names: str) -> None:
@@ -274,7 +275,7 @@ class DrivenTerminal:
             )
         )
 
-    async def paste(self, text: str, *, timeout: float | None = SEND_SECONDS) -> None:
+    async def paste(self, text: str, *, timeout: Seconds | None = SEND_SECONDS) -> None:
         """Paste text, as a terminal does: as one piece, if the program has asked to be told of that.
 
         Ends of lines become Enter. What would end the paste early is taken out of it.
@@ -296,7 +297,7 @@ class DrivenTerminal:
         data = text.encode(errors="surrogateescape")
         if self._controller.output.modes.bracketed_paste:
             data = _PASTE_BEGINS + data + _PASTE_ENDS
-        check_seconds("timeout", timeout)
+        timeout = check_seconds("timeout", timeout)
         await self._type(data, timeout)
 
     async def send_secret(self, source: SecretSource) -> bool:
@@ -360,7 +361,7 @@ class DrivenTerminal:
         self._controller.masks.add(secret)
 
     async def expect(
-        self, pattern: str | re.Pattern[str], *, timeout: float | None = EXPECT_SECONDS
+        self, pattern: str | re.Pattern[str], *, timeout: Seconds | None = EXPECT_SECONDS
     ) -> re.Match[str] | None:
         """Wait until the program has printed something, or is idle.
 
@@ -386,7 +387,7 @@ class DrivenTerminal:
         Raises:
             InvalidCommand: A pattern that does not compile, or a bad timeout.
         """
-        check_seconds("timeout", timeout, zero=True)
+        timeout = check_seconds("timeout", timeout, zero=True)
         self._started()
         if pattern == "idle":
             return await self._search.wait_idle(timeout)
@@ -400,7 +401,7 @@ class DrivenTerminal:
         self._started()
         return await self._controller.watch.look()
 
-    async def wait_for_input(self, *, timeout: float | None = EXPECT_SECONDS) -> Waiting | None:
+    async def wait_for_input(self, *, timeout: Seconds | None = EXPECT_SECONDS) -> Waiting | None:
         """Wait until the program waits for input, which is noticed within a second.
 
         Args:
@@ -412,7 +413,7 @@ class DrivenTerminal:
         Raises:
             InvalidCommand: A bad timeout.
         """
-        check_seconds("timeout", timeout, zero=True)
+        timeout = check_seconds("timeout", timeout, zero=True)
         self._started()
         return await self._controller.watch.wait(timeout)
 
