@@ -23,6 +23,7 @@ from anyshell import blocking
 from anyshell._twins import TWINS
 
 from . import blocking_stub
+from .conftest import bubblewrap
 from .processes import living, unique_seconds, wait_asleep
 
 if TYPE_CHECKING:

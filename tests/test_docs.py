@@ -325,9 +325,10 @@ def words_of(value: Any, name: str) -> Iterator[str]:
     if not inspect.isclass(value):
         return
     if name not in MADE_FOR_CALLERS and "__init__" in vars(value):
-        yield from set(inspect.signature(value).parameters) - {"args", "kwargs"}
+        given = set(inspect.signature(value).parameters) - {"args", "kwargs"}
+        yield from (name for name in given if not name.startswith("_"))
     if is_dataclass(value):
-        yield from (field.name for field in fields(value))
+        yield from (field.name for field in fields(value) if not field.name.startswith("_"))
     yield from vars(value).get("__pydantic_fields__", {})
     private = [each for each in value.__mro__[1:] if each.__module__.startswith("anyshell._")]
     for member, what in (item for each in (value, *private) for item in vars(each).items()):

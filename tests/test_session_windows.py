@@ -152,6 +152,8 @@ async def test_a_directory_and_variables_that_are_given_stay(env: Environment, t
         empty = f"Test-Path env:EMPTY; {PYTHON} 'import os; print(len(os.environ[\"EMPTY\"]))'"
         assert (await run(session, empty, env={"EMPTY": ""})).output.text == "True\n0\n"
         assert await printed(session, empty) == "True\n0\n"
+        gone = await session.run("Test-Path Env:EMPTY, Env:FIRST", env={"EMPTY": None, "first": None})
+        assert gone.output.text == "False\nFalse\n"
         with pytest.raises(InvalidCommand, match="none"):
             await session.run("'no'", cwd=tmp_path / "none")
         with pytest.raises(InvalidCommand):

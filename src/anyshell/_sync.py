@@ -19,9 +19,11 @@ from ._runner import RunOptions, to_command
 from ._types import DEFAULT_GRACE, to_recording, to_scan
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
+    from ._runner.redirects import Stdin, Stdout
     from ._types import Command, LeftBehind, Outcome, OutputLimits, Recording, Scan, Spawn
+    from ._types.checks import Seconds
     from .reach import Facts, Reach
     from .shells.words import CommandLike
 
@@ -225,13 +227,14 @@ def run(
     *,
     shell: str | None = None,
     cwd: str | os.PathLike[str] | None = None,
-    env: Mapping[str, str] | None = None,
-    stdin: bytes | str | AsyncIterable[bytes] | None = None,
-    timeout: float | None = None,
-    silence: float | None = None,
-    grace: float = DEFAULT_GRACE,
+    env: Mapping[str, str | None] | None = None,
+    stdin: Stdin | None = None,
+    timeout: Seconds | None = None,
+    silence: Seconds | None = None,
+    grace: Seconds = DEFAULT_GRACE,
     left_behind: LeftBehind = "stop",
     split_stderr: bool = False,
+    stdout: Stdout | None = None,
     interactive: bool = False,
     record: str | os.PathLike[str] | Recording | None = None,
     limits: OutputLimits | None = None,
@@ -269,6 +272,7 @@ def run(
         grace=grace,
         left_behind=left_behind,
         split_stderr=split_stderr,
+        stdout=stdout,
         recording=to_recording(record),
         limits=limits,
         effects=to_scan(effects),

@@ -23,11 +23,13 @@ from typing import Any, Literal, Self, overload
 from anyshell import _engine
 from anyshell._engine import Control
 from anyshell._files import AnyPath
+from anyshell._runner.redirects import Stdin, Stdout
 from anyshell._runner.variables import Interactive
 from anyshell._transfer import OnProgress
 from anyshell._types import (
     Channel,
     CopyResult,
+    Effects,
     FileStat,
     Foreground,
     HostInfo,
@@ -49,6 +51,7 @@ from anyshell._types import (
     Variables,
     Waiting,
 )
+from anyshell._types.checks import Seconds
 from anyshell.abc import Approver, Backend, Process, Resolver
 from anyshell.backends import SSHOptions
 from anyshell.detached import DetachedRecord, DetachedStatus
@@ -90,7 +93,7 @@ def connect(
     prefix: str | None = None,
     max_jobs: int = ...,
     max_terminals: int = ...,
-    background_after: float | None = None,
+    background_after: Seconds | None = None,
     policy: Policy | None = None,
     variables: Variables | None = None,
     redact: bool | Redaction = False,
@@ -132,7 +135,7 @@ class DetachedJob:
         r"""Ask the host how the job is."""
     def output(self, *, since: int = 0, limit: int = ...) -> JobOutput:
         r"""Read some of what it has printed, from a byte of its log on."""
-    def wait(self, *, timeout: float | None = None) -> DetachedStatus:
+    def wait(self, *, timeout: Seconds | None = None) -> DetachedStatus:
         r"""Wait for its end, at most so many seconds; ``None`` is no bound."""
     def stop(self, *, grace: float = ...) -> Sequence[ProcessInfo]:
         r"""Ask everything of it to end, kill after the grace, and look whether that was true."""
@@ -144,7 +147,7 @@ class DetachedJobs:
         command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
         reach: Reach | None = None,
     ) -> DetachedJob:
         r"""Start a job that goes on when this process ends. It reads end-of-file; what it prints goes to its log."""
@@ -175,13 +178,13 @@ class DrivenTerminal:
     @property
     def stopped_by_person(self) -> bool:
         r"""Whether a person has stopped it in a console while it ran, rather than a program."""
-    def send(self, data: str | bytes, *, timeout: float | None = ...) -> None:
+    def send(self, data: str | bytes, *, timeout: Seconds | None = ...) -> None:
         r"""Type text or bytes, exactly these. The Enter key is ``\\r``."""
-    def sendline(self, line: str = "", *, timeout: float | None = ...) -> None:
+    def sendline(self, line: str = "", *, timeout: Seconds | None = ...) -> None:
         r"""Type text and the Enter key, as a person ends a line; as for `send`."""
     def send_key(self, *names: str) -> None:
         r"""Press keys, one after the other, such as ``Ctrl-C``, ``Up``, ``F5``, ``Alt-x``, ``q``."""
-    def paste(self, text: str, *, timeout: float | None = ...) -> None:
+    def paste(self, text: str, *, timeout: Seconds | None = ...) -> None:
         r"""Paste text, as a terminal does: as one piece, if the program has asked to be told of that."""
     def send_secret(self, source: SecretSource) -> bool:
         r"""Ask a source for a secret, and type it, with Enter."""
@@ -222,21 +225,21 @@ class DrivenTerminal:
     @property
     def changes(self) -> int:
         r"""How often the program has printed something, or ended: so it is known whether what was seen is still so."""
-    def changed(self, since: int, *, timeout: float | None = None) -> bool:
+    def changed(self, since: int, *, timeout: Seconds | None = None) -> bool:
         r"""Wait until the program has printed something, or has ended."""
     def lines(self, since: int = 0) -> TerminalLines:
         r"""What stands on the main screen and what has scrolled off it, by lines."""
     def foreground(self) -> Foreground | None:
         r"""The processes that have the terminal now; ``None`` when the host cannot tell, or none has it any more."""
     @overload
-    def expect(self, pattern: str | re.Pattern[str], *, timeout: float | None = ...) -> re.Match[str]: ...
+    def expect(self, pattern: str | re.Pattern[str], *, timeout: Seconds | None = ...) -> re.Match[str]: ...
     @overload
-    def expect(self, pattern: Sequence[Expected], *, timeout: float | None = ...) -> int: ...
-    def find(self, pattern: str | re.Pattern[str], *, timeout: float | None = ...) -> re.Match[str] | None:
+    def expect(self, pattern: Sequence[Expected], *, timeout: Seconds | None = ...) -> int: ...
+    def find(self, pattern: str | re.Pattern[str], *, timeout: Seconds | None = ...) -> re.Match[str] | None:
         r"""Wait as `expect` does for one pattern, and return ``None`` where that raises `ExpectTimeout` or `ProgramEnded`."""
     def waiting(self) -> Waiting | None:
         r"""Whether the program waits for input now; ``None`` when not, or when that cannot be known."""
-    def wait_for_input(self, *, timeout: float | None = ...) -> Waiting | None:
+    def wait_for_input(self, *, timeout: Seconds | None = ...) -> Waiting | None:
         r"""Wait until the program waits for input, which is noticed within a second."""
 
 class Environment:
@@ -253,7 +256,7 @@ class Environment:
         prefix: str | None = None,
         max_jobs: int = ...,
         max_terminals: int = ...,
-        background_after: float | None = None,
+        background_after: Seconds | None = None,
         policy: Policy | None = None,
         variables: Variables | None = None,
         redact: bool | Redaction = False,
@@ -267,15 +270,16 @@ class Environment:
         command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes | str | AsyncIterable[bytes] | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = ...,
+        env: Mapping[str, str | None] | None = None,
+        stdin: Stdin | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = ...,
         left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
+        stdout: Stdout | None = None,
         listener: Listener | None = None,
-        background_after: float | Literal["default"] | None = "default",
+        background_after: Seconds | Literal["default"] | None = "default",
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
         limits: OutputLimits | None = None,
@@ -290,13 +294,13 @@ class Environment:
         command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes | str | AsyncIterable[bytes] | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = ...,
+        env: Mapping[str, str | None] | None = None,
+        stdin: Stdin | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = ...,
         ready: Ready | None = None,
-        ready_timeout: float | None = ...,
+        ready_timeout: Seconds | None = ...,
         detach: Literal[False] = False,
         split_stderr: bool = False,
         terminal: Terminal | None = None,
@@ -309,7 +313,7 @@ class Environment:
         command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
         detach: Literal[True],
         reach: Reach | None = None,
     ) -> DetachedJob: ...
@@ -319,13 +323,14 @@ class Environment:
         *,
         by: Literal["lines", "chunks"] = "lines",
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes | str | AsyncIterable[bytes] | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = ...,
+        env: Mapping[str, str | None] | None = None,
+        stdin: Stdin | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = ...,
         left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
+        stdout: Stdout | None = None,
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
         limits: OutputLimits | None = None,
@@ -366,10 +371,10 @@ class Environment:
         rows: int = 24,
         term: str = "xterm-256color",
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = ...,
+        env: Mapping[str, str | None] | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = ...,
         left_behind: LeftBehind = "adopt",
         listener: Listener | None = None,
         answers: bool = True,
@@ -384,7 +389,7 @@ class Environment:
         name: str | None = None,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
         reach: Reach | None = None,
     ) -> Session:
         r"""Give a shell that lasts: directory, variables and functions go from one command to the next."""
@@ -470,7 +475,7 @@ class Fleet:
         parallelism: int = ...,
         batch: int | None = None,
         stop_on_failure: bool = False,
-        connect_timeout: float | None = ...,
+        connect_timeout: Seconds | None = ...,
         shell: str | None = None,
         cwd: str | PathLike[str] | None = None,
         interactive: bool = False,
@@ -496,11 +501,11 @@ class Fleet:
         command: CommandLike | Callable[[Environment], CommandLike],
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes | str | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = ...,
+        env: Mapping[str, str | None] | None = None,
+        stdin: bytes | str | PathLike[str] | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = ...,
         left_behind: Literal["stop", "keep"] = "stop",
         split_stderr: bool = False,
         listener: FleetListener | None = None,
@@ -597,11 +602,11 @@ class Job:
     @property
     def outcome(self) -> Outcome | None:
         r"""What became of it; ``None`` while it runs, or when that could not be learnt."""
-    def wait(self, *, timeout: float | None = None) -> Outcome | None:
+    def wait(self, *, timeout: Seconds | None = None) -> Outcome | None:
         r"""Wait for its end. To be cancelled here does not stop it."""
-    def stop(self, *, grace: float | None = None) -> Outcome:
+    def stop(self, *, grace: Seconds | None = None) -> Outcome:
         r"""Stop its whole tree, as a timeout does, and wait for that. To be cancelled here does not call it off."""
-    def output(self, since: int = 0, *, limit: int = ..., wait: float = 0) -> JobOutput:
+    def output(self, since: int = 0, *, limit: int = ..., wait: Seconds = 0) -> JobOutput:
         r"""Read what it has printed. Takes nothing away: every reader can read the same again."""
     @overload
     def wait_for(
@@ -680,13 +685,14 @@ class Session:
         command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes | str | AsyncIterable[bytes] | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = ...,
+        env: Mapping[str, str | None] | None = None,
+        stdin: Stdin | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = ...,
         left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
+        stdout: Stdout | None = None,
         variables: bool = False,
         may_be_fresh: bool = True,
         listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
@@ -778,6 +784,12 @@ class Stream:
     def __iter__(self) -> Iterator[OutputEvent]: ...
 
 class Trial:
+    @property
+    def outcome(self) -> Outcome:
+        r"""What became of the command; its `Outcome.effects` are `effects`. Raises `AnyshellError` before the end."""
+    @property
+    def effects(self) -> Effects:
+        r"""What it would change in the directory of the environment."""
     @property
     def diff(self) -> str:
         r"""The changes of text files as a unified diff; `Effects.without_diff` names the files that are not in it."""

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from ._runner.surroundings import Surroundings
     from ._types import Command
+    from ._types.checks import Seconds
     from .reach import Reach
     from .shells.words import CommandLike
 
@@ -231,7 +232,7 @@ class DetachedJob:
         data = data if masks is None else masks.data(data)
         return JobOutput(text=clean(data), data=data, offset=offset, total_bytes=size)
 
-    async def wait(self, *, timeout: float | None = None) -> DetachedStatus:
+    async def wait(self, *, timeout: Seconds | None = None) -> DetachedStatus:
         """Wait for its end, at most so many seconds; ``None`` is no bound.
 
         Returns:
@@ -241,7 +242,7 @@ class DetachedJob:
             JobNotFound: Its record was removed.
             BackendError: The host does not answer.
         """
-        check_seconds("timeout", timeout, zero=True)
+        timeout = check_seconds("timeout", timeout, zero=True)
         await self.refresh()
         with anyio.move_on_after(timeout):
             for pause in _pauses():
@@ -328,7 +329,7 @@ class DetachedJobs:
         command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
         reach: Reach | None = None,
     ) -> DetachedJob:
         """Start a job that goes on when this process ends. It reads end-of-file; what it prints goes to its log.
@@ -337,7 +338,7 @@ class DetachedJobs:
             command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
                 quoted for that shell.
             cwd: Where it runs; relative to the environment's directory. Must be there.
-            env: Variables set over everything else. They are in no record and no command line. Those that begin with
+            env: Variables set over everything else; ``None`` as a value removes one. They are in no record and no command line. Those that begin with
                 ``ANYSHELL_JOB_``, ``ANYSHELL_MARK_`` or ``ANYSHELL_REMOTE_`` are ours and do not reach it.
             reach: As for `Environment.run`.
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .. import _engine
     from .._stream import Listener
+    from .._types.checks import Seconds
     from ..reach import Reach
     from ..session import Session
     from ..shells.words import CommandLike
@@ -47,10 +48,10 @@ class EnvironmentDialogs(EnvironmentFacts):
         rows: int = 24,
         term: str = "xterm-256color",
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = DEFAULT_GRACE,
+        env: Mapping[str, str | None] | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = DEFAULT_GRACE,
         left_behind: LeftBehind = "adopt",
         listener: Listener | None = None,
         answers: bool = True,
@@ -71,7 +72,7 @@ class EnvironmentDialogs(EnvironmentFacts):
             rows: 2 to 1,000.
             term: What it is like, as `Terminal` says.
             cwd: Where it runs; relative to `directory`. Must be there.
-            env: Variables set over everything else.
+            env: Variables set over everything else; ``None`` as a value removes one.
             timeout: Seconds from when it is entered until the whole tree is stopped; ``None`` is no bound.
             silence: As for `run`; what is typed is input.
             grace: Seconds between the request to end and the kill, also when it is left.
@@ -143,7 +144,7 @@ class EnvironmentDialogs(EnvironmentFacts):
         name: str | None = None,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
         reach: Reach | None = None,
     ) -> Session:
         """Give a shell that lasts: directory, variables and functions go from one command to the next.

@@ -19,6 +19,7 @@ from .._types import (
     Recording,
     Terminal,
     check_choice,
+    check_seconds,
     to_recording,
     to_scan,
 )
@@ -30,11 +31,13 @@ from .options import MAX_TERMINALS, EnvironmentOptions, to_redaction
 from .trials import EnvironmentTrials
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Awaitable, Mapping, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
     from os import PathLike
 
+    from .._runner.redirects import Stdin, Stdout
     from .._runner.variables import Interactive
     from .._types import ProcessInfo, Scan, Variables
+    from .._types.checks import Seconds
     from ..abc import Backend, Resolver
     from ..backends import SSHOptions
     from ..detached import DetachedJob
@@ -65,7 +68,7 @@ class Environment(EnvironmentTrials):
         prefix: str | None = None,
         max_jobs: int = MAX_JOBS,
         max_terminals: int = MAX_TERMINALS,
-        background_after: float | None = None,
+        background_after: Seconds | None = None,
         policy: Policy | None = None,
         variables: Variables | None = None,
         redact: bool | Redaction = False,
@@ -136,7 +139,7 @@ class Environment(EnvironmentTrials):
             prefix=None if prefix is None else shells.Prefix(prefix),
             max_jobs=max_jobs,
             max_terminals=max_terminals,
-            background_after=background_after,
+            background_after=check_seconds("background_after", background_after),
             policy=policy,
             variables=variables,
             redact=to_redaction(redact),
@@ -151,15 +154,16 @@ class Environment(EnvironmentTrials):
         command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes | str | AsyncIterable[bytes] | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = DEFAULT_GRACE,
+        env: Mapping[str, str | None] | None = None,
+        stdin: Stdin | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = DEFAULT_GRACE,
         left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
+        stdout: Stdout | None = None,
         listener: Listener | None = None,
-        background_after: float | Literal["default"] | None = "default",
+        background_after: Seconds | Literal["default"] | None = "default",
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
         limits: OutputLimits | None = None,
@@ -173,9 +177,10 @@ class Environment(EnvironmentTrials):
             command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
                 quoted for that shell.
             cwd: Where it runs; relative to `directory`. Must be there.
-            env: Variables set over everything else.
-            stdin: What it reads, whole or as it comes; by default end-of-file at once.
-            timeout: Seconds from now until the whole tree is stopped; ``None`` is no bound.
+            env: Variables set over everything else; ``None`` as a value removes one.
+            stdin: What it reads: bytes, text, a `Path` or an open file on this machine, or bytes as they come; by default
+                end-of-file at once.
+            timeout: Seconds from now until the whole tree is stopped, or a `timedelta`, here as elsewhere; ``None`` is no bound.
             silence: Seconds without output and without input after which the whole tree is stopped, as by a timeout;
                 they count from the start of the program. `Outcome.silence` says that it was this. ``None`` is no bound.
             grace: Seconds between the request to end and the kill; it ends when the tree does.
@@ -184,6 +189,8 @@ class Environment(EnvironmentTrials):
                 on. They are named in the outcome in any case. Default: ``adopt`` inside ``async with``, ``stop``
                 elsewhere.
             split_stderr: Two texts. Otherwise one, in which both channels are in true order.
+            stdout: A file on this machine that takes all that the command prints, or with `split_stderr` its stdout: a path, whose file is
+                replaced, or a file opened for bytes, which stays open. The outcome has its bounded text all the same.
             listener: Is given every piece of output as it comes, and is awaited: a slow one slows the command down.
                 Not called any more when this has returned.
             background_after: Seconds after which it goes on as a job; ``None`` is never, and the default is that of the
@@ -222,6 +229,7 @@ class Environment(EnvironmentTrials):
             grace=grace,
             left_behind=left_behind,
             split_stderr=split_stderr,
+            stdout=stdout,
             listener=listener,
             terminal=terminal,
             recording=to_recording(record),
@@ -238,13 +246,13 @@ class Environment(EnvironmentTrials):
         command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes | str | AsyncIterable[bytes] | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = DEFAULT_GRACE,
+        env: Mapping[str, str | None] | None = None,
+        stdin: Stdin | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = DEFAULT_GRACE,
         ready: Ready | None = None,
-        ready_timeout: float | None = READY_SECONDS,
+        ready_timeout: Seconds | None = READY_SECONDS,
         detach: Literal[False] = False,
         split_stderr: bool = False,
         terminal: Terminal | None = None,
@@ -258,7 +266,7 @@ class Environment(EnvironmentTrials):
         command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
         detach: Literal[True],
         reach: Reach | None = None,
     ) -> DetachedJob: ...
@@ -268,13 +276,13 @@ class Environment(EnvironmentTrials):
         command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes | str | AsyncIterable[bytes] | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = DEFAULT_GRACE,
+        env: Mapping[str, str | None] | None = None,
+        stdin: Stdin | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = DEFAULT_GRACE,
         ready: Ready | None = None,
-        ready_timeout: float | None = READY_SECONDS,
+        ready_timeout: Seconds | None = READY_SECONDS,
         detach: bool = False,
         split_stderr: bool = False,
         terminal: Terminal | None = None,
@@ -290,7 +298,7 @@ class Environment(EnvironmentTrials):
             command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
                 quoted for that shell.
             cwd: Where it runs; relative to `directory`. Must be there.
-            env: Variables set over everything else.
+            env: Variables set over everything else; ``None`` as a value removes one.
             stdin: What it reads, whole or as it comes, and then end-of-file. By default a pipe that stays open for
                 `Job.send`; ``b""`` is end-of-file at once.
             timeout: Seconds from now until the whole tree is stopped; ``None`` is no bound.
@@ -343,7 +351,11 @@ class Environment(EnvironmentTrials):
         self.runner.require_entered("start()")
         request = to_command(command, cwd, env, stdin, kind=self.shell.kind)
         return await self.runner.start(
-            request, options, sends=stdin is None, ready=ready, ready_timeout=ready_timeout
+            request,
+            options,
+            sends=stdin is None,
+            ready=ready,
+            ready_timeout=check_seconds("ready_timeout", ready_timeout, zero=True),
         )
 
     def stream(
@@ -352,13 +364,14 @@ class Environment(EnvironmentTrials):
         *,
         by: Literal["lines", "chunks"] = "lines",
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes | str | AsyncIterable[bytes] | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = DEFAULT_GRACE,
+        env: Mapping[str, str | None] | None = None,
+        stdin: Stdin | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = DEFAULT_GRACE,
         left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
+        stdout: Stdout | None = None,
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
         limits: OutputLimits | None = None,
@@ -387,6 +400,7 @@ class Environment(EnvironmentTrials):
             grace=grace,
             left_behind=left_behind,
             split_stderr=split_stderr,
+            stdout=stdout,
             terminal=terminal,
             recording=to_recording(record),
             limits=limits,

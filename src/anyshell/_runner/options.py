@@ -21,13 +21,15 @@ from .._types import (
 from ..shells import SHELLS, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Mapping
+    from collections.abc import Mapping
     from os import PathLike
 
     from .._stream import Listener
     from .._types import Recording, Scan, ShellKind
+    from .._types.checks import Seconds
     from ..reach import Reach
     from ..shells.words import CommandLike
+    from .redirects import OutputFile, Stdin, Stdout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,7 @@ class RunOptions:
         grace: Seconds between the request to end and the kill.
         left_behind: What becomes of processes that outlive the command; ``None`` is the default of the environment.
         split_stderr: Whether the outcome has two texts.
+        stdout: Takes the whole of stdout as well; ``None`` is nothing.
         listener: Is given every piece of output, and is awaited.
         terminal: What the command runs on; ``None`` are pipes.
         recording: Into what it is recorded; ``None`` is nothing.
@@ -57,6 +60,7 @@ class RunOptions:
     grace: float = DEFAULT_GRACE
     left_behind: LeftBehind | None = None
     split_stderr: bool = False
+    stdout: OutputFile | None = None
     listener: Listener | None = None
     terminal: Terminal | None = None
     recording: Recording | None = None
@@ -64,6 +68,26 @@ class RunOptions:
     limits: OutputLimits | None = None
     effects: Scan | None = None
     reach: Reach | None = None
+
+    if TYPE_CHECKING:  # what it takes is more than what its fields are then
+
+        def __init__(
+            self,
+            *,
+            timeout: Seconds | None = None,
+            silence: Seconds | None = None,
+            grace: Seconds = DEFAULT_GRACE,
+            left_behind: LeftBehind | None = None,
+            split_stderr: bool = False,
+            stdout: Stdout | OutputFile | None = None,
+            listener: Listener | None = None,
+            terminal: Terminal | None = None,
+            recording: Recording | None = None,
+            background_after: Seconds | None = None,
+            limits: OutputLimits | None = None,
+            effects: Scan | None = None,
+            reach: Reach | None = None,
+        ) -> None: ...
 
     @property
     def effects_so_far(self) -> Effects | None:
@@ -81,19 +105,22 @@ class RunOptions:
         if self.limits is not None and not isinstance(self.limits, OutputLimits):
             kind = type(self.limits).__name__
             raise InvalidCommand(f"limits must be OutputLimits(budget=), not {kind}")
+        if self.stdout is not None:
+            from .redirects import to_output_file  # here, since few commands have one
+
+            object.__setattr__(self, "stdout", to_output_file(self.stdout))
         if self.left_behind is not None:
             check_choice("left_behind", self.left_behind, get_args(LeftBehind))
-        check_seconds("timeout", self.timeout)
-        check_seconds("silence", self.silence)
-        check_seconds("grace", self.grace, zero=True, none=False)
-        check_seconds("background_after", self.background_after)
+        for name in ("timeout", "silence", "background_after"):
+            object.__setattr__(self, name, check_seconds(name, getattr(self, name)))
+        object.__setattr__(self, "grace", check_seconds("grace", self.grace, zero=True, none=False))
 
 
 def to_command(
     command: CommandLike,
     cwd: str | PathLike[str] | None,
-    env: Mapping[str, str] | None,
-    stdin: bytes | str | AsyncIterable[bytes] | None = None,
+    env: Mapping[str, str | None] | None,
+    stdin: Stdin | None = None,
     *,
     kind: ShellKind,
 ) -> Command:
@@ -107,11 +134,16 @@ def to_command(
         stdin = stdin.encode(errors="surrogateescape")
     elif isinstance(stdin, bytearray | memoryview):
         stdin = bytes(stdin)
+    elif stdin is not None and not isinstance(stdin, bytes):
+        from .redirects import to_stdin  # here, since few commands read a file
+
+        stdin = to_stdin(stdin)
     if not isinstance(command, str):
         command = text_of(command, SHELLS[kind])
     return Command(
         text=command,
         cwd=os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd,
-        env={} if env is None else dict(env),
+        env={} if env is None else {name: value for name, value in env.items() if value is not None},
+        unset=frozenset() if env is None else frozenset(name for name, value in env.items() if value is None),
         stdin=stdin,
     )

@@ -23,7 +23,7 @@ from .addresses import Addresses
 from .directories import check_directory
 from .network import network_of, serving, with_network
 from .outputs import pipes_output, recorder_of, terminal_output
-from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of
+from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of, without
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
@@ -285,9 +285,9 @@ class Runner:
             argv=argv,
             script=launch.script,
             cwd=directory,
-            settings=settings,
-            env=env,
-            unset=unset,
+            settings=without(command.unset, settings, on_windows=on_windows),
+            env=without(command.unset, env, on_windows=on_windows),
+            unset=unset | command.unset,
             stdin=command.stdin is not None,
             split_stderr=split_stderr,
             terminal=terminal,
@@ -436,6 +436,12 @@ class Runner:
             controller: What stands before it on its terminal, if that is there already.
             watch: Learns which process it is.
         """
+        if options.stdout is not None:
+            run = partial(self._perform, command, spawn=spawn, control=control, store=store)
+            run = partial(run, spawner=spawner, controller=controller, watch=watch)
+            return await options.stdout.around(
+                options.listener, lambda hear: run(replace(options, stdout=None, listener=hear))
+            )
         terminal, listener = options.terminal, options.listener
         if controller is None and terminal is not None:
             controller = self.controller(terminal, store, limits=options.limits)

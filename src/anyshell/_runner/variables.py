@@ -234,6 +234,16 @@ OF_ANOTHER_TERMINAL: frozenset[str] = frozenset(
 """Variables of the host that no command on a terminal has: they speak of another one."""
 
 
+def without(unset: frozenset[str], given: Mapping[str, str], *, on_windows: bool) -> Mapping[str, str]:
+    """Variables but those that a command is not to have. Windows knows them in any case."""
+    if not unset:
+        return given
+    if not on_windows:
+        return {name: value for name, value in given.items() if name not in unset}
+    folded = {name.upper() for name in unset}
+    return {name: value for name, value in given.items() if name.upper() not in folded}
+
+
 def settings_of(info: HostInfo, shell: ShellInfo, *, interactive: Interactive) -> Mapping[str, str]:
     """The variables of every command."""
     on_windows = info.os == "windows"

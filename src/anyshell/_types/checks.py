@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from .._exceptions import InvalidCommand
+
+if TYPE_CHECKING:
+    Seconds: TypeAlias = float | timedelta
+    """A duration: a number of seconds, or a `timedelta`."""
 
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -100,14 +106,24 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise InvalidCommand(f"{name} must be {' or '.join(map(repr, choices))}, not {value!r}")
 
 
-def check_seconds(name: str, value: object, *, zero: bool = False, none: bool = True) -> None:
-    """Refuse a number of seconds that no clock can wait for.
+@overload
+def check_seconds(name: str, value: Seconds, *, zero: bool = False, none: bool = True) -> float: ...
+
+
+@overload
+def check_seconds(name: str, value: object, *, zero: bool = False, none: bool = True) -> float | None: ...
+
+
+def check_seconds(name: str, value: object, *, zero: bool = False, none: bool = True) -> float | None:
+    """Take a number of seconds, or a `timedelta` of as many; refuse one that no clock can wait for.
 
     Raises:
         InvalidCommand: Not a number, not finite, negative, zero where `zero` is false, ``None`` where `none` is.
     """
     if value is None and none:
-        return
+        return None
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
     try:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise InvalidCommand(f"{name} must be a finite number of seconds, not {value!r}")
@@ -117,6 +133,7 @@ def check_seconds(name: str, value: object, *, zero: bool = False, none: bool = 
         raise InvalidCommand(
             f"{name} must be {'zero or more' if zero else 'more than 0'} seconds, not {value!r}"
         )
+    return value
 
 
 def check_count(name: str, value: object, *, least: int = 1, most: float = math.inf) -> None:

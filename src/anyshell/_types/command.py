@@ -29,6 +29,7 @@ class Command:
         cwd: Where it runs. Relative to the environment's own directory, ``~`` is the host user's home;
             ``None`` is the environment's own directory.
         env: Variables added to the host's, over everything else.
+        unset: Names of variables that the command does not have, ours included.
         stdin: What the command reads, at once or as it comes; ``None`` is end-of-file at once.
 
     Raises:
@@ -39,6 +40,7 @@ class Command:
     text: str
     cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False)  # a value may be a secret
+    unset: frozenset[str] = frozenset()
     stdin: bytes | AsyncIterable[bytes] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -49,8 +51,10 @@ class Command:
                 raise InvalidCommand("cwd is empty: give a directory, or None for the environment's own")
         if not (self.stdin is None or isinstance(self.stdin, bytes) or hasattr(self.stdin, "__aiter__")):
             kind = type(self.stdin).__name__
-            raise InvalidCommand(f"stdin must be bytes, text or an async iterable of bytes, not {kind}")
-        for name, value in self.env.items():
+            raise InvalidCommand(
+                f"stdin must be bytes, text, a Path, a file opened with 'rb' or an async iterable of bytes, not {kind}"
+            )
+        for name, value in (*self.env.items(), *((name, "") for name in self.unset)):
             check_variable(name, value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import replace
+from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
 from .. import shells
@@ -18,12 +19,12 @@ from .run import FleetRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from os import PathLike
     from types import TracebackType
     from typing import Self
 
     from .._engine import Control
     from .._types import Channel, Outcome, Variables
+    from .._types.checks import Seconds
     from ..abc import Backend, Resolver
     from ..backends import SSHOptions
     from ..policy.audit import Audit
@@ -80,7 +81,7 @@ class Fleet:
         parallelism: int = PARALLELISM,
         batch: int | None = None,
         stop_on_failure: bool = False,
-        connect_timeout: float | None = CONNECT_SECONDS,
+        connect_timeout: Seconds | None = CONNECT_SECONDS,
         shell: str | None = None,
         cwd: str | PathLike[str] | None = None,
         interactive: bool = False,
@@ -97,7 +98,7 @@ class Fleet:
         check_count("parallelism", parallelism)
         if batch is not None:
             check_count("batch", batch)
-        check_seconds("connect_timeout", connect_timeout)
+        connect_timeout = check_seconds("connect_timeout", connect_timeout)
         self._targets = read_hosts(hosts)
         self._parallelism = parallelism
         self._batch = batch
@@ -141,11 +142,11 @@ class Fleet:
         command: CommandLike | Callable[[Environment], CommandLike],
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes | str | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = DEFAULT_GRACE,
+        env: Mapping[str, str | None] | None = None,
+        stdin: bytes | str | PathLike[str] | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = DEFAULT_GRACE,
         left_behind: Literal["stop", "keep"] = "stop",
         split_stderr: bool = False,
         listener: FleetListener | None = None,
@@ -157,7 +158,7 @@ class Fleet:
             command: As for `Environment.run`; or a function that is given a host's environment and gives the
                 command for it, where hosts differ. It may look, and must not wait.
             cwd: Where it runs; relative to the fleet's.
-            env: Variables set over everything else.
+            env: Variables set over everything else; ``None`` as a value removes one.
             stdin: What it reads, the same on every host; by default end-of-file at once.
             timeout: Seconds for the command on each host, from when that was reached; ``None`` is no bound.
             silence: On each host, as for `Environment.run`.
@@ -180,9 +181,9 @@ class Fleet:
             )
         if self._running is not None and not self._running.ended:
             raise AnyshellError("this fleet runs a command already: iterate over that to its end first")
-        if stdin is not None and not isinstance(stdin, bytes | bytearray | memoryview | str):
+        if stdin is not None and not isinstance(stdin, bytes | bytearray | memoryview | str | PathLike):
             raise InvalidCommand(
-                f"stdin must be bytes or text, which every host can be given, not {type(stdin).__name__}"
+                f"stdin must be bytes, text or a Path, which every host can be given, not {type(stdin).__name__}"
             )
         # That of each host quotes it, below; here it is checked.
         request = to_command("" if callable(command) else command, cwd, env, stdin, kind="sh")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from anyio.abc import ByteSendStream
 
     from .._types import JobStatus
+    from .._types.checks import Seconds
     from .work import Work
 
 READY_SECONDS = 60.0
@@ -136,7 +137,7 @@ class Job:
         done = self._work.task.done() and self._error is None
         return self._work.task.result() if done else None
 
-    async def wait(self, *, timeout: float | None = None) -> Outcome | None:
+    async def wait(self, *, timeout: Seconds | None = None) -> Outcome | None:
         """Wait for its end. To be cancelled here does not stop it.
 
         Args:
@@ -149,12 +150,12 @@ class Job:
             InvalidCommand: A bad timeout.
             Exception: What kept it from being started, or what the caller's own input raised.
         """
-        check_seconds("timeout", timeout, zero=True)
+        timeout = check_seconds("timeout", timeout, zero=True)
         task = self._work.task
         await asyncio.wait([task], timeout=timeout)
         return task.result() if task.done() else None
 
-    async def stop(self, *, grace: float | None = None) -> Outcome:
+    async def stop(self, *, grace: Seconds | None = None) -> Outcome:
         """Stop its whole tree, as a timeout does, and wait for that. To be cancelled here does not call it off.
 
         A second call skips the grace.
@@ -170,7 +171,7 @@ class Job:
             InvalidCommand: A bad grace.
             Exception: What `wait` raises.
         """
-        check_seconds("grace", grace, zero=True)
+        grace = check_seconds("grace", grace, zero=True)
         if grace is not None and grace > self._grace:
             raise InvalidCommand(
                 f"grace must be at most {self._grace:g} s, that of the job; give start(grace=) more"
@@ -183,7 +184,7 @@ class Job:
         await asyncio.wait([work.task])
         return work.task.result()
 
-    async def output(self, since: int = 0, *, limit: int = PIECE, wait: float = 0) -> JobOutput:
+    async def output(self, since: int = 0, *, limit: int = PIECE, wait: Seconds = 0) -> JobOutput:
         """Read what it has printed. Takes nothing away: every reader can read the same again.
 
         Args:
@@ -198,7 +199,7 @@ class Job:
         Raises:
             InvalidCommand: A number out of its range; `since` beyond what was printed.
         """
-        check_seconds("wait", wait, zero=True, none=False)
+        wait = check_seconds("wait", wait, zero=True, none=False)
         log = self._work.log
         check_count("limit", limit)
         self._check_offset(since)
@@ -242,8 +243,8 @@ class Job:
         pattern: str | re.Pattern[str] | None = None,
         *,
         port: int | None = None,
-        idle: float | None = None,
-        timeout: float | None = READY_SECONDS,
+        idle: Seconds | None = None,
+        timeout: Seconds | None = READY_SECONDS,
         since: int = 0,
     ) -> re.Match[str] | bool | None:
         """Wait until it has printed something, accepts connections, or is silent: one of the three.
@@ -267,7 +268,7 @@ class Job:
         """
         if [pattern, port, idle].count(None) != 2:
             raise InvalidCommand("wait_for needs exactly one of pattern, port and idle")
-        check_seconds("timeout", timeout, zero=True)
+        timeout = check_seconds("timeout", timeout, zero=True)
         if pattern is not None:
             compiled = expression(pattern)
             self._check_offset(since)
@@ -275,7 +276,7 @@ class Job:
         if port is not None:
             check_port(port)
             return await _within(timeout, self._wait_port(port))
-        check_seconds("idle", idle)
+        idle = check_seconds("idle", idle)
         assert idle is not None
         return await _within(timeout, self._wait_idle(idle))
 

@@ -24,12 +24,13 @@ from .shell import END_SECONDS, START_SECONDS, SessionShell, ShellGone
 from .turns import Check, Exit, Turn, run_own
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from os import PathLike
     from types import TracebackType
 
     from .._runner import Runner
     from .._runner.effects import Looks
+    from .._runner.redirects import Stdin, Stdout
     from .._types import (
         Channel,
         Command,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         ShellInfo,
         Status,
     )
+    from .._types.checks import Seconds
     from ..reach import Gate, Reach
     from ..shells.words import CommandLike
     from .process import SessionProcess
@@ -84,7 +86,7 @@ class Session:
         Raises:
             InvalidCommand: A variable by which its shells are led.
         """
-        _check_reserved(command.env)
+        _check_reserved(command)
         self._runner = runner
         self._spawn = replace(runner.spawn_of(command, RunOptions(reach=reach), confined=False), script=None)
         self._reach = reach
@@ -146,13 +148,14 @@ class Session:
         command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes | str | AsyncIterable[bytes] | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = DEFAULT_GRACE,
+        env: Mapping[str, str | None] | None = None,
+        stdin: Stdin | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = DEFAULT_GRACE,
         left_behind: LeftBehind | None = None,
         split_stderr: bool = False,
+        stdout: Stdout | None = None,
         variables: bool = False,
         may_be_fresh: bool = True,
         listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
@@ -174,6 +177,7 @@ class Session:
             grace: Seconds between the request to end and the kill.
             left_behind: What becomes of processes that outlive the command, as for `Environment.run`.
             split_stderr: Two texts.
+            stdout: As for `Environment.run`.
             variables: Whether the outcome's session report tells what it did to the exported variables.
             may_be_fresh: Whether it may run in a fresh shell. Otherwise it counts on what earlier commands have set up,
                 and is not run when their shell is gone.
@@ -198,7 +202,7 @@ class Session:
         if self._closed:
             raise AnyshellError("this session is closed: make another by Environment.session()")
         request = to_command(command, cwd, env, stdin, kind=self._runner.shell.kind)
-        _check_reserved(request.env)
+        _check_reserved(request)
         request = await self._runner.addresses.expand(request)
         options = RunOptions(
             timeout=timeout,
@@ -206,6 +210,7 @@ class Session:
             grace=grace,
             left_behind=left_behind,
             split_stderr=split_stderr,
+            stdout=stdout,
             listener=listener,
             recording=to_recording(record),
             limits=limits,
@@ -216,6 +221,7 @@ class Session:
             script=request.text,
             cwd=request.cwd or "",
             env=request.env,
+            unset=request.unset,
             stdin=request.stdin is not None,
             split_stderr=split_stderr,
         )
@@ -525,6 +531,6 @@ _HOW_ENDED: Mapping[Status, str] = {
 }
 
 
-def _check_reserved(env: Mapping[str, str]) -> None:
-    if taken := sorted(shells.RESERVED & env.keys()):
+def _check_reserved(command: Command) -> None:
+    if taken := sorted(shells.RESERVED & (command.env.keys() | command.unset)):
         raise InvalidCommand(f"{', '.join(taken)}: a session's shell is led by that; choose another name")

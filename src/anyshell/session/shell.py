@@ -243,7 +243,7 @@ class SessionShell:
                     status=self._status,
                     begun=not self._pipe_directory.retracts,
                     cwd=spawn.cwd or None,
-                    env=spawn.env,
+                    env={**spawn.env, **dict.fromkeys(spawn.unset)},
                     variables=variables,
                     pids=command_tree.wants_pids,
                     careful=self._careful,

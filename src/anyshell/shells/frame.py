@@ -23,7 +23,7 @@ class Frame:
         status: What ``$?`` is when it begins.
         begun: Whether to tell that it begins.
         cwd: A directory that the shell changes to before; ``None`` leaves it where it is.
-        env: Variables that it exports before.
+        env: Variables that it exports before, or removes, if there is no value.
         variables: Whether to tell the exported variables before and after it.
         pids: Whether to tell which pid the host gave last, before and after it.
         careful: Whether the shell may have a trap, or trace: see `Conversation.needs_care`.
@@ -42,7 +42,7 @@ class Frame:
     status: int
     begun: bool
     cwd: str | None
-    env: Mapping[str, str]
+    env: Mapping[str, str | None]
     variables: bool
     pids: bool
     careful: bool

@@ -192,6 +192,7 @@ while ($true) {
             if ($dumps) { Say-Variables $number };
             foreach ($each in (Read $given) -split [char]0 -ne '') {
                 $name, $value = $each.Split([char[]]'=', 2);
+                if ($null -eq $value) { [Environment]::SetEnvironmentVariable($name, [NullString]::Value); continue };
                 if (-not $kernel::SetEnvironmentVariableW($name, $value)) { throw $name }
             };
             if ($directory -ne '-') {
@@ -335,7 +336,7 @@ class PowerShellConversation:
             *("-" if pipe is None else pipe for pipe in pipes),
             "-" if frame.cwd is None else _word(_place(frame.cwd)),
             frame.mark,
-            _word("\0".join(map("=".join, frame.env.items()))),
+            _word("\0".join(n if v is None else f"{n}={v}" for n, v in frame.env.items())),
             str(int(frame.variables)),
         ]
         return " ".join(words)

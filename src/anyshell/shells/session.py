@@ -244,11 +244,11 @@ class Conversation:
             lines.append(f"{builtin} ulimit -S -{limit} {frame.tag}{quiet} || :")
         if frame.variables:
             lines.append(self._variables(frame, status_fd))
-        if frame.env:
-            lines.append(f"{builtin} export " + self.shell.join("=".join(pair) for pair in frame.env.items()))
+        lines += [f"{builtin} unset -v {name}" for name, value in frame.env.items() if value is None]
+        if exports := [f"{name}={value}" for name, value in frame.env.items() if value is not None]:
+            lines.append(f"{builtin} export {self.shell.join(exports)}")
         if frame.status and self.shell.kind != "sh":
-            # What sets $? to it without a function or a subshell: a file that returns it. It may be there twice, since an
-            # interrupted printf of zsh (5.9) writes it once more.
+            # A file that returns it sets $? without a function or a subshell. An interrupted printf of zsh (5.9) writes it twice.
             lines.append(f"{builtin} printf 'return %s\\n' {frame.status} >|{self._path('status')}")
         return "\n".join(lines)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
+    from .._types.checks import Seconds
     from .controller import Controller
 
 Listener = Callable[[Channel, bytes], Awaitable[None]]
@@ -132,7 +133,7 @@ class DrivenTerminal(TerminalReader):
         """Whether a person has stopped it in a console while it ran, rather than a program."""
         return self._stopped_by_person
 
-    async def send(self, data: str | bytes, *, timeout: float | None = SEND_SECONDS) -> None:
+    async def send(self, data: str | bytes, *, timeout: Seconds | None = SEND_SECONDS) -> None:
         r"""Type text or bytes, exactly these. The Enter key is ``\r``.
 
         Returns when all of it was taken, which does not mean that the program has read it.
@@ -152,10 +153,10 @@ class DrivenTerminal(TerminalReader):
             data = data.encode(errors="surrogateescape")
         elif not isinstance(data, bytes):
             raise InvalidCommand(f"what is sent must be text or bytes, not {type(data).__name__}")
-        check_seconds("timeout", timeout)
+        timeout = check_seconds("timeout", timeout)
         await self._type(data, timeout)
 
-    async def sendline(self, line: str = "", *, timeout: float | None = SEND_SECONDS) -> None:
+    async def sendline(self, line: str = "", *, timeout: Seconds | None = SEND_SECONDS) -> None:
         """Type text and the Enter key, as a person ends a line; as for `send`."""
         _check_typed(line)
         await self.send(line + "\r", timeout=timeout)
@@ -180,7 +181,7 @@ class DrivenTerminal(TerminalReader):
             )
         )
 
-    async def paste(self, text: str, *, timeout: float | None = SEND_SECONDS) -> None:
+    async def paste(self, text: str, *, timeout: Seconds | None = SEND_SECONDS) -> None:
         """Paste text, as a terminal does: as one piece, if the program has asked to be told of that.
 
         Ends of lines become Enter. What would end the paste early is taken out of it.
@@ -202,7 +203,7 @@ class DrivenTerminal(TerminalReader):
         data = text.encode(errors="surrogateescape")
         if self._controller.output.modes.bracketed_paste:
             data = _PASTE_BEGINS + data + _PASTE_ENDS
-        check_seconds("timeout", timeout)
+        timeout = check_seconds("timeout", timeout)
         await self._type(data, timeout)
 
     async def send_secret(self, source: SecretSource) -> bool:

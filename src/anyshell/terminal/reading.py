@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .._types import Foreground, Screen, Waiting
+    from .._types.checks import Seconds
     from ..output import InputModes, StyledScreen
     from .controller import Controller
 
@@ -109,7 +110,7 @@ class TerminalReader:
         """How often the program has printed something, or ended: so it is known whether what was seen is still so."""
         return self._controller.changes
 
-    async def changed(self, since: int, *, timeout: float | None = None) -> bool:
+    async def changed(self, since: int, *, timeout: Seconds | None = None) -> bool:
         """Wait until the program has printed something, or has ended.
 
         Args:
@@ -123,7 +124,7 @@ class TerminalReader:
             InvalidCommand: A bad timeout, or no such number.
         """
         check_count("since", since, least=0)
-        check_seconds("timeout", timeout, zero=True)
+        timeout = check_seconds("timeout", timeout, zero=True)
         return since != self.changes or await self._controller.changed(timeout)
 
     def lines(self, since: int = 0) -> TerminalLines:
@@ -146,17 +147,19 @@ class TerminalReader:
 
     @overload
     async def expect(  # type: ignore[overload-overlap]  # a text is a sequence of texts as well, and is one pattern
-        self, pattern: str | re.Pattern[str], *, timeout: float | None = EXPECT_SECONDS
+        self, pattern: str | re.Pattern[str], *, timeout: Seconds | None = EXPECT_SECONDS
     ) -> re.Match[str]: ...
 
     @overload
-    async def expect(self, pattern: Sequence[Expected], *, timeout: float | None = EXPECT_SECONDS) -> int: ...
+    async def expect(
+        self, pattern: Sequence[Expected], *, timeout: Seconds | None = EXPECT_SECONDS
+    ) -> int: ...
 
     async def expect(
         self,
         pattern: str | re.Pattern[str] | Sequence[Expected],
         *,
-        timeout: float | None = EXPECT_SECONDS,
+        timeout: Seconds | None = EXPECT_SECONDS,
     ) -> re.Match[str] | int:
         """Wait until the program has printed something, or is idle.
 
@@ -185,7 +188,7 @@ class TerminalReader:
             ExpectTimeout: It did not come in time. The message has the end of the screen, without secrets.
             ProgramEnded: The program ended before; the exception and `outcome` say how.
         """
-        check_seconds("timeout", timeout, zero=True)
+        timeout = check_seconds("timeout", timeout, zero=True)
         self._started()
         if isinstance(pattern, str | re.Pattern):
             match = await self.find(pattern, timeout=timeout)
@@ -213,14 +216,14 @@ class TerminalReader:
         raise error
 
     async def find(
-        self, pattern: str | re.Pattern[str], *, timeout: float | None = EXPECT_SECONDS
+        self, pattern: str | re.Pattern[str], *, timeout: Seconds | None = EXPECT_SECONDS
     ) -> re.Match[str] | None:
         """Wait as `expect` does for one pattern, and return ``None`` where that raises `ExpectTimeout` or `ProgramEnded`.
 
         Raises:
             InvalidCommand: A pattern that does not compile, or a bad timeout.
         """
-        check_seconds("timeout", timeout, zero=True)
+        timeout = check_seconds("timeout", timeout, zero=True)
         self._started()
         if pattern == "idle":
             return self._keep(await self._search.wait_idle(timeout))
@@ -231,7 +234,7 @@ class TerminalReader:
         self.before = self._search.text() if match is None else match.string[: match.start()]
         return match
 
-    def _unmet(self, patterns: list[Any], timeout: float | None) -> ExpectTimeout | ProgramEnded:
+    def _unmet(self, patterns: list[Any], timeout: Seconds | None) -> ExpectTimeout | ProgramEnded:
         """What to raise for patterns that did not come."""
         rows = [row[:SHOWN_COLUMNS] for row in self.screen.rows]
         while rows and not rows[-1]:
@@ -259,7 +262,7 @@ class TerminalReader:
         self._started()
         return await self._controller.watch.look()
 
-    async def wait_for_input(self, *, timeout: float | None = EXPECT_SECONDS) -> Waiting | None:
+    async def wait_for_input(self, *, timeout: Seconds | None = EXPECT_SECONDS) -> Waiting | None:
         """Wait until the program waits for input, which is noticed within a second.
 
         Args:
@@ -271,7 +274,7 @@ class TerminalReader:
         Raises:
             InvalidCommand: A bad timeout.
         """
-        check_seconds("timeout", timeout, zero=True)
+        timeout = check_seconds("timeout", timeout, zero=True)
         self._started()
         return await self._controller.watch.wait(timeout)
 

@@ -46,14 +46,7 @@ class Trial:
     """A command on trial: ``async with env.trial("make fix") as trial:`` runs it, and nothing is real before `commit`.
 
     Leaving it without that discards everything.
-
-    Attributes:
-        outcome: What became of the command; its `Outcome.effects` are `effects`.
-        effects: What it would change in the directory of the environment.
     """
-
-    outcome: Outcome
-    effects: Effects
 
     def __init__(
         self,
@@ -70,6 +63,20 @@ class Trial:
         self._before: Before | None = None
         self._changes: list[Change] = []
         self._root = ""
+        self._outcome: Outcome | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the command; its `Outcome.effects` are `effects`. Raises `AnyshellError` before the end."""
+        if self._outcome is None:
+            raise AnyshellError("the trial has not run to its end: enter it with async with, or await run()")
+        return self._outcome
+
+    @property
+    def effects(self) -> Effects:
+        """What it would change in the directory of the environment."""
+        assert self.outcome.effects is not None
+        return self.outcome.effects
 
     @property
     def diff(self) -> str:
@@ -137,15 +144,15 @@ class Trial:
             return replace(effects, diff=diff, without_diff=without)
 
         try:
-            self.effects = await in_a_worker(read)
+            effects = await in_a_worker(read)
         except OSError as error:
             raise AnyshellError(
                 f"what the command wrote cannot be read: {error.strerror}: {error.filename}"
             ) from error
         if why := still_running(outcome):
-            self.effects = replace(self.effects, incomplete=(*self.effects.incomplete, why))
-        self.outcome = replace(outcome, effects=self.effects)
-        return self.outcome
+            effects = replace(effects, incomplete=(*effects.incomplete, why))
+        self._outcome = replace(outcome, effects=effects)
+        return self._outcome
 
     async def commit(self) -> None:
         """Make real what the command wrote: all of it, or nothing. Each file is whole at every moment.

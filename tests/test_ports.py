@@ -1,0 +1,66 @@
+"""The programs of ``docs/how-to/come-from-subprocess.md``: those for other libraries, and ours."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "come-from-subprocess.md"
+_PORT = re.compile(
+    r"^### (\d+\. [^\n]+)\n\n```py(?:thon)?\n(.+?)^```\n\n```python\n(.+?)^```\n", re.MULTILINE | re.DOTALL
+)
+
+
+class Port(NamedTuple):
+    """A program for another library, and ours."""
+
+    title: str
+    original: str
+    ours: str
+
+
+PORTS = [Port(*each) for each in _PORT.findall(PAGE.read_text(encoding="utf-8"))]
+
+
+def lines(program: str) -> int:
+    return sum(bool(line.strip()) for line in program.splitlines())
+
+
+def printed(program: str, directory: Path) -> str:
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_there_are_ten() -> None:
+    assert [each.title.split(".")[0] for each in PORTS] == [str(number) for number in range(1, 11)]
+
+
+@pytest.mark.parametrize("port", PORTS, ids=lambda port: port.title)
+def test_ours_is_no_longer(port: Port) -> None:
+    assert lines(port.ours) <= lines(port.original)
+
+
+@pytest.mark.parametrize("port", PORTS, ids=lambda port: port.title)
+def test_both_print_the_same(port: Port, tmp_path: Path) -> None:
+    ours = printed(port.ours, tmp_path)
+    needed = {"fabric", "pexpect"} & set(re.findall(r"^(?:import|from) (\w+)", port.original, re.MULTILINE))
+    if "fabric" in needed:
+        assert ours.split()[-1] in ("up", "2")  # a host is needed for the original
+        return
+    if any(importlib.util.find_spec(name) is None for name in needed):
+        pytest.skip(f"pip install {' '.join(needed)}")
+    assert printed(port.original, tmp_path) == ours != ""
