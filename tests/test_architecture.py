@@ -71,6 +71,7 @@ WITHIN = {
     "_private": {"_win32"},
     "_types": {"_exceptions", "_lazy"},
     "_terminals": {"_exceptions"},
+    "_waits": {"_exceptions"},
     "abc": {"_types", "_exceptions"},
     "_files": {"_transfer"},
     "_stream": {"_engine"},

@@ -180,3 +180,8 @@ class ReachUnavailable(AnyshellError):  # noqa: N818 - a public name
         super().__init__(f"this host cannot enforce the reach; it lacks {part}. What to do: {way}")
         self.part = part
         self.way = way
+
+
+for _each in tuple(globals().values()):
+    if isinstance(_each, type) and issubclass(_each, AnyshellError):
+        _each.__module__ = "anyshell"  # by which tracebacks and logs name it, and everyone imports it
