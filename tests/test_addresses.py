@@ -16,19 +16,18 @@ from anyshell import (
     AnyshellError,
     Approved,
     ArtifactStore,
-    DetachedJobs,
     Environment,
     Fleet,
     InvalidCommand,
     OutputLimits,
     Policy,
     Refused,
-    Resolved,
-    Root,
     ShellTool,
     ToolLimits,
     approve_all,
 )
+from anyshell.abc import Resolved
+from anyshell.types import DetachedJobs, Root
 
 from .conftest import SSH_HOST, local, open_to_all
 from .test_artifacts import keep

@@ -15,12 +15,14 @@ import pytest
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
-from anyshell import HostOutcome, HostProgress, Outcome, Output, ProcessInfo
+from anyshell import Outcome
 from anyshell._types import Terminal
+from anyshell.abc import ProcessInfo
 from anyshell.cli.commands.fleet.command import LARGEST_STDIN
 from anyshell.cli.commands.fleet.folding import Folding, describe
 from anyshell.cli.commands.fleet.roster import Roster, chosen, paint
 from anyshell.output import TerminalOutput
+from anyshell.types import HostOutcome, HostProgress, Output
 
 from .cli_program import anyshell, lines, read_line, script, start, within
 from .conftest import missing

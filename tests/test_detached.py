@@ -19,18 +19,10 @@ from typing import TYPE_CHECKING, Any, cast
 import psutil
 import pytest
 
-from anyshell import (
-    AnyshellError,
-    BackendError,
-    DetachedJob,
-    DetachedJobs,
-    Environment,
-    InvalidCommand,
-    JobNotFound,
-    Outcome,
-    SpawnError,
-)
+from anyshell import AnyshellError, BackendError, Environment, InvalidCommand, Outcome, SpawnError
+from anyshell.errors import JobNotFound
 from anyshell.shells import detached
+from anyshell.types import DetachedJob, DetachedJobs
 
 from .cli_program import is_alive, wait_until
 from .conftest import missing, python_for_all

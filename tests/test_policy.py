@@ -17,25 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyshell import (
-    ApprovalRequest,
-    Approved,
-    CommandRequest,
-    JobInputRequest,
-    Refused,
-    SecretInputRequest,
-    ShellInfo,
-    Terminal,
-    TerminalInputRequest,
-    approve_all,
-    ask_on_terminal,
-    deny_all,
-)
+from anyshell import ApprovalRequest, Approved, Refused, Terminal, approve_all, ask_on_terminal, deny_all
 from anyshell._exceptions import AnyshellError
 from anyshell._types.parsed import ParsedCommand
 from anyshell._types.verdict import Access, CommandVerdict, Reason, Verdict
+from anyshell.abc import ShellInfo
 from anyshell.policy import ask, display, folded, printable, shortened, visible
 from anyshell.policy.approval import asking
+from anyshell.types import CommandRequest, JobInputRequest, SecretInputRequest, TerminalInputRequest
 
 BASH = ShellInfo("bash", "/bin/bash", "5.2")
 REQUEST = CommandRequest(text="make test", shell=BASH, host="local", directory="/src")

@@ -20,21 +20,14 @@ import anyio
 import pytest
 
 import anyshell
-from anyshell import (
-    Environment,
-    InvalidCommand,
-    Limits,
-    Reach,
-    ReachUnavailable,
-    ShellTool,
-    Variables,
-    approve_all,
-)
+from anyshell import Environment, InvalidCommand, Reach, ShellTool, Variables, approve_all
 from anyshell._types import Spawn
+from anyshell.errors import ReachUnavailable
 from anyshell.reach import NONE, Facts, LocalPlaces, compile_reach, explain, narrow, question, read_facts
 from anyshell.reach.places import PRIVATE
 from anyshell.reach.values import lies_in
 from anyshell.tool import unconfined
+from anyshell.types import Limits
 
 from .conftest import NOBODY, bubblewrap, open_to_all, python_for_all, row
 from .ssh_server import is_root

@@ -19,7 +19,7 @@ from anyshell.output.text.signals import EXCERPT, HELD, LAST, SEARCHED, Signals,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anyshell import Output
+    from anyshell.types import Output
 
 WORDS = [bytes((97 + number // 26, 97 + number % 26)) for number in range(500)]
 GAP = re.compile(

@@ -10,7 +10,8 @@ from ...printing import printable, seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .... import HostOutcome, Outcome
+    from .... import Outcome
+    from ....types import HostOutcome
 
 _STATES = ("done", "failed", "not_started")
 
