@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from anyshell import Redaction
+from anyshell.types import Redaction
 
 from . import floors
 from .subject import argv, subject

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anyshell import Scan
 from anyshell.effects import compare, here
+from anyshell.types import Scan
 
 from .report import Result, Row
 from .rounds import interleave, ratios

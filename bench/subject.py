@@ -6,11 +6,13 @@ import asyncio
 from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from anyshell import Environment, Redaction
+from anyshell import Environment
 from anyshell.shells import SHELLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from anyshell.types import Redaction
 
 SHELL = "bash"
 

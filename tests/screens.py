@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from anyshell import Screen
+    from anyshell.types import Screen
 
 DRAWN = "all-is-drawn"
 BOUND = 20.0  # seconds

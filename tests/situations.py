@@ -26,9 +26,9 @@ from .ssh_server import Server, openssh, own_name, sessions
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from anyshell import ApprovalRequest, ShellResult
+    from anyshell import ApprovalRequest
     from anyshell.abc import Approver
-    from anyshell.tool import JobResult
+    from anyshell.tool import JobResult, ShellResult
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "what-a-model-reads.md"
 MOST = {"commands": 15.0, "jobs": 25.0, "terminals": 30.0}

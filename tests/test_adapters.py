@@ -64,7 +64,8 @@ async def test_bytes_come_as_they_were_printed(env: Environment) -> None:
 
 @pytest.mark.anyio
 async def test_process_that_cannot_be_stopped_is_named() -> None:
-    from anyshell import Outcome, ProcessInfo
+    from anyshell import Outcome
+    from anyshell.abc import ProcessInfo
 
     left = (
         ProcessInfo(pid=7, name="de\x1baf", started=1.0, alive=True),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyshell import RecordingError
+from anyshell.errors import RecordingError
 from anyshell.recordings import asciicast
 from anyshell.recordings.asciicast import AsciicastWriter, Event, Header, Theme, read
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from anyshell import AnyshellError, Audit, Environment, InvalidCommand, Outcome, Redaction
+from anyshell import AnyshellError, Audit, Environment, InvalidCommand, Outcome
 from anyshell.cli.program import main
 from anyshell.policy.audit import LONGEST_TEXT, entries, files, verify
+from anyshell.types import Redaction
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyshell import Artifact, Output
 from anyshell.output import ArtifactStore, OutputBuilder
 from anyshell.output.text.bounded import BoundedText
 from anyshell.output.text.builder import COALESCE
 from anyshell.output.text.decode import clean
 from anyshell.output.text.sections import marker
 from anyshell.output.text.tail import Tail
+from anyshell.types import Artifact, Output
 
 from .test_decode import bars, cut, cuts, outputs
 

@@ -13,20 +13,17 @@ from anyshell import (
     ApprovalRequest,
     Approved,
     Environment,
-    ExitStatus,
     InvalidCommand,
-    JobInputRequest,
     Refused,
-    SecretRequest,
     ShellTool,
-    Spawn,
-    TerminalInputRequest,
     ToolLimits,
     approve_all,
 )
+from anyshell.abc import ExitStatus, Spawn
 from anyshell.testing import FakeBackend, FakeProcess, Script
 from anyshell.tool import Update, words
 from anyshell.tool.calls import Calls
+from anyshell.types import JobInputRequest, SecretRequest, TerminalInputRequest
 
 from .processes import living, unique_seconds
 

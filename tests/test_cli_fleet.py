@@ -15,20 +15,14 @@ import pytest
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
-from anyshell import (
-    ConnectionFailed,
-    HostKeyUntrusted,
-    HostOutcome,
-    HostProgress,
-    Outcome,
-    Output,
-    ProcessInfo,
-)
+from anyshell import ConnectionFailed, HostKeyUntrusted, Outcome
 from anyshell._types import Terminal
+from anyshell.abc import ProcessInfo
 from anyshell.cli.commands.fleet.command import LARGEST_STDIN
 from anyshell.cli.commands.fleet.folding import Folding, describe
 from anyshell.cli.commands.fleet.roster import Roster, chosen, paint
 from anyshell.output import TerminalOutput
+from anyshell.types import HostOutcome, HostProgress, Output
 
 from .cli_program import anyshell, lines, read_line, script, start, within
 from .conftest import missing
@@ -598,7 +592,7 @@ def test_hosts_that_failed_for_one_cause_are_one_line() -> None:
         return ConnectionFailed(f"no answer at {place}: Connection refused; check the port")
 
     def untrusted(name: str, fingerprint: str) -> HostKeyUntrusted:
-        named = {
+        named: dict[str, Any] = {
             "host": name,
             "key_type": "ssh-ed25519",
             "line": f"{name} ssh-ed25519 AAAA",

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from anyshell import ProcessInfo
+from anyshell.abc import ProcessInfo
 from anyshell.cli import main
 from anyshell.cli.commands.run.live import _left_behind
 

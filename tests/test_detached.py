@@ -19,18 +19,10 @@ from typing import TYPE_CHECKING, Any, cast
 import psutil
 import pytest
 
-from anyshell import (
-    AnyshellError,
-    BackendError,
-    DetachedJob,
-    DetachedJobs,
-    Environment,
-    InvalidCommand,
-    JobNotFound,
-    Outcome,
-    SpawnError,
-)
+from anyshell import AnyshellError, BackendError, Environment, InvalidCommand, Outcome, SpawnError
+from anyshell.errors import JobNotFound
 from anyshell.shells import detached
+from anyshell.types import DetachedJob, DetachedJobs
 
 from .cli_program import is_alive, wait_until
 from .conftest import missing, python_for_all
@@ -309,7 +301,8 @@ async def test_what_a_job_is_kept_in_is_private(jobs: DetachedJobs) -> None:
 
 _START_AND_HANG = """
 import asyncio, os, sys
-from anyshell import DetachedJobs, Environment
+from anyshell import Environment
+from anyshell.types import DetachedJobs
 async def main():
     async with Environment.detect() as env:
         job = await DetachedJobs(env).start(sys.argv[1])

@@ -20,10 +20,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import anyshell
-from anyshell import Environment, InvalidCommand, Outcome, Scan, Terminal
+from anyshell import Environment, InvalidCommand, Outcome, Terminal
 from anyshell._runner import effects as runner_effects
 from anyshell._runner.effects import Looks
 from anyshell.effects import diff
+from anyshell.types import Scan
 
 from .cli_program import anyshell as anyshell_program
 from .conftest import missing
@@ -31,8 +32,8 @@ from .conftest import missing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from anyshell import Effects, HostInfo, Spawn
-    from anyshell.abc import Backend
+    from anyshell import Effects
+    from anyshell.abc import Backend, HostInfo, Spawn
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 

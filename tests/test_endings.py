@@ -17,7 +17,8 @@ import anyio
 import psutil
 import pytest
 
-from anyshell import Control, Environment
+from anyshell import Environment
+from anyshell.types import Control
 
 from .conftest import SSH_HOSTS, environment_on, python_for_all, row
 from .processes import living, open_descriptors, unique_seconds, wait_asleep, wait_living

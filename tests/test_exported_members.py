@@ -27,7 +27,37 @@ def test_type_checkers_are_shown_the_same_names() -> None:
     shown = {
         alias.asname for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
     }
-    assert shown - {None, "annotations"} == set(anyshell.__all__) - {"__version__"}
+    assert shown - {None, "annotations"} - anyshell._ROOMS == set(anyshell.__all__) - {"__version__"}
+
+
+MOST = 40
+"""Names at the top level."""
+
+
+def test_the_top_level_has_few_names() -> None:
+    assert len(anyshell.__all__) <= MOST
+
+
+def moved() -> list[tuple[str, str]]:
+    return [(room, name) for room, names in anyshell._MOVED.items() for name in names.split()]
+
+
+@pytest.mark.parametrize(("room", "name"), moved())
+def test_a_name_that_has_moved_is_found_with_a_warning(room: str, name: str) -> None:
+    new = getattr(import_module(f"anyshell.{room}"), name)
+    with pytest.warns(DeprecationWarning, match=rf"anyshell\.{name} is anyshell\.{room}\.{name} now") as told:
+        assert getattr(anyshell, name) is new
+    assert told[0].filename == __file__
+    assert name not in anyshell.__all__
+
+
+@pytest.mark.parametrize("room", ["errors", "types"])
+def test_a_room_has_what_it_lists(room: str) -> None:
+    module = import_module(f"anyshell.{room}")
+    assert all(getattr(module, name) is not None for name in module.__all__)
+    assert sorted(module.__all__) == sorted(anyshell._MOVED[room].split())
+    with pytest.raises(AttributeError, match="no_such_name"):
+        module.no_such_name  # noqa: B018 - the access is the test
 
 
 def test_the_version_is_the_distributions() -> None:
@@ -123,7 +153,7 @@ def test_running_a_command_imports_no_pydantic() -> None:
 
 
 def test_every_exception_can_be_pickled() -> None:
-    lost = anyshell.EnvironmentLost("lost", started=None, environment=3, node="n")
+    lost = anyshell.errors.EnvironmentLost("lost", started=None, environment=3, node="n")
     key = anyshell.HostKeyUntrusted("m", host="h", key_type="t", fingerprint="f", line="l", known_hosts="k")
     failed = anyshell.CommandFailed("m", outcome=anyshell.Outcome(status="timed_out"))
     tried = anyshell.ShellNotFound("m", tried=["bash"])

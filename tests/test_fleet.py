@@ -17,13 +17,10 @@ import pytest
 
 from anyshell import (
     AnyshellError,
-    BackendUnavailable,
     CommandFailed,
     ConnectionFailed,
     Fleet,
     HostKeyUntrusted,
-    HostOutcome,
-    HostProgress,
     InvalidCommand,
     Outcome,
     OutputLimits,
@@ -32,8 +29,10 @@ from anyshell import (
 from anyshell._exceptions import SpawnError
 from anyshell._types import ExitStatus
 from anyshell._wrapped import Wrapped
+from anyshell.errors import BackendUnavailable
 from anyshell.fleet import MAX_HOSTS, TAIL
 from anyshell.testing import FakeBackend, Script
+from anyshell.types import HostOutcome, HostProgress
 
 from .conftest import missing
 from .fleet_hosts import Hosts, another, each_session, many, silent

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from anyshell import ArtifactStore, Output, Terminal
+from anyshell import ArtifactStore, Terminal
 from anyshell.output import OutputBuilder, TerminalOutput
 from anyshell.output.text import images
 from anyshell.output.text.images import LARGEST_IMAGE, MOST_IMAGES, Images
@@ -22,6 +22,8 @@ from .test_builder import FakeStore
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from anyshell.types import Output
 
 PNG = (
     b"\x89PNG\r\n\x1a\n"

@@ -21,10 +21,10 @@ from anyshell import (
     Environment,
     InvalidCommand,
     Job,
-    JobNotFound,
     SpawnError,
     Terminal,
 )
+from anyshell.errors import JobNotFound
 from anyshell.jobs import job as job_module
 from anyshell.jobs import processes, registry
 from anyshell.testing import FakeBackend, Script
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from anyshell import Outcome, Spawn
-    from anyshell.abc import Program
+    from anyshell import Outcome
+    from anyshell.abc import Program, Spawn
 
     from .ssh_server import Server
 

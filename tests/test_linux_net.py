@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from anyshell import DetachedJobs, Environment
+from anyshell import Environment
+from anyshell.types import DetachedJobs
 
 from .cli_program import wait_until
 from .processes import living, open_descriptors, unique_seconds, wait_asleep
@@ -47,7 +48,8 @@ sys.stdin.read()
 
 KEEP = """
 import asyncio, sys
-from anyshell import DetachedJobs, Environment
+from anyshell import Environment
+from anyshell.types import DetachedJobs
 async def main():
     kept, daemon, detached, hang = sys.argv[1:]
     async with Environment.detect() as env:

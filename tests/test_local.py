@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from anyshell import AnyshellError, BackendUnavailable, Environment, InvalidCommand, ShellNotFound, SpawnError
+from anyshell import AnyshellError, Environment, InvalidCommand, ShellNotFound, SpawnError
 from anyshell._types import HostQuery, ShellCandidate, Spawn
 from anyshell.backends import connect
+from anyshell.errors import BackendUnavailable
 
 from .conftest import missing
 from .processes import kill_with_its_net, living, unique_seconds, wait_asleep, wait_dead, wait_living

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell import InvalidCommand, SpawnError, TerminalUnavailable
+from anyshell import InvalidCommand, SpawnError
 from anyshell._types import ExitStatus, Spawn, Terminal
+from anyshell.errors import TerminalUnavailable
 
 from .conftest import missing
 from .processes import living, open_descriptors, unique_seconds, wait_asleep

@@ -33,7 +33,7 @@ from .test_decode import PIECES, cut, cuts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from anyshell import Output
+    from anyshell.types import Output
 
 OEM = (437, 720, 737, 775, 850, 852, 855, 857, 858, 860, 861, 862, 863, 865, 866, 869)
 ANSI = (874, 1250, 1251, 1252, 1253, 1254, 1255, 1256, 1257, 1258)

@@ -17,25 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyshell import (
-    ApprovalRequest,
-    Approved,
-    CommandRequest,
-    JobInputRequest,
-    Refused,
-    SecretInputRequest,
-    ShellInfo,
-    Terminal,
-    TerminalInputRequest,
-    approve_all,
-    ask_on_terminal,
-    deny_all,
-)
+from anyshell import ApprovalRequest, Approved, Refused, Terminal, approve_all, ask_on_terminal, deny_all
 from anyshell._exceptions import AnyshellError
 from anyshell._types.parsed import ParsedCommand
 from anyshell._types.verdict import Access, CommandVerdict, Reason, Verdict
+from anyshell.abc import ShellInfo
 from anyshell.policy import ask, display, folded, printable, shortened, visible
 from anyshell.policy.approval import asking
+from anyshell.types import CommandRequest, JobInputRequest, SecretInputRequest, TerminalInputRequest
 
 BASH = ShellInfo("bash", "/bin/bash", "5.2")
 REQUEST = CommandRequest(text="make test", shell=BASH, host="local", directory="/src")
@@ -210,9 +199,9 @@ async def test_an_approver_is_not_called_by_itself(approver: object) -> None:
 @pytest.mark.anyio
 async def test_a_task_that_outlives_its_question_cannot_approve() -> None:
     answered = asyncio.Event()
-    later: list[asyncio.Task[Approved]] = []
+    later: list[asyncio.Task[Approved | Refused]] = []
 
-    async def wait_and_approve() -> Approved:
+    async def wait_and_approve() -> Approved | Refused:
         await answered.wait()
         return await approve_all(REQUEST)
 
@@ -625,7 +614,9 @@ ASKER = """
 import asyncio, fcntl, os, sys, termios
 tty = os.open(sys.argv[1], os.O_RDWR)
 fcntl.ioctl(tty, termios.TIOCSCTTY, 0)
-from anyshell import CommandRequest, JobInputRequest, SecretInputRequest, ShellInfo, TerminalInputRequest, ask_on_terminal
+from anyshell import ask_on_terminal
+from anyshell.abc import ShellInfo
+from anyshell.types import CommandRequest, JobInputRequest, SecretInputRequest, TerminalInputRequest
 from anyshell.policy import ask
 makes, shell = eval(sys.argv[5]), ShellInfo("bash", "/bin/bash")
 request = makes(text="make", shell=shell, host="h", directory="/", display=sys.argv[4])

@@ -13,21 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from anyshell import (
-    ApprovalQueue,
-    ApprovalRequest,
-    Approved,
-    CommandRequest,
-    Environment,
-    Grant,
-    Policy,
-    Refused,
-    ShellInfo,
-    ShellTool,
-    Terminal,
-    TerminalInputRequest,
-)
+from anyshell import ApprovalRequest, Approved, Environment, Policy, Refused, ShellTool, Terminal
 from anyshell._exceptions import AnyshellError
+from anyshell.abc import ShellInfo
 from anyshell.policy import ask, covered, grants, label, yolo
 from anyshell.policy.approval.arity import ARITY, words_of_name
 from anyshell.policy.approval.grants import can_be_saved
@@ -37,9 +25,10 @@ from anyshell.policy.rules.loading import LARGEST_FILE
 from anyshell.policy.rules.patterns import ANYTHING
 from anyshell.tool import approvals
 from anyshell.tool.approvals import Approvals
+from anyshell.types import ApprovalQueue, CommandRequest, Grant, TerminalInputRequest
 
 if TYPE_CHECKING:
-    from anyshell import Verdict
+    from anyshell.types import Verdict
 
 POLICY = Policy.preset("ask-everything")
 REQUEST = CommandRequest(text="", shell=ShellInfo("bash", "/bin/bash"), host="h", directory="/src")

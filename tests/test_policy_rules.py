@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anyshell import Limits, Policy, PolicyError, Reach
+from anyshell import Limits, Policy, Reach
+from anyshell.errors import PolicyError
 from anyshell.policy.presets import PRESETS, read
 from anyshell.policy.rules import ROUNDS, Answers, LocalFacts
 from anyshell.policy.rules.git import keys_that_run
@@ -26,7 +27,7 @@ from anyshell.policy.rules.patterns import ANYTHING, MOST_FOUND, MOST_LISTED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anyshell import Verdict
+    from anyshell.types import Verdict
 
 HOME = "/home/me"
 CWD = "/home/me/work"

@@ -17,17 +17,9 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from anyshell import (
-    AnyshellError,
-    BackendUnavailable,
-    ConnectionFailed,
-    Environment,
-    EnvironmentLost,
-    InvalidCommand,
-    Outcome,
-    OutputLimits,
-)
+from anyshell import AnyshellError, ConnectionFailed, Environment, InvalidCommand, Outcome, OutputLimits
 from anyshell.backends import connect
+from anyshell.errors import BackendUnavailable, EnvironmentLost
 
 from . import test_docs
 from .conftest import framework

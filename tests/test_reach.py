@@ -20,18 +20,9 @@ import anyio
 import pytest
 
 import anyshell
-from anyshell import (
-    Environment,
-    InvalidCommand,
-    Limits,
-    Policy,
-    Reach,
-    ReachUnavailable,
-    ShellTool,
-    Variables,
-    approve_all,
-)
+from anyshell import Environment, InvalidCommand, Limits, Policy, Reach, ShellTool, Variables, approve_all
 from anyshell._types import Spawn
+from anyshell.errors import ReachUnavailable
 from anyshell.reach import NONE, Facts, LocalPlaces, compile_reach, explain, narrow, question, read_facts
 from anyshell.reach.places import PRIVATE
 from anyshell.reach.values import lies_in

@@ -19,24 +19,15 @@ import anyio
 import pytest
 
 import anyshell
-from anyshell import (
-    Approved,
-    Environment,
-    InvalidCommand,
-    NetworkRequest,
-    Reach,
-    ReachUnavailable,
-    Refused,
-    ShellTool,
-    Terminal,
-    approve_all,
-)
+from anyshell import Approved, Environment, InvalidCommand, Reach, Refused, ShellTool, Terminal, approve_all
 from anyshell._types import Names, Network
 from anyshell._types.names import host_of, is_public
+from anyshell.errors import ReachUnavailable
 from anyshell.reach import explain, explain_network
 from anyshell.reach.gate import PORT
 from anyshell.reach.proxy import MOST_DESTINATIONS, MOST_QUESTIONS, Proxy, Record
 from anyshell.reach.requests import HEAD_BYTES
+from anyshell.types import NetworkRequest
 
 from .conftest import NOBODY, bubblewrap, missing, open_to_all, python_for_all, row
 from .ssh_server import is_root
@@ -863,7 +854,7 @@ async def test_an_answer_for_always_is_a_rule_of_the_user(env: Environment, tmp_
         "[reach]\nnetwork = ['a.test']\n",
     ):
         rules.write_text(wrong)
-        with row(wrong), pytest.raises(anyshell.PolicyError, match="reach"):
+        with row(wrong), pytest.raises(anyshell.errors.PolicyError, match="reach"):
             anyshell.Policy.load(rules)
 
 

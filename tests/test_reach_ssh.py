@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell import Environment, Fleet, InvalidCommand, Reach, ReachUnavailable, Variables
+from anyshell import Environment, Fleet, InvalidCommand, Reach, Variables
+from anyshell.errors import ReachUnavailable
 
 assert sys.platform == "linux"  # mypy follows what is below otherwise
 

@@ -26,22 +26,16 @@ from hypothesis import strategies as st
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 import anyshell
-from anyshell import (
-    Environment,
-    InvalidCommand,
-    Outcome,
-    Recording,
-    RecordingError,
-    SpawnError,
-    Terminal,
-)
+from anyshell import Environment, InvalidCommand, Outcome, SpawnError, Terminal
 from anyshell._types import LARGEST_RECORDING, LEAST_RECORDING, LONGEST_TITLE
 from anyshell._waits import Changes
+from anyshell.errors import RecordingError
 from anyshell.recordings import read, recorder
 from anyshell.recordings.asciicast import Event, Header
 from anyshell.recordings.file import LONGEST_TEXT, RESERVED, RecordingFile
 from anyshell.terminal.secrets import Masks
 from anyshell.testing import FakeBackend, Script
+from anyshell.types import Recording
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

@@ -10,16 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from anyshell import (
-    ArtifactStore,
-    Environment,
-    Fleet,
-    InvalidCommand,
-    OutputLimits,
-    Recording,
-    Redaction,
-    Terminal,
-)
+from anyshell import ArtifactStore, Environment, Fleet, InvalidCommand, OutputLimits, Terminal
 from anyshell._types import MASK
 from anyshell.policy.redaction import (
     LIKELY,
@@ -30,6 +21,7 @@ from anyshell.policy.redaction import (
     Masker,
     Masks,
 )
+from anyshell.types import Recording, Redaction
 
 if TYPE_CHECKING:
     from pathlib import Path

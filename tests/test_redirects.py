@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import anyshell
-from anyshell import Environment, Fleet, InvalidCommand, Redaction, Terminal
+from anyshell import Environment, Fleet, InvalidCommand, Terminal
+from anyshell.types import Redaction
 
 from .processes import unique_seconds, wait_asleep
 

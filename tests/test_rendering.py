@@ -24,16 +24,9 @@ from rich.console import Console
 from rich.panel import Panel
 from wcwidth import wcwidth
 
-from anyshell import (
-    AnyshellError,
-    CommandRequest,
-    Environment,
-    OutputLimits,
-    ShellInfo,
-    ShellTool,
-    approve_all,
-)
+from anyshell import AnyshellError, Environment, OutputLimits, ShellTool, approve_all
 from anyshell._types import Artifact, Outcome, Output, OutputEvent, ProcessInfo
+from anyshell.abc import ShellInfo
 from anyshell.policy import display
 from anyshell.rendering import RenderedCommand, RenderedRequest, RenderedResult
 from anyshell.rendering.page import COMMAND_ROWS, ERROR_ROWS, LONGEST_LINE, SEARCHED
@@ -41,6 +34,7 @@ from anyshell.rendering.people import told
 from anyshell.rendering.views import _REST, LIVE_BYTES, OWN_ROWS, PREVIEW_ROWS
 from anyshell.tool import ShellResult
 from anyshell.tool.result import DisplayBlock, JobResult, blocks
+from anyshell.types import CommandRequest
 
 from .cli_program import either
 

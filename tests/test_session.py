@@ -37,8 +37,9 @@ from .test_session_texts import SHELLS, shell_path
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from anyshell import Outcome, Session, SessionReport
+    from anyshell import Outcome, Session
     from anyshell._types import ShellKind
+    from anyshell.types import SessionReport
 
     from .ssh_server import Server
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell import Environment, ShellInfo
+from anyshell import Environment
+from anyshell.abc import ShellInfo
 from anyshell.shells import converse
 from anyshell.shells.frame import Frame
 from anyshell.shells.session import Conversation

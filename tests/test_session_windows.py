@@ -20,7 +20,8 @@ from .processes import living, open_descriptors, unique_seconds
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from anyshell import Outcome, Session, SessionReport
+    from anyshell import Outcome, Session
+    from anyshell.types import SessionReport
 
 pytestmark = [
     pytest.mark.anyio,

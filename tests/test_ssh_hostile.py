@@ -12,15 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyshell import (
-    AnyshellError,
-    BackendError,
-    ConnectionFailed,
-    DetachedJobs,
-    Environment,
-    ShellNotFound,
-    detached,
-)
+from anyshell import AnyshellError, BackendError, ConnectionFailed, Environment, ShellNotFound, detached
 from anyshell._answers import Nonsense
 from anyshell.backends import connect
 from anyshell.backends.ssh.facts import Facts
@@ -29,6 +21,7 @@ from anyshell.backends.ssh.posix.look import parse
 from anyshell.backends.ssh.posix.processes import Processes
 from anyshell.backends.ssh.posix.terminal import read_foreground
 from anyshell.shells import Login
+from anyshell.types import DetachedJobs
 
 from .hostile_server import FACTS, Lies, lying
 

@@ -30,7 +30,7 @@ from .processes import unique_seconds, wait_asleep
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from anyshell import Foreground
+    from anyshell.abc import Foreground
     from anyshell.backends.ssh.posix.watcher import Watcher
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise

@@ -20,17 +20,14 @@ from hypothesis import strategies as st
 
 from anyshell import (
     ArtifactStore,
-    BackendUnavailable,
     ConnectionFailed,
     Environment,
     InvalidCommand,
     Policy,
     Refused,
-    Root,
     ShellTool,
     SpawnError,
     Terminal,
-    TerminalUnavailable,
 )
 from anyshell._types import Spawn
 from anyshell.backends import connect
@@ -40,10 +37,12 @@ from anyshell.backends.ssh.facts import Facts
 from anyshell.backends.ssh.windows import host as ssh_windows
 from anyshell.backends.ssh.windows.channel import LONGEST_LINE, WindowsChannel
 from anyshell.backends.ssh.windows.files import from_sftp, to_sftp
+from anyshell.errors import BackendUnavailable, TerminalUnavailable
 from anyshell.shells import Login
 from anyshell.shells.windows_login import QUESTION, WindowsLogin, windows_logins
 from anyshell.tool.powershell import PowerShellParser
 from anyshell.tool.verdicts import Verdicts
+from anyshell.types import Root
 
 from .processes import living, unique_seconds, wait_living, wait_none
 from .ssh_server import HOST, Link, Server, _keys, embedded, free_port

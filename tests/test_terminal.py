@@ -14,19 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import anyshell
-from anyshell import (
-    AnyshellError,
-    Environment,
-    Foreground,
-    InvalidCommand,
-    ProcessInfo,
-    SecretRequest,
-    Terminal,
-    Waiting,
-)
+from anyshell import AnyshellError, Environment, InvalidCommand, Terminal
 from anyshell._environment import MAX_TERMINALS
+from anyshell.abc import Foreground, ProcessInfo
 from anyshell.output.text.search import WINDOW
 from anyshell.testing import FakeBackend, FakeProcess, Script
+from anyshell.types import SecretRequest, Waiting
 
 from .conftest import missing
 

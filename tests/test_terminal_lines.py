@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyshell import Environment, Terminal, TerminalLines
+from anyshell import Environment, Terminal
 from anyshell.output import TerminalOutput
+from anyshell.types import TerminalLines
 
 SMALL = Terminal(columns=10, rows=3)
 

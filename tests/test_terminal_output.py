@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from anyshell import Output, Terminal
+from anyshell import Terminal
 from anyshell.output import TerminalOutput
 from anyshell.output.screen import backlog, emulator, terminal
 from anyshell.output.screen.backlog import HELD, PIECE, ROW_WORK, SKETCHED
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from anyshell.output import ArtifactStore
+    from anyshell.types import Output
 
 KB = 1024
 MB = 1024 * 1024

@@ -23,13 +23,15 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from anyshell import DrivenTerminal, Environment, Outcome, Screen, SecretRequest, Terminal
+from anyshell import DrivenTerminal, Environment, Outcome, Terminal
 
 from .conftest import missing, open_to_all
 from .ssh_server import WORKER, account, is_root, openssh, own_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+
+    from anyshell.types import Screen, SecretRequest
 
     from .ssh_server import Server
 

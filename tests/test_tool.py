@@ -21,36 +21,35 @@ from anyshell import (
     AnyshellError,
     ApprovalRequest,
     Approved,
-    Artifact,
-    CommandRequest,
     ConnectionFailed,
     Environment,
-    FileStat,
     HostKeyUntrusted,
-    JobInputRequest,
     Outcome,
-    Output,
     OutputLimits,
-    ProcessInfo,
     Refused,
-    SecretInputRequest,
-    SessionReport,
-    ShellInfo,
-    ShellResult,
     ShellTool,
     Terminal,
-    TerminalInputRequest,
     ToolLimits,
     approve_all,
     deny_all,
 )
 from anyshell._runner.variables import HANG_GUARDS
 from anyshell._types import Command, Spawn
+from anyshell.abc import FileStat, ProcessInfo, ShellInfo
 from anyshell.testing import FAKE_HOST, FakeBackend, FakeFiles, Script
-from anyshell.tool import ShellParams, words
+from anyshell.tool import ShellParams, ShellResult, words
 from anyshell.tool.approvals import key_of
 from anyshell.tool.signals import number_of
 from anyshell.tool.updates import Updates
+from anyshell.types import (
+    Artifact,
+    CommandRequest,
+    JobInputRequest,
+    Output,
+    SecretInputRequest,
+    SessionReport,
+    TerminalInputRequest,
+)
 
 from .conftest import missing, row
 from .processes import living, unique_seconds

@@ -13,9 +13,7 @@ from anyshell import (
     AnyshellError,
     ApprovalRequest,
     Approved,
-    CommandRequest,
     Environment,
-    JobInputRequest,
     OutputLimits,
     Refused,
     ShellTool,
@@ -27,6 +25,7 @@ from anyshell.output.patterns import pattern_of
 from anyshell.testing import FakeBackend, Script
 from anyshell.tool import JobParams, JobResult
 from anyshell.tool.jobs import words as job_words
+from anyshell.types import CommandRequest, JobInputRequest
 
 from .processes import living, unique_seconds
 from .test_tool import Recorder, matches_snapshot

@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell import (
-    Approved,
-    Audit,
-    Environment,
-    Policy,
-    PolicyError,
-    Refused,
-    ShellTool,
-    Variables,
-    approve_all,
-)
+from anyshell import Approved, Audit, Environment, Policy, Refused, ShellTool, Variables, approve_all
+from anyshell.errors import PolicyError
 from anyshell.policy.audit import entries
 from anyshell.tool.verdicts import Verdicts
 

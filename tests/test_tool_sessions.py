@@ -14,7 +14,6 @@ from anyshell import (
     AnyshellError,
     ApprovalRequest,
     Approved,
-    CommandRequest,
     Environment,
     Refused,
     ShellTool,
@@ -24,6 +23,7 @@ from anyshell import (
 )
 from anyshell.testing import FakeBackend
 from anyshell.tool import ShellParams
+from anyshell.types import CommandRequest
 
 from .processes import living, unique_seconds, wait_asleep
 from .test_tool import Recorder

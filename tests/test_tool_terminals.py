@@ -19,29 +19,31 @@ from anyshell import (
     AnyshellError,
     ApprovalRequest,
     Approved,
-    CommandRequest,
     Environment,
     Outcome,
-    Output,
     OutputLimits,
     Refused,
-    Screen,
-    SecretInputRequest,
-    SecretRequest,
     ShellTool,
     Terminal,
-    TerminalInputRequest,
-    TerminalUnavailable,
     ToolLimits,
-    Waiting,
     approve_all,
     deny_all,
 )
+from anyshell.errors import TerminalUnavailable
 from anyshell.testing import FakeBackend, Script
 from anyshell.tool import JobParams, JobResult, OutputArtifact
 from anyshell.tool.jobs import terminal_words
 from anyshell.tool.jobs.tracked import TerminalReport
 from anyshell.tool.result import Truncation
+from anyshell.types import (
+    CommandRequest,
+    Output,
+    Screen,
+    SecretInputRequest,
+    SecretRequest,
+    TerminalInputRequest,
+    Waiting,
+)
 
 from .processes import living, unique_seconds
 from .ssh_server import openssh, own_name

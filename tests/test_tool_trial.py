@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell import (
-    AnyshellError,
-    Approved,
-    CommandRequest,
-    Environment,
-    Policy,
-    Refused,
-    ShellTool,
-    approve_all,
-)
+from anyshell import AnyshellError, Approved, Environment, Policy, Refused, ShellTool, approve_all
 from anyshell.trial import places
+from anyshell.types import CommandRequest
 
 from .conftest import bubblewrap
 

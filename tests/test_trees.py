@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from anyshell import Control, DetachedJobs, Environment, Terminal
+from anyshell import Environment, Terminal
+from anyshell.types import Control, DetachedJobs
 
 from .conftest import NOBODY, missing, python_for_all
 from .processes import living, unique_seconds, wait_asleep

@@ -21,18 +21,11 @@ import pytest
 from hypothesis import example, given, settings
 
 import anyshell
-from anyshell import (
-    AnyshellError,
-    CommitConflict,
-    Control,
-    Environment,
-    InvalidCommand,
-    Reach,
-    ReachUnavailable,
-    run,
-)
+from anyshell import AnyshellError, Environment, InvalidCommand, Reach, run
+from anyshell.errors import CommitConflict, ReachUnavailable
 from anyshell.reach import Facts, Sandbox
 from anyshell.trial import Trial, places
+from anyshell.types import Control
 
 from .conftest import NOBODY, bubblewrap, open_to_all, python_for_all, row
 from .processes import living, unique_seconds, wait_living, wait_none
@@ -413,7 +406,7 @@ async def test_what_cannot_be_tried_is_refused_at_once(
                 pass
 
     class Own:
-        def wrap(self, spawn: anyshell.Spawn) -> anyshell.Spawn:
+        def wrap(self, spawn: anyshell.abc.Spawn) -> anyshell.abc.Spawn:
             return spawn
 
     own: Sandbox = Own()

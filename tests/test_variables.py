@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from anyshell import BackendError, Environment, ExitStatus, InvalidCommand, SSHOptions, Variables
+from anyshell import BackendError, Environment, InvalidCommand, SSHOptions, Variables
 from anyshell._runner.variables import (
     ASK_FOR_UTF8,
     HANG_GUARDS,
@@ -20,6 +20,7 @@ from anyshell._runner.variables import (
     REMOVED,
     ask_for_utf8,
 )
+from anyshell.abc import ExitStatus
 from anyshell.testing import FAKE_HOST, FakeBackend, Script
 
 from .conftest import SSH_HOSTS, missing

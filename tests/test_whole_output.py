@@ -12,20 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import anyshell
-from anyshell import (
-    Artifact,
-    ArtifactStore,
-    CommandFailed,
-    Environment,
-    Outcome,
-    Output,
-    OutputBuilder,
-    OutputIncomplete,
-    OutputLimits,
-    Redaction,
-    Terminal,
-)
+from anyshell import ArtifactStore, CommandFailed, Environment, Outcome, OutputLimits, Terminal
+from anyshell.errors import OutputIncomplete
 from anyshell.output import ExactOutput
+from anyshell.types import Artifact, Output, OutputBuilder, Redaction
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,11 +19,13 @@ import anyio
 import psutil
 import pytest
 
-from anyshell import Environment, InvalidCommand, Outcome, Recording, RecordingError, SpawnError, _engine
+from anyshell import Environment, InvalidCommand, Outcome, SpawnError, _engine
 from anyshell._types import HostQuery, ShellCandidate, Spawn
 from anyshell.backends import connect
+from anyshell.errors import RecordingError
 from anyshell.output import OutputBuilder
 from anyshell.recordings import read
+from anyshell.types import Recording
 
 from .conftest import local
 from .processes import living, open_descriptors, unique_seconds, wait_living

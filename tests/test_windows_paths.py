@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from anyshell import HostInfo, InvalidCommand
+from anyshell import InvalidCommand
 from anyshell._types.windows_paths import check_path, fault_of
+from anyshell.abc import HostInfo
 
 WINDOWS = HostInfo(
     os="windows",

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from anyshell import Environment, InvalidCommand, ShellInfo, ShellNotFound
+from anyshell import Environment, InvalidCommand, ShellNotFound
+from anyshell.abc import ShellInfo
 from anyshell.shells import SHELLS, candidates
 from anyshell.shells.windows import LONGEST_COMMAND_LINE, LONGEST_FOR_MSYS2, units
 

@@ -18,19 +18,11 @@ import anyio
 import psutil
 import pytest
 
-from anyshell import (
-    Environment,
-    InvalidCommand,
-    SecretRequest,
-    ShellTool,
-    SpawnError,
-    TerminalUnavailable,
-    ToolLimits,
-    approve_all,
-)
+from anyshell import Environment, InvalidCommand, ShellTool, SpawnError, ToolLimits, approve_all
 from anyshell._exceptions import BackendError
 from anyshell._types import ExitStatus, Spawn, Terminal
 from anyshell.backends import connect
+from anyshell.errors import TerminalUnavailable
 from anyshell.output import TerminalOutput
 from anyshell.shells import Login
 from anyshell.terminal.keys import encode
@@ -43,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anyshell.abc import Backend
+    from anyshell.types import SecretRequest
 
 if sys.platform != "win32":
     pytest.skip("terminals of Windows", allow_module_level=True)

@@ -202,3 +202,22 @@ class ReachUnavailable(AnyshellError):  # noqa: N818 - a public name
         super().__init__(f"this host cannot enforce the reach; it lacks {part}. What to do: {way}")
         self.part = part
         self.way = way
+
+
+_LESS_COMMON = (
+    *(
+        "ArtifactNotFound",
+        "BackendUnavailable",
+        "EnvironmentLost",
+        "JobNotFound",
+        "PolicyError",
+        "ReachUnavailable",
+    ),
+    *("RecordingError", "TerminalUnavailable"),
+)
+
+for _each in tuple(globals().values()):
+    if isinstance(_each, type) and issubclass(_each, AnyshellError):
+        _each.__module__ = (
+            "anyshell.errors" if _each.__name__ in _LESS_COMMON else "anyshell"
+        )  # by which tracebacks and logs name it, and everyone imports it

@@ -11,7 +11,7 @@ import anyio
 from ._engine import Control
 from ._exceptions import AnyshellError
 from ._types import Channel, Outcome, OutputEvent
-from ._waits import outlast
+from ._waits import AsyncOnly, outlast
 from .output import LineDecoder, OutputLine, Page, TextDecoder
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ WAITING_PIECES = 16
 """Pieces of output, of at most 64 KiB each, that wait for a slow reader of a stream; then the command is slowed down."""
 
 
-class Stream:
+class Stream(AsyncOnly):
     """Iterates over the output of a command that runs; afterwards it has the command's outcome.
 
     Leaving the ``async with`` before the end stops the command; its outcome is then ``cancelled``.
@@ -41,7 +41,6 @@ class Stream:
         self._control = Control()
         page = Page.of(code_page)
         self._decode = _Lines(page) if by == "lines" else _Chunks(page)
-        self._send, self._receive = anyio.create_memory_object_stream[tuple[Channel, bytes]](WAITING_PIECES)
         self._task: asyncio.Task[Outcome] | None = None
 
     @property
@@ -70,14 +69,16 @@ class Stream:
         self._control.cancel()
 
     async def __aenter__(self) -> Self:
+        if self._task is not None:
+            raise AnyshellError("a stream is entered once: ask the environment for another one")
+        self._send, self._receive = anyio.create_memory_object_stream[tuple[Channel, bytes]](WAITING_PIECES)
         self._task = asyncio.ensure_future(self._produce())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._task is not None
-        task = self._task
+        task = self._started()
         self._control.cancel()
         self._receive.close()
         cancelled = await outlast(task, task.cancel)
@@ -87,13 +88,20 @@ class Stream:
             raise cancelled
 
     async def __aiter__(self) -> AsyncIterator[OutputEvent]:
-        assert self._task is not None, "iterate inside 'async with'"
+        task = self._started()
         async for channel, data in self._receive:
             for event in self._decode.feed(channel, data):
                 yield event
         for event in self._decode.flush():
             yield event
-        await self._task
+        await task
+
+    def _started(self) -> asyncio.Task[Outcome]:
+        if self._task is None:
+            raise AnyshellError(
+                "the stream was not entered: use 'async with env.stream(...) as events', then 'async for event in events'"
+            )
+        return self._task
 
     async def _produce(self) -> Outcome:
         with self._send:

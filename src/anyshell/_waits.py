@@ -11,11 +11,40 @@ from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CancelScope, to_thread
 
+from ._exceptions import AnyshellError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
-    from typing import Any
+    from typing import Any, NoReturn
 
 T = TypeVar("T")
+
+
+class AsyncOnly:
+    """What is entered with ``async with``, and says so to ``with``."""
+
+    def __enter__(self) -> NoReturn:
+        raise AnyshellError(
+            f"a {type(self).__name__} is entered with 'async with'; for 'with', make its environment by anyshell.connect()"
+        )
+
+    def __exit__(self, *_: object) -> None:
+        """Never happens: it was not entered."""
+
+
+def require_asyncio() -> None:
+    """Refuse another kind of event loop than that of asyncio.
+
+    Raises:
+        AnyshellError: Says what to do.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise AnyshellError(
+            "anyshell needs an event loop of asyncio, and there is none here, as under trio: use asyncio.run(), or "
+            "anyshell.connect(), which blocks, in a thread (trio.to_thread.run_sync)"
+        ) from None
 
 
 async def to_the_end(work: Coroutine[object, object, T], stop: Callable[[], object] | None = None) -> T:

@@ -1,4 +1,4 @@
-"""What others implement: a backend, its processes and files, and the approver of commands.
+"""What others implement: a backend, its processes and files, and the approver of commands; and the values of a backend.
 
 Each is a small Protocol: any object of the right shape will do. `anyshell.testing` has scripted ones.
 """
@@ -6,6 +6,8 @@ Each is a small Protocol: any object of the right shape will do. `anyshell.testi
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
+
+from ._lazy import importer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Collection, Iterable, Sequence
@@ -15,22 +17,24 @@ if TYPE_CHECKING:
     from ._types import (
         ApprovalRequest,
         Approved,
-        ExitStatus,
-        FileEntry,
-        FileStat,
-        Foreground,
-        HostInfo,
-        HostQuery,
         LoginCommand,
-        ProcessInfo,
         Refused,
-        Resolved,
         Signal,
-        Spawn,
         Terminal,
         TerminalKind,
         Usage,
     )
+    from ._types import ExitStatus as ExitStatus
+    from ._types import FileEntry as FileEntry
+    from ._types import FileStat as FileStat
+    from ._types import Foreground as Foreground
+    from ._types import HostInfo as HostInfo
+    from ._types import HostQuery as HostQuery
+    from ._types import ProcessInfo as ProcessInfo
+    from ._types import Resolved as Resolved
+    from ._types import ShellCandidate as ShellCandidate
+    from ._types import ShellInfo as ShellInfo
+    from ._types import Spawn as Spawn
 
 
 class Process(Protocol):
@@ -472,8 +476,15 @@ class Approver(Protocol):
 _OLD_NAMES = {"Exchange": PipeDirectory, "Outlet": OutputPipe, "Inlet": InputPipe, "Section": CommandTree}
 
 
+_VALUES = importer(
+    __name__,
+    {
+        "_types": "ExitStatus FileEntry FileStat Foreground HostInfo HostQuery ProcessInfo Resolved ShellCandidate ShellInfo Spawn"
+    },
+    below="anyshell",
+)
+
+
 def __getattr__(name: str) -> object:
-    """Read the names of before version 0.2, which takes them away."""
-    if name in _OLD_NAMES:
-        return _OLD_NAMES[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Read the values that a backend is given and gives, and the names of before version 0.2, which takes them away."""
+    return _OLD_NAMES[name] if name in _OLD_NAMES else _VALUES(name)

@@ -44,6 +44,20 @@ if TYPE_CHECKING:
 
     from .abc import Backend, CommandTree, Files, PipeDirectory, Program
 
+__all__ = [
+    *(
+        "EVERY_SIGNAL",
+        "FAKE_HOST",
+        "FakeBackend",
+        "FakeFiles",
+        "FakeProcess",
+        "FakeStdin",
+        "FakeStream",
+        "Script",
+    ),
+    "command_text",
+]
+
 EVERY_SIGNAL: frozenset[Signal] = frozenset({"interrupt", "terminate", "kill"})
 
 _SIGNAL_NAMES: Mapping[Signal, str] = {"interrupt": "SIGINT", "terminate": "SIGTERM", "kill": "SIGKILL"}

@@ -14,7 +14,7 @@ from .._runner import Runner
 from .._runner.directories import check_directory
 from .._runner.variables import ASK_FOR_UTF8, settings_of, unset_of
 from .._types import cut_name
-from .._waits import to_the_end
+from .._waits import AsyncOnly, require_asyncio, to_the_end
 from ..backends import connect, is_address
 from ..reach import NONE
 from . import descriptions
@@ -23,6 +23,7 @@ from .confining import sandbox_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator
     from types import TracebackType
+    from typing import NoReturn
 
     from ..abc import Backend
     from ..backends import SSHOptions
@@ -57,7 +58,7 @@ class Detected:
     snapshot_notices: tuple[str, ...] = ()
 
 
-class Detection(Generic[Made]):
+class Detection(AsyncOnly, Generic[Made]):
     """A detection that has not begun: await it, or enter it with ``async with``.
 
     Args:
@@ -73,6 +74,10 @@ class Detection(Generic[Made]):
         make: Callable[[Detected], Made],
     ) -> None:
         self._owned = is_address(target)
+        if not self._owned and not callable(getattr(target, "info", None)):
+            raise InvalidCommand(
+                f"a host is None, an address such as 'ssh://user@host', SSHOptions or a backend, not {type(target).__name__}"
+            )
         self._target = target
         self._options = options
         self._make = make
@@ -80,6 +85,14 @@ class Detection(Generic[Made]):
 
     def __await__(self) -> Generator[object, object, Made]:
         return self._detect(entered=False).__await__()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(
+            f"the environment is not detected yet, and so has no {name!r}: use 'async with Environment.detect() as env', "
+            "'env = await Environment.detect()', or without an event loop 'env = anyshell.connect()'"
+        )
 
     async def __aenter__(self) -> Made:
         self._made = await self._detect(entered=True)  # the two are one: what is entered is the environment
@@ -92,6 +105,7 @@ class Detection(Generic[Made]):
             await self._made.aclose()
 
     async def _detect(self, *, entered: bool) -> Made:
+        require_asyncio()
         backend = self._target
         if is_address(backend):
             backend = connect(backend, launcher=lambda login: shells.Login(login))

@@ -35,6 +35,10 @@ class EnvironmentFacts:
         self._offers_terminals = offers_terminals()
         self._files: HostFiles | None = None
 
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "entered" if self.entered else "not entered"
+        return f"<Environment {self.host}, {self.os}, {self.shell.kind} in {self.directory!r}, {state}>"
+
     @property
     def reach(self) -> Reach | None:
         """What its commands may see, write and reach, with absolute paths; ``None`` if no reach confines them."""

@@ -95,7 +95,7 @@ class EnvironmentOptions:
                 raise InvalidCommand(f"resolvers: {scheme!r} is no scheme: for one, 'skill'")
             if resolver is not None and not hasattr(resolver, "resolve"):
                 raise InvalidCommand(
-                    f"resolvers: that of {scheme} must have a method resolve(name): for one, anyshell.Root"
+                    f"resolvers: that of {scheme} must have a method resolve(name): for one, anyshell.types.Root"
                 )
         for name in ("shell", "cwd"):
             if getattr(self, name) == "":

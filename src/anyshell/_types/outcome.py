@@ -116,6 +116,15 @@ class Outcome:
     def __bool__(self) -> NoReturn:
         raise TypeError("an Outcome is neither true nor false: ask .ok, or call .check()")
 
+    def __repr__(self) -> str:
+        how = {"exit_code": self.exit_code, "signal": self.signal, "silence": self.silence, "job": self.job}
+        said = "".join(f", {name}={value!r}" for name, value in how.items() if value is not None)
+        errors = "" if self.stderr is None else f", stderr=<{self.stderr.total_bytes:,} bytes>"
+        return (
+            f"Outcome(status={self.status!r}{said}, output=<{self.output.total_bytes:,} bytes>{errors}, "
+            f"duration={self.duration:.3f})"
+        )
+
     @property
     def ended_at_once(self) -> bool:
         """The name of `killed_without_warning` before version 0.2, which takes it away."""
@@ -214,6 +223,8 @@ class CommandFailed(AnyshellError):  # noqa: N818 - a public name
     Attributes:
         outcome: Everything that is known of the command, its output included.
     """
+
+    __module__ = "anyshell"
 
     def __init__(self, message: str, *, outcome: Outcome) -> None:
         super().__init__(message)

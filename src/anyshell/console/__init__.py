@@ -20,3 +20,5 @@ from .overlay import opener as opener
 from .widget import SCROLLBACK as SCROLLBACK
 from .widget import STOP_KEYS as STOP_KEYS
 from .widget import Console as Console
+
+__all__ = ["SCROLLBACK", "STOP_KEYS", "Console", "ConsoleScreen", "opener"]

@@ -13,6 +13,7 @@ from .._environment import Detection, Environment, EnvironmentOptions, to_redact
 from .._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
 from .._runner import RunOptions, to_command
 from .._types import DEFAULT_GRACE, OutputLimits, check_choice, check_count, check_seconds
+from .._waits import AsyncOnly
 from ..output import ArtifactStore
 from .hosts import read_hosts
 from .run import FleetRun
@@ -41,7 +42,7 @@ CONNECT_SECONDS = 60.0
 """Seconds to reach a host and learn what it is, unless `Fleet(connect_timeout=)` or `--connect-timeout` says otherwise."""
 
 
-class Fleet:
+class Fleet(AsyncOnly):
     """Hosts on which one command runs at a time, and how many of them at once.
 
     ``async with Fleet(["web-1", "web-2", "local"]) as fleet:``, then ``async for result in fleet.run("uptime"):``. Leaving

@@ -86,6 +86,9 @@ class Job:
         self._connects = connects
         self._sending: asyncio.Task[None] | None = None
 
+    def __repr__(self) -> str:
+        return f"<Job {self.id} {self.status}, {self.printed:,} bytes printed>"
+
     @property
     def status(self) -> JobStatus:
         """How it is: ``running``; ``completed`` with exit code 0, or adopted and gone; ``failed`` with any other end.

@@ -15,3 +15,5 @@ its rows can show are cut into rows, from the end backwards.
 from .views import RenderedCommand as RenderedCommand
 from .views import RenderedRequest as RenderedRequest
 from .views import RenderedResult as RenderedResult
+
+__all__ = ["RenderedCommand", "RenderedRequest", "RenderedResult"]

@@ -18,8 +18,8 @@ from .. import shells
 from .._engine import Control
 from .._exceptions import AnyshellError, InvalidCommand, SpawnError
 from .._runner import RunOptions, to_command
-from .._types import DEFAULT_GRACE, Spawn, to_recording, to_scan
-from .._waits import to_the_end
+from .._types import DEFAULT_GRACE, Spawn, cut_name, to_recording, to_scan
+from .._waits import AsyncOnly, to_the_end
 from .shell import END_SECONDS, START_SECONDS, SessionShell, ShellGone
 from .turns import Check, Exit, Turn, run_own
 
@@ -55,7 +55,7 @@ MOST_ABANDONED = 64
 """Processes of abandoned shells that one session remembers."""
 
 
-class Session:
+class Session(AsyncOnly):
     """A shell that lasts. `Environment.session` makes it; it is started by its first command.
 
     One command runs at a time: others wait their turn, and their clock runs meanwhile.
@@ -104,6 +104,11 @@ class Session:
         self._closing: asyncio.Task[None] | None = None
         self._abandoned: list[ProcessInfo] = []
         self._closed = False
+
+    def __repr__(self) -> str:
+        name = "" if self._name is None else f"{cut_name(self._name)!r} "
+        state = "closed" if self._closed else "alive" if self.alive else "not begun, or ended"
+        return f"<Session {name}{self.shell.kind} in {self.directory!r} on {self._runner.host}, {state}>"
 
     @property
     def name(self) -> str | None:

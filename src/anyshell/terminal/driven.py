@@ -14,7 +14,7 @@ import anyio
 from .._engine import Control
 from .._exceptions import AnyshellError, InvalidCommand
 from .._types import Channel, Outcome, ProgramEnded, Terminal, check_seconds, check_text
-from .._waits import outlast
+from .._waits import AsyncOnly, outlast
 from . import secrets
 from .keys import encode
 from .reading import TerminalReader, how_ended
@@ -45,7 +45,7 @@ _PASTE_BEGINS, _PASTE_ENDS = b"\x1b[200~", b"\x1b[201~"
 _EMBEDDED_END = re.compile("(?:\x1b\\[|\x9b)201~")
 
 
-class DrivenTerminal(TerminalReader):
+class DrivenTerminal(AsyncOnly, TerminalReader):
     """A program on a terminal: it is typed on here, and what it shows is read here.
 
     Used with ``async with``, which starts the program. Leaving it stops the program, if it still runs; its outcome is
@@ -107,6 +107,11 @@ class DrivenTerminal(TerminalReader):
             raise failure
         if cancelled is not None:
             raise cancelled
+
+    def __repr__(self) -> str:
+        state = "not entered" if self._task is None else "running" if self.running else "ended"
+        size = f"{self._terminal.columns}x{self._terminal.rows}"
+        return f"<DrivenTerminal {size} on {self._host}, {state}>"
 
     @property
     def command(self) -> str:
@@ -284,7 +289,12 @@ class DrivenTerminal(TerminalReader):
             raise InvalidCommand(f"escape must be one character of ASCII such as '\\x1d', not {escape!r}")
         self._check_running()
         # The person's terminal belongs to the command line, which is loaded when a person is asked for.
-        person = import_module("anyshell.cli.terminal.interaction").Interaction(self, escape)
+        try:
+            person = import_module("anyshell.cli.terminal.interaction").Interaction(self, escape)
+        except (AssertionError, ImportError):
+            raise AnyshellError(
+                "interact() is not there on Windows: show the program by anyshell.console instead"
+            ) from None
         listener = self._listener
 
         async def hear(channel: Channel, data: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import inspect
 import logging
 from collections import OrderedDict, deque
 from dataclasses import dataclass, fields, replace
@@ -64,8 +65,17 @@ class Approvals:
         if not callable(approver):
             raise AnyshellError(
                 f"approver must be a function that answers a request, not {type(approver).__name__}: for one, "
-                "anyshell.ask_on_terminal"
+                "anyshell.ask_on_terminal; anyshell.approve_all runs everything"
             )
+        try:
+            inspect.signature(approver).bind(None)
+        except TypeError as error:
+            raise AnyshellError(
+                f"approver is called with one argument, the request, and takes another number ({error}): "
+                "lambda request: anyshell.Approved()"
+            ) from None
+        except ValueError:
+            pass  # a function of C, whose arguments cannot be known
         self._approver = approver
         self._timeout = timeout
         self._shared = shared

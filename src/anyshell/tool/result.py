@@ -240,7 +240,7 @@ class ShellDetails(_Frozen):
         editor_terminal: An editor's id of the terminal that it ran in; see `anyshell.Outcome`.
         waiting: What it waits for there.
         frame: What the alternate screen of its terminal showed last; ``None`` when it was not used, or is `output`.
-        skipped_bytes: Bytes that its terminal has not drawn; see `anyshell.Output`.
+        skipped_bytes: Bytes that its terminal has not drawn; see `anyshell.types.Output`.
         session_state: What became of the session's shell: ``kept``, ``ended`` by the command, or ``lost`` because the
             command had to be stopped; ``None`` outside a session, and when the command did not begin.
         directory: Where the next command of the session begins, safe to print; ``None`` outside a session.

@@ -186,6 +186,11 @@ class ShellTool:
             secrets=secrets is not None,
         )
 
+    def __repr__(self) -> str:
+        features = [name for name in ("session", "jobs", "terminals") if getattr(self._features, name)]
+        parts = [*features, "a policy" if self._verdicts else "no policy", "closed" if self._over else "open"]
+        return f"<ShellTool of {self._env!r}: {', '.join(parts)}>"
+
     @property
     def definition(self) -> ToolDefinition:
         """What the model is told: a name, a description of this host and its limits, and a JSON schema."""

@@ -19,8 +19,9 @@ from ..printing import ago
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from ... import DetachedJob, DetachedJobs, DetachedRecord, Environment
+    from ... import Environment
     from ..._environment import Detection
+    from ...types import DetachedJob, DetachedJobs, DetachedRecord
 
 _TAIL = 64 * 1024
 """Bytes from the end of a job's log that `jobs tail` shows by itself."""

@@ -16,9 +16,10 @@ from ..printing import mention
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ... import Policy, Verdict
+    from ... import Policy
     from ..._types import ShellKind
     from ...policy.parse import Parsed
+    from ...types import Verdict
     from ..process.signals import Interruption
 
 LARGEST_INPUT = 64 * 1024 * 1024

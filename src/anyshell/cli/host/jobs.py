@@ -9,8 +9,9 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from ... import DetachedJobs, Environment
+    from ... import Environment
     from ..._environment import Detection
+    from ...types import DetachedJobs
     from ..process.signals import Interruption
 
 
@@ -26,7 +27,7 @@ def with_jobs(
     from .reach import notices
 
     async def perform(_: Interruption) -> int:
-        from ... import DetachedJobs
+        from ...types import DetachedJobs
 
         async with detect() as env:
             if not quiet and (said := notices((*env.info.notices, *env.snapshot_notices))):

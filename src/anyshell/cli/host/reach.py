@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractAsyncContextManager
 
-    from ... import Environment, HostInfo, SSHOptions
+    from ... import Environment, SSHOptions
+    from ...abc import HostInfo
     from ..process.signals import Interruption
     from .person import Person
 

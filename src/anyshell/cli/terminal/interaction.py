@@ -6,11 +6,9 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+assert sys.platform != "win32"
+
 from ..._exceptions import AnyshellError, InvalidCommand
-
-if sys.platform == "win32":
-    raise AnyshellError("interact() is not there on Windows: show the program by anyshell.console instead")
-
 from ..process.descriptors import DescriptorWriter
 from .raw import RawTerminal
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextvars import ContextVar
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -14,6 +15,8 @@ from ..._types.approval import Scope
 if TYPE_CHECKING:
     from ..._types import ApprovalRequest
     from ...abc import Approver
+
+_LOG = logging.getLogger("anyshell")
 
 CANCEL_BOUND = 1.0
 """Seconds for an approver to end when its answer is not waited for any more; then it is left alone."""
@@ -41,7 +44,7 @@ async def ask(approver: Approver, request: ApprovalRequest, *, timeout: float) -
     Returns:
         The answer, with a reason that is text, and a scope and grants that there are. The reason of a refusal that is
         not the approver's own holds nothing of its exception but the name of the type: its text may hold secrets, and
-        goes to a model.
+        goes to a model. It is logged.
 
     Raises:
         asyncio.CancelledError: The caller was cancelled. So was the approver.
@@ -67,6 +70,7 @@ async def ask(approver: Approver, request: ApprovalRequest, *, timeout: float) -
         return Refused("the approver gave up without an answer", by="failure")
     error = task.exception()
     if error is not None:
+        _LOG.error("the approver failed, so nothing ran: %s", type(error).__name__, exc_info=error)
         return Refused(f"the approver failed ({type(error).__name__})", by="failure")
     answer, answered = task.result()
     return _plain(answer) if answered <= deadline else _too_late(timeout)
@@ -101,6 +105,10 @@ def _plain(answer: object) -> Approved | Refused:
         return (
             Approved(scope=answer.scope, grants=grants) if known and answer.scope in _SCOPES else Approved()
         )
+    _LOG.error(
+        "the approver answered with %s, so nothing ran: return anyshell.Approved() or anyshell.Refused('why')",
+        f"a value of type {type(answer).__name__}",
+    )
     return Refused("the approver gave no valid answer", by="failure")
 
 

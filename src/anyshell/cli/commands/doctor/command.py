@@ -18,9 +18,9 @@ from .report import Finding, Report
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .... import ProcessInfo, SSHOptions
+    from .... import SSHOptions
     from ...._types import OperatingSystem
-    from ....abc import Backend
+    from ....abc import Backend, ProcessInfo
     from ...process.signals import Interruption
 
 LOOK_SECONDS = 10
@@ -86,8 +86,8 @@ def doctor(ctx: click.Context, /, *, host: str | None, mcp: bool, as_json: bool)
 
 
 async def _examine(report: Report) -> None:
-    from .... import HostQuery
     from ...._environment.descriptions import programs
+    from ....abc import HostQuery
     from ....backends import connect
 
     backend = connect()

@@ -16,7 +16,8 @@ from .report import Finding
 if TYPE_CHECKING:
     import asyncssh
 
-    from .... import HostInfo, SSHOptions
+    from .... import SSHOptions
+    from ....abc import HostInfo
     from ....backends.ssh.connection.settings import Settings
     from .report import Report
 

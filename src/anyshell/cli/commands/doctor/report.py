@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .... import ProcessInfo
+    from ....abc import ProcessInfo
 
 Verdict = Literal["ok", "missing", "problem", "skipped"]
 

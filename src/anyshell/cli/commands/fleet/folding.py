@@ -12,7 +12,8 @@ from ...printing import printable, seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .... import HostOutcome, Outcome
+    from .... import Outcome
+    from ....types import HostOutcome
 
 _STATES = ("done", "failed", "not_started")
 
@@ -110,13 +111,15 @@ def describe(result: HostOutcome, timeout: float | None, *, named: bool = True) 
         said.append(printable(_failed(result.error, result.host, named=named)) or type(result.error).__name__)
     outcome = result.outcome
     if outcome is not None and outcome.left_behind:
-        named = ", ".join(
+        processes = ", ".join(
             f"{printable(process.name)} (pid {process.pid})" if process.pid else printable(process.name)
             for process in outcome.left_behind
             if process.alive
         )
-        if named:
-            said.append(f"may still run there: {named}" if outcome.status != "exited" else f"left: {named}")
+        if processes:
+            said.append(
+                f"may still run there: {processes}" if outcome.status != "exited" else f"left: {processes}"
+            )
         # Without their pids, which are others on each host: those where the same was stopped are one group.
         stopped = {printable(process.name): None for process in outcome.left_behind if not process.alive}
         if stopped and outcome.status == "exited":

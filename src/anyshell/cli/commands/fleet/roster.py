@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from .... import FleetRun, HostProgress
+    from ....types import FleetRun, HostProgress
     from ...process.descriptors import DescriptorWriter
     from .folding import Group
 

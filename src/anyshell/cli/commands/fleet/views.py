@@ -13,9 +13,9 @@ from ...printing import mention, printable, to_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .... import FleetRun, HostOutcome, HostProgress
     from ...._types import Channel
     from ....output import LineDecoder
+    from ....types import FleetRun, HostOutcome, HostProgress
     from ...process.descriptors import DescriptorWriter
     from .request import FleetRequest
     from .roster import Roster

@@ -14,8 +14,9 @@ from ...host.reach import Target
 from ...options import command_text
 
 if TYPE_CHECKING:
-    from .... import DetachedJob, DetachedJobs, Environment
+    from .... import Environment
     from ...._environment import Detection
+    from ....types import DetachedJob, DetachedJobs
     from .request import RunRequest
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...printing import printable, printable_lines, size
 
 if TYPE_CHECKING:
-    from .... import Effects, FileEffect
+    from ...._types import Effects, FileEffect
 
 MOST_SHOWN = 50
 """Lines about files that ``--effects`` prints; the rest is counted. ``--json`` has all."""

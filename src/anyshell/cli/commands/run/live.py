@@ -16,7 +16,8 @@ from ...printing import printable, stopping
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .... import Environment, Outcome, ProcessInfo, Stream, Terminal
+    from .... import Environment, Outcome, Stream, Terminal
+    from ....abc import ProcessInfo
     from ...process.descriptors import DescriptorReader, DescriptorWriter
     from ...process.signals import Interruption
     from ...terminal.status import StatusLine

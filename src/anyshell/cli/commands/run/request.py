@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...options import load_reach
 
 if TYPE_CHECKING:
-    from .... import Environment, Recording, Scan
+    from .... import Environment
     from ...._environment import Detection
     from ....reach import Preset
+    from ....types import Recording, Scan
     from ...host.reach import Target
 
 
@@ -80,7 +81,7 @@ class RunRequest:
         """Which files are looked at."""
         if not (self.effects or self.diff):
             return None
-        from .... import Scan
+        from ....types import Scan
 
         return Scan(diff=self.diff)
 
@@ -89,6 +90,6 @@ class RunRequest:
         """Into what it is recorded."""
         if self.record is None:
             return None
-        from .... import Recording
+        from ....types import Recording
 
         return Recording(self.record, version=2 if self.record_format == "v2" else 3, input=self.record_input)

@@ -10,7 +10,8 @@ from .live import Run
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from .... import Control, Outcome, Stream, Terminal
+    from .... import Outcome, Stream, Terminal
+    from ...._engine import Control
     from ...._stream import Listener
     from ....trial import Trial
     from ...process.descriptors import DescriptorReader
