@@ -1,0 +1,12 @@
+"""A script for Windows: PowerShell as it is, with its own quoting, exit codes and errors. With pwsh it runs elsewhere, too."""
+
+import anyshell
+
+outcome = anyshell.run("'one two', 'three' | ForEach-Object { $_.Length }", shell="pwsh", timeout=60)
+print(outcome.output.text.split())
+
+outcome = anyshell.run("Get-Item C:\\no-such-file -ErrorAction Stop", shell="pwsh", timeout=60)
+print(outcome.exit_code, "no-such-file" in outcome.output.text)
+
+outcome = anyshell.run("Write-Output 'before'; exit 5", shell="pwsh", timeout=60)
+print(outcome.exit_code, outcome.output.text.strip())
