@@ -208,6 +208,10 @@ async def test_sandbox_reads_and_writes_files(env: Environment) -> None:
         await sandbox.read(Path("a"))
     with pytest.raises(WorkspaceArchiveWriteError):
         await sandbox.write(Path("a"), io.BytesIO(b""))
+    with pytest.raises(WorkspaceArchiveReadError):
+        await sandbox.read(Path("nul\0"))
+    with pytest.raises(WorkspaceArchiveWriteError):
+        await sandbox.write(Path("nul\0"), io.BytesIO(b""))
 
 
 async def test_sandbox_takes_no_snapshots(env: Environment) -> None:

@@ -364,6 +364,28 @@ async def test_directory_that_is_removed_is_told_whole(env: Environment, tmp_pat
 
 
 @pytest.mark.anyio
+async def test_what_cannot_be_read_is_neither_gone_nor_new(env: Environment) -> None:
+    made = await env.run(
+        'd=$(mktemp -d); cd "$d"; mkdir a b; echo 1 > a/x; echo 1 > b/x; chmod 000 a; id -u; pwd'
+    )
+    uid, directory = made.output.text.split()
+    scan = Scan(directory=directory, diff=True)
+    try:
+        effects = (await env.run("chmod 700 a; chmod 400 b; echo 1 > c", cwd=directory, effects=scan)).effects
+        assert effects is not None
+        assert paths_of(effects) == {"created": ["c"], "changed": ["a", "b"]}
+        assert effects.complete == (uid == "0")
+        assert effects.diff is not None
+        assert "x" not in effects.diff
+        effects = (await env.run("rm c; chmod 000 .", cwd=directory, effects=scan)).effects
+        assert effects is not None
+        assert paths_of(effects) == ({"deleted": ["c"]} if uid == "0" else {})
+        assert effects.complete == (uid == "0")
+    finally:
+        await env.run(f"chmod 700 {directory} {directory}/*; rm -r {directory}")
+
+
+@pytest.mark.anyio
 async def test_effects_are_not_complete_while_something_runs(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path) as env:
         outcome = await env.run("sleep 300 & touch a", effects=True)

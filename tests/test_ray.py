@@ -133,6 +133,9 @@ async def test_options_of_a_command_and_its_kept_output_come_through(
     assert outcome.stderr.truncated
     assert outcome.output.artifact is not None
     assert outcome.output.artifact.path.read_text() == f"in\nx\n{tmp_path}\n"
+    outcome = await pool.run("echo 1 > new", cwd=tmp_path, effects=[str(tmp_path)])
+    assert outcome.effects is not None
+    assert [effect.path for effect in outcome.effects.created] == [f"{tmp_path}/new"]
 
 
 async def test_errors_are_our_own_and_say_where(pool: Environments) -> None:
@@ -143,6 +146,10 @@ async def test_errors_are_our_own_and_say_where(pool: Environments) -> None:
     assert note.endswith(f" on Ray's node {ray.get_runtime_context().get_node_id()}")
     with pytest.raises(InvalidCommand, match="left_behind"):
         await pool.run("true", left_behind="adopt")  # type: ignore[arg-type]
+    with pytest.raises(InvalidCommand, match="effects must be"):
+        await pool.run("true", effects=3)  # type: ignore[arg-type]
+    with pytest.raises(InvalidCommand, match="listener= is not for a pool: give cwd, env, "):
+        await pool.run("true", listener=print)  # type: ignore[call-arg]
     with pytest.raises(InvalidCommand, match="timeout"):
         _ = [result async for result in pool.map(["true"], timeout=-1)]
 
@@ -209,6 +216,17 @@ async def test_what_is_cancelled_in_a_lease_ends_there(pool: Environments) -> No
         with pytest.raises(asyncio.CancelledError):
             await serving
         await wait_none(seconds)
+
+
+async def test_function_that_exits_is_an_error_and_its_actor_goes_on(pool: Environments) -> None:
+    async def leave(_: Environment) -> None:
+        sys.exit(3)
+
+    async with pool.environment() as env:
+        worker = await env.call(pid)
+        with pytest.raises(AnyshellError, match=r"the function ended with SystemExit\(3\)"):
+            await env.call(leave)
+        assert await env.call(pid) == worker
 
 
 async def test_thousand_environments_and_two_workers_that_are_killed(tmp_path: Path) -> None:

@@ -103,7 +103,11 @@ class Looks:
             after = await self._look()
             for root in after.missing:
                 if not await self._is_gone(root):
-                    after = replace(after, incomplete=f"{root} cannot be looked at any more")
+                    after = replace(
+                        after,
+                        incomplete=f"{root} cannot be looked at any more",
+                        unseen=after.unseen | {effects.start(root)},
+                    )
         except (AnyshellError, OSError) as error:
             after = effects.Look(None, f"the files could not be looked at after the command: {error}")
         compare = partial(effects.compare, self._before, after, self._names)

@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .._exceptions import AnyshellError
 from . import needs
 from .whole import run_whole
 
@@ -135,7 +136,7 @@ class Sandbox(BaseSandboxSession):
             return io.BytesIO(await self._env.files.read(self.normalize_path(path)))
         except FileNotFoundError as error:
             raise WorkspaceReadNotFoundError(path=path, cause=error) from error
-        except OSError as error:
+        except (OSError, AnyshellError) as error:
             raise WorkspaceArchiveReadError(path=path, cause=error) from error
 
     async def write(self, path: Path, data: io.IOBase, *, user: str | User | None = None) -> None:
@@ -147,7 +148,7 @@ class Sandbox(BaseSandboxSession):
         try:
             await self._env.files.mkdir(there.parent, parents=True, exist_ok=True)
             await self._env.files.write(there, stream.read())
-        except OSError as error:
+        except (OSError, AnyshellError) as error:
             raise WorkspaceArchiveWriteError(path=path, cause=error) from error
 
     async def running(self) -> bool:

@@ -10,5 +10,6 @@ from .look import Look as Look
 from .look import arguments as arguments
 from .look import here as here
 from .look import printed as printed
+from .look import start as start
 from .look import too_many as too_many
 from .look import too_slow as too_slow

@@ -83,13 +83,28 @@ def _name(path: str, names: Mapping[str, str]) -> str:
     return posixpath.join(names[root], inside) if inside else ""
 
 
+def _below(path: str, names: Mapping[str, str]) -> str:
+    """What the paths of all that is in a directory begin with; empty for that to which they are relative."""
+    root, _, inside = path.removesuffix("/.").partition("/./")
+    called = posixpath.join(names.get(root, ""), inside)
+    return called and f"{called.rstrip('/')}/"
+
+
+def _without(unseen: tuple[str, ...], entries: dict[str, Entry]) -> dict[str, Entry]:
+    if not unseen:
+        return entries
+    return {path: entry for path, entry in entries.items() if not path.startswith(unseen)}
+
+
 def compare(before: Look, after: Look, names: Mapping[str, str]) -> Effects:
     """Tell what differs. Nothing is told where a look has seen nothing since it had to be given up."""
     incomplete = tuple(dict.fromkeys(filter(None, (before.incomplete, after.incomplete))))
     if before.records is None or after.records is None:
         return Effects(incomplete=incomplete)
-    then = parse(_differing(before.records, after.records), names)
-    now = parse(_differing(after.records, before.records), names)
+    # What is in a directory that could not be read at one of the looks is not gone, and not new either.
+    unseen = tuple({_below(path, names) for path in before.unseen | after.unseen})
+    then = _without(unseen, parse(_differing(before.records, after.records), names))
+    now = _without(unseen, parse(_differing(after.records, before.records), names))
     renamed = _renamed(
         {path: entry for path, entry in then.items() if path not in now},
         {path: entry for path, entry in now.items() if path not in then},

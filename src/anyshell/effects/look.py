@@ -7,6 +7,8 @@ directory at once, and only those that differ are ever read: most of the time is
 from __future__ import annotations
 
 import os
+import posixpath
+import re
 import stat
 import time
 from dataclasses import dataclass, field
@@ -30,6 +32,9 @@ _FORMAT = stat.S_IFMT(0o7777777)
 
 _DIRECTORIES = (b"d", b"x 4", b"o 4")
 """What the printed record of a directory begins with."""
+
+_REFUSED = re.compile(rb"^find: '?(.+?)'?: Permission denied$", re.MULTILINE)
+"""Of what find complains, by which the rest of a directory is not known. What is gone by then is no such thing."""
 
 # KIND MODE SIZE LINKS OWNER INODE, the two times and the path, with tabs between; the path is last, and may hold anything.
 # find of GNU prints it by itself; elsewhere stat does, busybox's as GNU's. `x` and `o` say what the whole mode is written in.
@@ -57,6 +62,7 @@ class Look:
         incomplete: Why not all was seen; empty if it was.
         missing: Roots that are no directory, or cannot be entered.
         skipped: Directories that were not entered.
+        unseen: Directories in which not all could be looked at.
         newest: The last time of all files, in nanoseconds since the epoch; ``None`` is not known.
     """
 
@@ -64,6 +70,7 @@ class Look:
     incomplete: str = ""
     missing: tuple[str, ...] = ()
     skipped: frozenset[str] = field(default_factory=frozenset)
+    unseen: frozenset[str] = field(default_factory=frozenset)
     newest: int | None = None
 
 
@@ -80,7 +87,7 @@ def arguments(roots: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
         pruned += ["-o", *test] if pruned else test
     # A directory that is not entered is printed itself.
     names = ("(", "-type", "d", "(", *pruned, ")", "-prune", "-o", "-type", "d", "-o", "!", "-type", "d", ")")
-    return ("/bin/sh", "-c", _PROGRAM, "anyshell", *map(_start, roots), *(names if pruned else ()))
+    return ("/bin/sh", "-c", _PROGRAM, "anyshell", *map(start, roots), *(names if pruned else ()))
 
 
 def printed(out: bytes, complaint: bytes, roots: Sequence[str], skip: Sequence[str], *, whole: bool) -> Look:
@@ -94,12 +101,18 @@ def printed(out: bytes, complaint: bytes, roots: Sequence[str], skip: Sequence[s
         whole: Whether it has said that it looked at all.
     """
     records = out.split(END)[:-1]
-    missing = tuple(root for root in roots if b"\t" + os.fsencode(_start(root)) + END not in out)
+    missing = tuple(root for root in roots if b"\t" + os.fsencode(start(root)) + END not in out)
     failed = complaint.count(b"\n") or int(not whole)
-    found = [record.split(b"\t", 3)[3] for record in records if skip and record.startswith(_DIRECTORIES)]
-    directories = (path.decode("utf-8", "surrogateescape") for path in found)
+    found = [
+        record.split(b"\t", 3)[3]
+        for record in records
+        if (skip or complaint) and record.startswith(_DIRECTORIES)
+    ]
+    directories = {path.decode("utf-8", "surrogateescape") for path in found}
     skipped = frozenset(path for path in directories if _is_skipped(path, skip))
-    return Look({"": records}, _unreadable(failed - len(missing)), missing, skipped)
+    refused = (path.decode("utf-8", "surrogateescape") for path in _REFUSED.findall(complaint))
+    unseen = frozenset(path if path in directories else posixpath.dirname(path) for path in refused)
+    return Look({"": records}, _unreadable(failed - len(missing)), missing, skipped, unseen)
 
 
 def here(roots: Sequence[str], skip: Sequence[str], *, seconds: float, most: int) -> Look:
@@ -112,10 +125,10 @@ def here(roots: Sequence[str], skip: Sequence[str], *, seconds: float, most: int
         most: Bound of the files.
     """
     seen: dict[str, list[_Found]] = {}
-    missing, skipped, failed, count = [], set(), 0, 0
+    missing, skipped, unseen, failed, count = [], set(), set(), 0, 0
     give_up = time.monotonic() + seconds
     for root in roots:
-        waiting = [_start(root)]
+        waiting = [start(root)]
         while waiting:
             directory = waiting.pop()
             records = seen[directory] = []
@@ -124,8 +137,10 @@ def here(roots: Sequence[str], skip: Sequence[str], *, seconds: float, most: int
                     for entry in entries:
                         try:
                             found = entry.stat(follow_symlinks=False)
-                        except OSError:
+                        except OSError as error:
                             failed += 1
+                            if not isinstance(error, FileNotFoundError):
+                                unseen.add(directory)
                             continue
                         mode = found.st_mode
                         owner = 0
@@ -141,20 +156,21 @@ def here(roots: Sequence[str], skip: Sequence[str], *, seconds: float, most: int
                             (entry.name, mode, found.st_size, owner, found.st_ino, modified, changed)
                         )
             except OSError:
-                if directory == _start(root):
+                if directory == start(root):
                     missing.append(root)
                 else:
                     failed += 1
+                    unseen.add(directory)
             count += len(records)
             if count > most:
                 return Look(None, too_many(f"{most:,} files"))
             if time.monotonic() > give_up:
                 return Look(None, too_slow(seconds))
     newest = max((max(map(at, records)) for records in seen.values() if records for at in _TIMES), default=0)
-    return Look(seen, _unreadable(failed), tuple(missing), frozenset(skipped), newest)
+    return Look(seen, _unreadable(failed), tuple(missing), frozenset(skipped), frozenset(unseen), newest)
 
 
-def _start(root: str) -> str:
+def start(root: str) -> str:
     """Where a look at a root begins. The dot keeps it from being skipped, and has a link to a directory followed."""
     return f"{root.rstrip('/')}/."
 

@@ -21,19 +21,27 @@ from .._exceptions import (
     SpawnError,
 )
 from .._runner import RunOptions, to_command
-from .._types import check_choice, check_count, check_seconds, check_text
+from .._types import check_choice, check_count, check_seconds, check_text, to_scan
 from .._waits import to_the_end
 from .places import PER_ENVIRONMENT, Actor, Place
 from .worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
     from os import PathLike
     from types import TracebackType
     from typing import Concatenate, ParamSpec, Self, Unpack
 
     from .._environment import Environment
-    from .._types import Command, Outcome, OutputLimits, Terminal
+    from .._types import Command, Outcome, OutputLimits, Scan, Terminal
     from .worker import Make
 
     P = ParamSpec("P")
@@ -75,6 +83,7 @@ class RunArguments(TypedDict, total=False):
     split_stderr: bool
     terminal: Terminal | None
     limits: OutputLimits | None
+    effects: bool | Sequence[str] | Scan
 
 
 class Environments:
@@ -342,6 +351,8 @@ def _read(text: str, arguments: RunArguments) -> tuple[Command, RunOptions]:
         InvalidCommand: Names what is wrong.
     """
     given: dict[str, Any] = dict(arguments)
+    if wrong := sorted(given.keys() - RunArguments.__annotations__.keys()):
+        raise InvalidCommand(f"{wrong[0]}= is not for a pool: give {', '.join(RunArguments.__annotations__)}")
     check_text("the command", text)  # the shell that would quote a list is elsewhere
     where = given.pop("cwd", None), given.pop("env", None), given.pop("stdin", None)
     request = to_command(text, *where, kind="sh")
@@ -349,4 +360,5 @@ def _read(text: str, arguments: RunArguments) -> tuple[Command, RunOptions]:
         raise InvalidCommand("stdin must be bytes or text, which can be sent to another process")
     given.setdefault("left_behind", "stop")
     check_choice("left_behind", given["left_behind"], ("stop", "keep"))
+    given["effects"] = to_scan(given.get("effects", False))
     return request, RunOptions(**given)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import ray
 
@@ -16,13 +16,15 @@ from .._exceptions import AnyshellError, ConnectionFailed
 from ..backends import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
     from contextlib import AbstractAsyncContextManager
 
     from .._runner import RunOptions
     from .._types import Command, Outcome
 
     Make = Callable[[int], AbstractAsyncContextManager[Environment]]
+
+T = TypeVar("T")
 
 LOOK_SECONDS = 0.1
 """Seconds after which an actor is asked whether a command has started, for the case that the actor is lost."""
@@ -81,7 +83,7 @@ class Worker:
         if number not in self._environments:
             return None
         environment, _ = self._environments[number]
-        task = asyncio.ensure_future(function(environment, *args, **named))
+        task = asyncio.ensure_future(_called(function(environment, *args, **named)))
         with self._calling(token, task.cancel, lambda: True):
             await asyncio.wait([task])
         if task.cancelled():
@@ -121,3 +123,13 @@ class Worker:
             await asyncio.gather(*map(self.close, tuple(self._environments)))
         finally:
             await self._here.aclose()
+
+
+async def _called(result: Awaitable[T]) -> T:
+    """Await what a function gives. An exit of it would end the event loop of the actor, and answer no call any more."""
+    try:
+        return await result
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise AnyshellError(
+            f"the function ended with {error!r}: return from it, or raise an error"
+        ) from error
