@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from hypothesis import example, given, settings
 
 from anyshell import AnyshellError, Environment
 from anyshell.trial import Checkpoints, checkpoints
+
+assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 from .test_effects import Step, perform, steps
 

@@ -19,11 +19,12 @@ from anyshell import (
     ShellTool,
     approve_all,
 )
+
+assert sys.platform == "linux"  # mypy follows what is below otherwise
+
 from anyshell.trial import places
 
 from .conftest import bubblewrap
-
-assert sys.platform == "linux"  # mypy follows what is below otherwise
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -32,14 +32,16 @@ from anyshell import (
     run,
 )
 from anyshell.reach import Facts, Sandbox
-from anyshell.trial import Trial, places
+from anyshell.trial import Trial
+
+assert sys.platform == "linux"  # mypy follows what is below otherwise
+
+from anyshell.trial import places
 
 from .conftest import NOBODY, bubblewrap, open_to_all, python_for_all, row
 from .processes import living, unique_seconds, wait_living, wait_none
 from .ssh_server import is_root
 from .test_effects import Step, perform, steps
-
-assert sys.platform == "linux"  # mypy follows what is below otherwise
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
