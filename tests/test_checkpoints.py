@@ -165,6 +165,26 @@ async def test_a_link_in_the_place_of_a_directory_is_not_followed(env: Environme
     assert (outside / "x").read_text() == "outside\n"
 
 
+async def test_what_changes_during_an_undo_is_kept(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After everything was kept, and before it is brought back, which no test can meet by itself."""
+    root = Path(env.directory)
+    start = await env.checkpoint()
+    await env.run("echo b > a; rm sub/x; echo n > new")
+    end = await env.checkpoint(since=start)
+    take = Checkpoints._take
+
+    def late(self: Checkpoints, *, since: str = "", needed: str = "") -> object:
+        taken = take(self, since=since, needed=needed)
+        for name in ("a", "sub/x", "new"):
+            (root / name).write_text("theirs, late\n")
+        return taken
+
+    monkeypatch.setattr(Checkpoints, "_take", late)
+    restored = await env.restore(start, until=end)
+    assert restored.kept.keys() == {"a", "sub/x", "new"}
+    assert all((root / name).read_text() == "theirs, late\n" for name in restored.kept)
+
+
 async def test_a_repository_of_the_user_is_not_asked(env: Environment) -> None:
     if shutil.which("git") is None:
         pytest.skip("git is not here")
