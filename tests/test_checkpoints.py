@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from hypothesis import example, given, settings
 
 from anyshell import AnyshellError, Environment
 from anyshell.trial import Checkpoints, checkpoints
+
+assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 from .test_effects import Step, perform, steps
 
@@ -160,6 +163,26 @@ async def test_a_link_in_the_place_of_a_directory_is_not_followed(env: Environme
     assert "sub" in restored.kept
     assert "sub/x" in restored.kept
     assert (outside / "x").read_text() == "outside\n"
+
+
+async def test_what_changes_during_an_undo_is_kept(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After everything was kept, and before it is brought back, which no test can meet by itself."""
+    root = Path(env.directory)
+    start = await env.checkpoint()
+    await env.run("echo b > a; rm sub/x; echo n > new")
+    end = await env.checkpoint(since=start)
+    take = Checkpoints._take
+
+    def late(self: Checkpoints, *, since: str = "", needed: str = "") -> object:
+        taken = take(self, since=since, needed=needed)
+        for name in ("a", "sub/x", "new"):
+            (root / name).write_text("theirs, late\n")
+        return taken
+
+    monkeypatch.setattr(Checkpoints, "_take", late)
+    restored = await env.restore(start, until=end)
+    assert restored.kept.keys() == {"a", "sub/x", "new"}
+    assert all((root / name).read_text() == "theirs, late\n" for name in restored.kept)
 
 
 async def test_a_repository_of_the_user_is_not_asked(env: Environment) -> None:

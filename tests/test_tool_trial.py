@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from anyshell import AnyshellError, Approved, Environment, Policy, Refused, ShellTool, approve_all
+
+assert sys.platform == "linux"  # mypy follows what is below otherwise
+
 from anyshell.trial import places
 from anyshell.types import CommandRequest
 
 from .conftest import bubblewrap
-
-assert sys.platform == "linux"  # mypy follows what is below otherwise
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -24,15 +24,17 @@ import anyshell
 from anyshell import AnyshellError, Environment, InvalidCommand, Reach, run
 from anyshell.errors import CommitConflict, ReachUnavailable
 from anyshell.reach import Facts, Sandbox
-from anyshell.trial import Trial, places
+from anyshell.trial import Trial
 from anyshell.types import Control
+
+assert sys.platform == "linux"  # mypy follows what is below otherwise
+
+from anyshell.trial import commit, places
 
 from .conftest import NOBODY, bubblewrap, open_to_all, python_for_all, row
 from .processes import living, unique_seconds, wait_living, wait_none
 from .ssh_server import is_root
 from .test_effects import Step, perform, steps
-
-assert sys.platform == "linux"  # mypy follows what is below otherwise
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -221,6 +223,47 @@ async def test_conflict_is_named_and_nothing_is_done(env: Environment, tree: Pat
                     await trial.commit()
                 assert caught.value.paths == (path,)
                 assert truth(tree) == before
+
+
+async def test_every_conflict_is_named(env: Environment, tree: Path) -> None:
+    async with env.trial("echo ours | tee a b sub/x") as trial:
+        (tree / "a").write_text("theirs")
+        (tree / "sub" / "x").write_text("theirs")
+        with pytest.raises(CommitConflict) as caught:
+            await trial.commit()
+    assert caught.value.paths == ("a", "sub/x")
+    assert (tree / "b").read_text() == "b\n"
+
+
+@pytest.mark.parametrize("how", ["write", "replace", "remove"])
+async def test_a_change_in_the_last_moment_is_a_conflict(
+    env: Environment, tree: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Between the last look at a file and the exchange, which no test can meet by itself."""
+    rename = commit._rename
+
+    def late(old: str, new: str, kind: int, path: str) -> None:
+        if path == "b" and not late_ones:
+            late_ones.append(path)
+            if how == "write":
+                (tree / "b").write_text("theirs, late\n")
+            else:
+                (tree / "b").unlink()
+            if how == "replace":
+                (tree / "b").write_text("theirs, late\n")
+        rename(old, new, kind, path)
+
+    late_ones: list[str] = []
+    monkeypatch.setattr(commit, "_rename", late)
+    async with env.trial("echo ours | tee a b new; rm sub/x") as trial:
+        with pytest.raises(AnyshellError, match="nothing was committed"):
+            await trial.commit()
+    assert late_ones
+    assert (tree / "a").read_text() == "a\n"
+    assert (tree / "sub" / "x").read_text() == "sub/x\n"
+    assert not (tree / "new").exists()
+    assert how == "remove" or (tree / "b").read_text() == "theirs, late\n"
+    assert not list(tree.rglob(".anyshell-*"))
 
 
 async def test_a_link_in_the_place_of_a_directory_is_not_followed(env: Environment, tree: Path) -> None:

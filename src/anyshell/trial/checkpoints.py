@@ -144,9 +144,8 @@ class Checkpoints:
         if look.records is None:
             raise AnyshellError(f"no checkpoint of {self._root}: {look.incomplete}")
         if look.newest is not None and time.time_ns() - look.newest < SETTLE_SECONDS * 1e9:
-            time.sleep(
-                SETTLE_SECONDS
-            )  # a file that is changed within a tick of the kernel's clock looks the same
+            # A file that is changed within a tick of the kernel's clock looks the same.
+            time.sleep(SETTLE_SECONDS)
         entries: dict[str, Entry] = {}
         left_out: dict[str, str] = {}
         added = 0
@@ -243,7 +242,9 @@ class Checkpoints:
                 kept[path] = "it is not covered now"
             elif there is not None and not is_known(path):
                 kept[path] = "it came or changed after what is undone"
-            elif why := self._undone(path, entry, there):
+            elif why := self._undone(
+                path, entry, there if there and stat.S_IFMT(there[0]) == stat.S_IFMT(entry[0]) else None
+            ):
                 kept[path] = why
             else:
                 restored.append(path)
@@ -255,10 +256,11 @@ class Checkpoints:
         above = os.path.dirname(place)
         if os.path.realpath(above) != above:
             return "a link is in the place of a directory above it"
+        if not _is_as_seen(place, now):
+            return "it changed during the undo"
         try:
             if entry is None:
-                if now is not None:
-                    (os.rmdir if stat.S_ISDIR(now[0]) else os.unlink)(place)
+                (os.rmdir if now is not None and stat.S_ISDIR(now[0]) else os.unlink)(place)
                 return ""
             mode, content, facts = entry
             if stat.S_ISDIR(mode):
@@ -281,6 +283,21 @@ class Checkpoints:
         except OSError as error:
             return error.strerror or type(error).__name__
         return ""
+
+
+def _is_as_seen(place: str, seen: Entry | None) -> bool:
+    """Whether a file has not changed since it was kept. Of a directory, the kind is enough: its files tell."""
+    try:
+        at = os.lstat(place)
+    except OSError:
+        return seen is None
+    if seen is None or stat.S_IFMT(at.st_mode) != stat.S_IFMT(seen[0]):
+        return False
+    size, inode, modified, _ = seen[2]
+    # Windows tells no inode in a look.
+    return stat.S_ISDIR(at.st_mode) or (
+        (at.st_size, at.st_mtime_ns) == (size, modified) and inode in (0, at.st_ino)
+    )
 
 
 def _pieces(path: str | Path) -> Iterator[bytes]:

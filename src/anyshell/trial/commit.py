@@ -15,10 +15,10 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+assert sys.platform == "linux"
+
 from .._exceptions import AnyshellError, CommitConflict
 from .layer import attributes, facts_at, is_directory, is_whiteout
-
-assert sys.platform == "linux"
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

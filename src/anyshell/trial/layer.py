@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+assert sys.platform == "linux"
+
 from .._exceptions import AnyshellError
 from ..effects import Look, compare
-
-assert sys.platform == "linux"
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

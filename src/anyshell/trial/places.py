@@ -5,19 +5,25 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import stat
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import _private
-from .commit import BESIDE, remove
-
 assert sys.platform == "linux"
 
+from .. import _private
+from .. import effects as looks
+from .commit import BESIDE, Commit, remove
+from .layer import Before, changes_of, effects_of
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from .._types import Effects
 
 _LOCK = ".lock"
 _SHARED = "/dev/shm"  # noqa: S108 - a directory of the user's own is made in it
@@ -54,6 +60,26 @@ class Place:
         for path in (self._top, self.upper, self.work):
             os.mkdir(path, 0o700)
 
+    def remember(self, root: str, look: looks.Look) -> None:
+        """Take note of what the command finds."""
+        self._before = Before(root, look)
+
+    def read(self) -> Effects:
+        """Read what the command wrote.
+
+        Raises:
+            AnyshellError, OSError: It cannot be read, or is too much.
+        """
+        self._changes = changes_of(self.upper, self._before)
+        effects = effects_of(self.upper, self._before, self._changes)
+        then = _contents(self._before.root, [each.path for each in (*effects.changed, *effects.deleted)])
+        diff, without = looks.unified(effects, then, _contents(self.upper, looks.to_read(effects)))
+        return replace(effects, diff=diff, without_diff=without)
+
+    def commit(self) -> None:
+        """Make it real. `Commit` says more."""
+        Commit(self.upper, self._before, self._changes, self.key, self.journal).run()
+
     def close(self) -> None:
         """Remove it. A second time, nothing is done."""
         if self._lock is not None:
@@ -61,6 +87,17 @@ class Place:
             os.unlink(self._top + _LOCK)
             os.close(self._lock)
             self._lock = None
+
+
+def _contents(top: str, paths: Iterable[str]) -> dict[str, bytes]:
+    """The contents of small files."""
+    found: dict[str, bytes] = {}
+    for path in paths:
+        with suppress(OSError):
+            at = os.lstat(os.path.join(top, path))
+            if stat.S_ISREG(at.st_mode) and at.st_size <= looks.LARGEST_FILE:
+                found[path] = Path(top, path).read_bytes()
+    return found
 
 
 def _locked(path: str) -> int | None:

@@ -7,8 +7,9 @@ import os
 import time
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import effects as looks
 from .._exceptions import AnyshellError, InvalidCommand, ReachUnavailable
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from .._runner import Runner, RunOptions
     from .._types import Command, Effects, Outcome
     from ..reach import Facts, Sandbox
-    from .layer import Before, Change
-    from .places import Place
 
 MOUNT_SECONDS = 10.0
 """Seconds for an overlay to be mounted, to see whether it can be; then the trial is refused."""
@@ -40,6 +39,18 @@ _LONGEST_COMPLAINT = 300
 """Characters of what the kernel says against an overlay that an error repeats."""
 
 _WAY = "run it on Linux 5.11 or later, as a user who may make user namespaces ('anyshell doctor' tells), or without a trial"
+
+
+class _Place(Protocol):
+    """Where the layer of a trial is: a `places.Place`."""
+
+    upper: str
+    work: str
+
+    def remember(self, root: str, look: looks.Look) -> None: ...
+    def read(self) -> Effects: ...
+    def commit(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class Trial:
@@ -59,9 +70,8 @@ class Trial:
     ) -> None:
         self._runner, self._command, self._options = runner, command, options
         self._facts, self._control = facts, control
-        self._place: Place | None = None
-        self._before: Before | None = None
-        self._changes: list[Change] = []
+        self._place: _Place | None = None
+        self._has_run = False
         self._root = ""
         self._outcome: Outcome | None = None
 
@@ -104,7 +114,7 @@ class Trial:
                 "overlays: a trial runs on Linux, on this machine alone",
                 "run anyshell there, or the command without a trial",
             )
-        if self._before is not None:
+        if self._has_run or self._place is not None:
             raise AnyshellError("a trial runs once: make another one")
         try:
             return await self._run()
@@ -113,8 +123,6 @@ class Trial:
             raise
 
     async def _run(self) -> Outcome:
-        from .layer import Before, changes_of, effects_of
-
         runner, options = self._runner, self._options
         self._root = os.path.realpath(runner.directory)
         command = await runner.addresses.expand(self._command)
@@ -127,24 +135,15 @@ class Trial:
         seen = await in_a_worker(look, abandon_on_cancel=True)
         if seen.records is None:
             raise AnyshellError(f"no trial in {self._root}: {seen.incomplete}")
-        self._before = before = Before(self._root, seen)
+        place.remember(self._root, seen)
+        self._has_run = True
         if seen.newest is None or time.time_ns() - seen.newest < SETTLE_SECONDS * 1e9:
             await asyncio.sleep(SETTLE_SECONDS)
         argv = (*self._mounting(place), *spawn.argv)
         outcome = await runner.run(command, options, spawn=replace(spawn, argv=argv), control=self._control)
 
-        def read() -> Effects:
-            self._changes = changes_of(place.upper, before)
-            effects = effects_of(place.upper, before, self._changes)
-            paths = {
-                each.path for each in (*effects.changed, *effects.deleted) if each.size_before is not None
-            }
-            then = _contents(self._root, paths)
-            diff, without = looks.unified(effects, then, _contents(place.upper, looks.to_read(effects)))
-            return replace(effects, diff=diff, without_diff=without)
-
         try:
-            effects = await in_a_worker(read)
+            effects = await in_a_worker(place.read)
         except OSError as error:
             raise AnyshellError(
                 f"what the command wrote cannot be read: {error.strerror}: {error.filename}"
@@ -161,16 +160,13 @@ class Trial:
             CommitConflict: Another program has changed some of the files since the trial began, which are named.
             AnyshellError: It was committed or discarded before, or a file cannot be written.
         """
-        from .commit import Commit
-
-        place, before = self._place, self._before
-        if place is None or before is None:
+        place = self._place
+        if place is None or not self._has_run:
             raise AnyshellError(
                 "there is nothing to commit: the trial was committed or discarded, or has not run"
             )
-        commit = Commit(place.upper, before, self._changes, place.key, place.journal)
         try:
-            await to_the_end(in_a_worker(commit.run), lambda: None)
+            await to_the_end(in_a_worker(place.commit), lambda: None)
         except OSError as error:
             raise AnyshellError(
                 f"nothing was committed: {error.strerror}: {error.filename or self._root}"
@@ -208,17 +204,19 @@ class Trial:
             return base.narrowed(wanted)
         return compile_reach(wanted, await self._facts(), LocalPlaces())
 
-    async def _choose(self) -> Place:
+    async def _choose(self) -> _Place:
         """Find a place for the layer that the kernel takes."""
-        from .places import Place, roots
-
+        # mypy sees nothing of it for other systems.
+        places: Any = import_module(".places", __package__)
         complaint = "there is no directory for its layer"
-        for root in roots():
+        for root in places.roots():
             try:
-                self._place = place = await in_a_worker(partial(Place, root))
+                await in_a_worker(partial(self._take, places.Place, root))
             except OSError as error:
                 complaint = f"{root}: {error.strerror}"
                 continue
+            place = self._place
+            assert place is not None
             os.chmod(place.upper, os.stat(self._root).st_mode & 0o7777)
             asked = Spawn(argv=(*self._mounting(place), "/bin/sh", "-c", ":"), cwd="/", split_stderr=True)
             try:
@@ -231,22 +229,12 @@ class Trial:
             await self.discard()
         raise ReachUnavailable(f"an overlay above {self._root} ({complaint})", _WAY)
 
-    def _mounting(self, place: Place) -> tuple[str, ...]:
+    def _take(self, make: Callable[[Path], _Place], root: Path) -> None:
+        self._place = make(root)  # here, since a cancellation comes between a call in a worker and its answer
+
+    def _mounting(self, place: _Place) -> tuple[str, ...]:
         text = text_of("overlay.py", __package__)
         return (python_here(), "-I", "-S", "-c", text, self._root, place.upper, place.work)
-
-
-def _contents(top: str, paths: set[str] | list[str]) -> dict[str, bytes]:
-    """The contents of small files."""
-    found: dict[str, bytes] = {}
-    for path in paths:
-        file = Path(top, path)
-        try:
-            if not file.is_symlink() and file.is_file() and file.stat().st_size <= looks.LARGEST_FILE:
-                found[path] = file.read_bytes()
-        except OSError:
-            continue
-    return found
 
 
 def _refuse_mounts(root: str) -> None:
