@@ -57,6 +57,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_in_jobs": "its commands are texts of a POSIX shell; test_windows has jobs there",
     "test_in_reach": "bubblewrap is a program of Linux",
     "test_reach": "bubblewrap and Landlock, of Linux",
+    "test_reach_network": "bubblewrap, of Linux",
     "test_in_sessions": "a session's shell is bash, zsh or sh",
     "test_silence": "its commands are texts of a POSIX shell",
     "test_situations": "OpenSSH's server, and commands that are texts of a POSIX shell",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ._types import CommandRequest as CommandRequest
     from ._types import CopyProgress as CopyProgress
     from ._types import CopyResult as CopyResult
+    from ._types import Destination as Destination
     from ._types import Effects as Effects
     from ._types import ExitStatus as ExitStatus
     from ._types import FileEffect as FileEffect
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from ._types import HostQuery as HostQuery
     from ._types import JobInputRequest as JobInputRequest
     from ._types import JobOutput as JobOutput
+    from ._types import Network as Network
     from ._types import NetworkRequest as NetworkRequest
     from ._types import Outcome as Outcome
     from ._types import Output as Output
@@ -129,6 +131,7 @@ _HOMES = {
     "CommandRequest": "._types",
     "CopyProgress": "._types",
     "CopyResult": "._types",
+    "Destination": "._types",
     "Effects": "._types",
     "ExitStatus": "._types",
     "FileEffect": "._types",
@@ -139,6 +142,7 @@ _HOMES = {
     "HostInfo": "._types",
     "HostQuery": "._types",
     "JobInputRequest": "._types",
+    "Network": "._types",
     "NetworkRequest": "._types",
     "JobOutput": "._types",
     "Outcome": "._types",
