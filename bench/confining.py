@@ -1,25 +1,52 @@
-"""A command within a reach, beside the same one without: what a sandbox costs."""
+"""A command within a reach, beside the same one without: what a sandbox costs, and how fast its proxy is."""
 
 from __future__ import annotations
 
+import contextlib
+import shlex
+import socket
+import sys
 import tempfile
+import threading
 import time
 from typing import TYPE_CHECKING
 
 import anyshell
 
-from .report import Result, Row
+from .report import Reach, Result, Row
 from .rounds import interleave, ratios
 from .subject import SHELL, subject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from .sizes import Sizes
 
 ROUNDS = 7
 
+PROXY = 300
+"""Megabytes a second that a proxy must carry at least, with one connection."""
+
 _COMMAND = "true"
+
+_SERVED = 512 * 1024 * 1024
+
+# It goes through the proxy if there is one, and says how many megabytes a second came.
+_FETCH = """
+import os, socket, sys, time
+place = sys.argv[1]
+proxy = os.environ.get("http_proxy", "").removeprefix("http://")
+host, port = (proxy or place).split(":")
+with socket.create_connection((host, int(port))) as s:
+    if proxy:
+        s.sendall(f"CONNECT {place} HTTP/1.1\\r\\n\\r\\n".encode())
+        assert s.recv(4096).startswith(b"HTTP/1.1 200")
+    s.sendall(b"go")
+    buffer, total, began = bytearray(1 << 20), 0, time.perf_counter()
+    while size := s.recv_into(buffer):
+        total += size
+print(total / (time.perf_counter() - began) / 1e6)
+"""
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
@@ -29,9 +56,11 @@ def measure(sizes: Sizes, rounds: int) -> Result:
         "workspace": anyshell.Reach.preset("workspace"),
         "read-only": anyshell.Reach.preset("read-only"),
         "with the network": anyshell.Reach(write=(".",), network=True),
+        "no network": anyshell.Reach(write=(".",)),
         "nothing hidden": anyshell.Reach(write=(".",), hide=(), protect=()),
     }
-    with subject() as (runner, bare), tempfile.TemporaryDirectory() as directory:
+    with subject() as (runner, bare), tempfile.TemporaryDirectory() as directory, _served() as place:
+        reaches["names of hosts"] = anyshell.Reach(write=(".",), network=(place,))
 
         async def detect(reach: anyshell.Reach) -> anyshell.Environment:
             return await anyshell.Environment.detect(shell=SHELL, cwd=directory, reach=reach)
@@ -44,12 +73,22 @@ def measure(sizes: Sizes, rounds: int) -> Result:
                 (await environment.run(_COMMAND)).check()
             return (time.perf_counter() - began) / count * 1000
 
+        async def fetch(environment: anyshell.Environment) -> float:
+            outcome = await environment.run(shlex.join([sys.executable, "-c", _FETCH, place]))
+            return float(outcome.check().output.text)
+
+        def fetched(environment: anyshell.Environment) -> Callable[[], float]:
+            return lambda: runner.run(fetch(environment))
+
         def timed(environment: anyshell.Environment) -> Callable[[], float]:
             return lambda: runner.run(run(environment))
 
         try:
             found = interleave(
                 {name: timed(each) for name, each in {"bare": bare, **environments}.items()}, rounds
+            )
+            carried = interleave(
+                {"direct": fetched(bare), "proxy": fetched(environments["names of hosts"])}, rounds
             )
         finally:
             for environment in environments.values():
@@ -64,6 +103,40 @@ def measure(sizes: Sizes, rounds: int) -> Result:
                 ratios=ratios(found[name], found["bare"]),
             )
             for name in reaches
+        ]
+        + [
+            Row(
+                what="bytes through the proxy of a reach, one connection",
+                unit="MB/s",
+                ours=carried["proxy"],
+                floor=carried["direct"],
+                reach=Reach(">=", PROXY),
+            )
         ],
-        notes=["the floor is the same command without a reach, in the same run; no aim is set"],
+        notes=[
+            "the floor is the same command without a reach, in the same run; no aim is set",
+            "of the proxy, it is a direct connection to the same server",
+        ],
     )
+
+
+@contextlib.contextmanager
+def _served() -> Iterator[str]:
+    """A server on this machine that sends to who has sent something; its address and port."""
+    data = memoryview(bytes(1024 * 1024))
+
+    def serve() -> None:
+        while True:
+            try:
+                client, _ = server.accept()
+            except OSError:  # it is closed
+                return
+            with client, contextlib.suppress(OSError):
+                client.recv(16)
+                for _ in range(_SERVED // len(data)):
+                    client.sendall(data)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)

@@ -63,6 +63,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_tool_trial": "overlays and bubblewrap, of Linux",
     "test_cli_trial": "overlays and bubblewrap, of Linux",
     "test_checkpoints": "its commands are texts of a POSIX shell, and its files have names and kinds of POSIX",
+    "test_reach_network": "bubblewrap, of Linux",
     "test_in_sessions": "a session's shell is bash, zsh or sh",
     "test_silence": "its commands are texts of a POSIX shell",
     "test_situations": "OpenSSH's server, and commands that are texts of a POSIX shell",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ._types import CommandRequest as CommandRequest
     from ._types import CopyProgress as CopyProgress
     from ._types import CopyResult as CopyResult
+    from ._types import Destination as Destination
     from ._types import FileEffect as FileEffect
     from ._types import Grant as Grant
     from ._types import JobInputRequest as JobInputRequest
@@ -52,7 +53,7 @@ else:
         __name__,
         {
             "policy": "ApprovalQueue",
-            "_types": "Artifact CommandRequest CopyProgress CopyResult FileEffect Grant JobInputRequest JobOutput Network NetworkRequest Output OutputEvent OutputImage Recording RecordingReport Scan Screen SecretInputRequest SessionReport TerminalInputRequest TerminalLines Waiting",
+            "_types": "Artifact CommandRequest CopyProgress CopyResult Destination FileEffect Grant JobInputRequest JobOutput Network NetworkRequest Output OutputEvent OutputImage Recording RecordingReport Scan Screen SecretInputRequest SessionReport TerminalInputRequest TerminalLines Waiting",
             "_engine": "Control",
             "detached": "DetachedJob DetachedJobs DetachedRecord",
             "fleet": "FleetRun HostOutcome HostProgress",
@@ -77,6 +78,7 @@ __all__ = [
     "Control",
     "CopyProgress",
     "CopyResult",
+    "Destination",
     "DetachedJob",
     "DetachedJobs",
     "DetachedRecord",
