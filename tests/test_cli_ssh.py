@@ -687,6 +687,7 @@ def test_the_doctor_finds_a_usable_host_step_by_step(web: str) -> None:
     assert "SHA256:" in steps["key"]["detail"]
     done = anyshell("doctor", "--host", web)
     assert re.search(rb"^ok +limits +10 or more sessions", done.stdout, re.MULTILINE)
+    assert re.search(rb"^(ok|missing) +sandbox ", done.stdout, re.MULTILINE)
     assert b"orphans" not in done.stdout
     assert b"ANYSHELL_STATE_DIR" not in done.stdout
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import shlex
 import socket
 import subprocess
 import sys
@@ -23,17 +22,24 @@ from . import test_endings, test_in_reach, test_reach, test_ssh_losing
 from .conftest import bubblewrap, missing, open_to_all, row
 from .processes import wait_asleep
 from .ssh_server import SSHD, is_root, openssh, ordinary_user
-from .test_reach import READS, SECRET, TALKS, WRITES, World, tmp_path, world  # noqa: F401 - fixtures among them
+from .test_reach import (  # noqa: F401 - fixtures among them
+    READS,
+    SECRET,
+    TALKS,
+    WRITES,
+    World,
+    codes,
+    none_succeeds,
+    tmp_path,
+    world,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from .ssh_server import Server
 
 pytestmark = pytest.mark.anyio
-
-ALONE = "a signal to all"
-"""What would end those that share a command with it."""
 
 
 @pytest.fixture(params=["root", "ordinary"])
@@ -62,39 +68,17 @@ async def env(server: Server, world: World, anyio_backend: str) -> AsyncIterator
         yield environment
 
 
-async def _codes(env: Environment, texts: Mapping[str, str]) -> dict[str, int]:
-    """Run many texts within one command, each in a shell of its own; give their exit codes by their names."""
-    lines = [
-        f"timeout 20 bash -c {shlex.quote(text)} </dev/null; printf '\\n=%s %s\\n' $? {shlex.quote(name)}"
-        for name, text in texts.items()
-    ]
-    outcome = await env.run("\n".join(lines), timeout=120)
-    assert SECRET not in outcome.output.text, outcome
-    told = [line[1:].split(" ", 1) for line in outcome.output.text.splitlines() if line.startswith("=")]
-    codes = {name: int(code) for code, name in told}
-    assert codes.keys() == texts.keys(), outcome
-    return codes
-
-
 async def test_no_escape_succeeds(world: World, env: Environment, server: Server) -> None:  # noqa: F811
-    before = world.state()
     async with Environment.detect(server.options()) as free:
         job = await free.start("exec sleep 600")
         assert (await free.run(f"tr '\\0' '\\n' </proc/{job.pid}/environ")).output.text.count(SECRET) == 1
         with socket.create_server(("", 0)) as listening:
             more = {"port": listening.getsockname()[1], "address": "127.0.0.2", "pid": job.pid}
-            for table in (WRITES, READS, TALKS):
-                texts = {name: world.fill(text, **more) for name, text in table.items() if name != ALONE}
-                for name, code in (await _codes(env, texts)).items():
-                    with row(name):
-                        assert code != 0
-                assert world.state() == before
-        assert (await env.run(TALKS[ALONE])).exit_code != 0
+            await none_succeeds(env, world, WRITES | READS | TALKS, **more)
         assert job.status == "running"
     # What is asked for in the workspace is done, so it is the reach that has refused the others.
-    assert await _codes(env, {"own": "echo x > own && mkdir d && mv own d && cat d/own && rm -r d"}) == {
-        "own": 0
-    }
+    own = {"own": "echo x > own && mkdir d && mv own d && cat d/own && rm -r d"}
+    assert await codes(env, own) == {"own": 0}
 
 
 async def test_everything_runs_within_a_reach(world: World, env: Environment) -> None:  # noqa: F811

@@ -1,4 +1,4 @@
-"""What this machine has for confining commands: the topic ``reach`` of ``anyshell doctor``."""
+"""What a host has for confining commands: the topic ``reach`` of ``anyshell doctor``."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 _PARTS = {"user": "user namespaces", "net": "network namespaces", "proc": "a /proc of its own"}
 
 
-async def look_at_reach(backend: Backend, system: str) -> list[Finding]:
-    """Say which parts of a reach can be enforced here, and how to get the others."""
+async def look_at_reach(backend: Backend, system: str, *, here: bool = True) -> list[Finding]:
+    """Say which parts of a reach can be enforced on a host, this machine if `here`, and how to get the others."""
     if system != "linux":
         advice = "use a virtual machine, or run anyshell on a Linux host"
         return [Finding("reach", "sandbox", "missing", "commands can be confined on Linux alone", advice)]
     from ...._environment.confining import facts_of
     from ....reach import SCOPED_SINCE, lack_of
 
-    facts = await facts_of(backend, here=True)
+    facts = await facts_of(backend, here=here)
     lack = lack_of(facts)
     findings = []
     if lack is None:

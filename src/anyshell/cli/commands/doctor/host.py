@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...._exceptions import AnyshellError, ConnectionFailed, HostKeyUntrusted
 from ...host.reach import Target
+from .confining import look_at_reach
 from .programs import find_installer, installers, look_at_programs
 from .report import Finding
 
@@ -111,6 +112,8 @@ class _Examination:
         await self._sftp(connection)
         await self._limits(connection)
         self._programs(info)
+        with suppress(AnyshellError):
+            self._report.findings += await look_at_reach(self._backend, info.os, here=False)
 
     def _ok(self, step: str, detail: str) -> None:
         self._report.findings.append(Finding("host", step, "ok", detail))
