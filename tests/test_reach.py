@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -28,7 +29,7 @@ from anyshell.reach.places import PRIVATE
 from anyshell.reach.values import lies_in
 from anyshell.tool import unconfined
 
-from .conftest import NOBODY, bubblewrap, open_to_all, python_for_all, row
+from .conftest import NOBODY, bubblewrap, missing, open_to_all, python_for_all, row
 from .ssh_server import is_root
 
 assert sys.platform == "linux"  # mypy follows what is below otherwise
@@ -609,8 +610,14 @@ def test_what_a_host_cannot_enforce_is_refused_with_the_part_and_the_way() -> No
         ),
         "sysctl kernel.unprivileged_userns_clone": (
             workspace,
-            replace(FACTS, cannot={"user": "No permissions"}),
+            replace(FACTS, allowed=False, cannot={"user": "No permissions"}),
         ),
+        "sysctl user.max_user_namespaces": (
+            workspace,
+            replace(FACTS, most_namespaces=0, cannot={"user": "exceeded (ENOSPC)"}),
+        ),
+        "seccomp=unconfined": (workspace, replace(FACTS, cannot={"user": "No permissions"})),
+        "chmod u-s": (workspace, replace(FACTS, cannot={"user": "not permitted in setuid mode"})),
         "systempaths=unconfined": (workspace, replace(FACTS, cannot={"proc": "Can't mount proc"})),
         "network namespace": (workspace, replace(FACTS, cannot={"net": "no"})),
         "a network namespace here": (
@@ -626,6 +633,42 @@ def test_what_a_host_cannot_enforce_is_refused_with_the_part_and_the_way() -> No
             compile_reach(reach, facts, LocalPlaces())
         assert raised.value.part
         assert raised.value.way
+
+
+def test_where_no_user_namespace_is_allowed_the_message_says_how_to_allow_them(tmp_path: Path) -> None:
+    """A user namespace in which no further one can be made, and a bwrap with a setuid bit."""
+    bubblewrap()
+    nested = ["unshare", "-Ur", "sh", "-c", 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"', "sh"]
+    if subprocess.run([*nested, "true"], capture_output=True, check=False).returncode != 0:
+        missing("unshare", "apt-get install util-linux")
+    program = [*nested, sys.executable, "-P", "-m", "anyshell"]
+    text = f"touch {tmp_path}/ran"
+    done = subprocess.run(
+        [*program, "run", "--reach", "workspace", "--", text],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 125
+    assert "What to do: allow them: sysctl user.max_user_namespaces=10000" in done.stderr
+    assert not (tmp_path / "ran").exists()
+    said = subprocess.run(
+        [*program, "doctor"], capture_output=True, text=True, timeout=120, check=False
+    ).stdout
+    assert re.search(
+        r"missing +sandbox +user namespaces: .*sysctl user\.max_user_namespaces", " ".join(said.split())
+    )
+    if is_root():
+        open_to_all(tmp_path)
+        shutil.copy(shutil.which("bwrap") or "", tmp_path / "bwrap")
+        (tmp_path / "bwrap").chmod(0o4755)
+        asked = [f"PATH={tmp_path}:{os.environ['PATH']}", *question(PYTHON).argv]
+        answer = subprocess.run(
+            ["env", *asked], user=NOBODY, group=NOBODY, cwd="/", capture_output=True, timeout=60, check=True
+        ).stdout
+        with pytest.raises(ReachUnavailable, match=f"chmod u-s {tmp_path}/bwrap"):
+            compile_reach(Reach(write=("/",)), read_facts(answer), LocalPlaces())
 
 
 def test_the_lower_limit_of_two_holds() -> None:

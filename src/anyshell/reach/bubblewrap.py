@@ -41,8 +41,6 @@ _HELP = {
 }
 
 _WAYS = {
-    "user": "allow them: sysctl kernel.unprivileged_userns_clone=1 user.max_user_namespaces=10000; in a container run it "
-    "with --security-opt seccomp=unconfined, or with a profile that allows unshare and mount",
     "pid": "in a container run it with --security-opt seccomp=unconfined",
     "net": "in a container run it with --security-opt seccomp=unconfined, or ask for network=True",
     "proc": "run the container with --security-opt systempaths=unconfined",
@@ -52,6 +50,22 @@ _APPARMOR = (
     "AppArmor restricts them: install the profile bwrap-userns-restrict of the package apparmor-profiles, or "
     "sysctl kernel.apparmor_restrict_unprivileged_userns=0"
 )
+
+
+def _way_to_namespaces(facts: Facts) -> str:
+    """How to get user namespaces, by what keeps bubblewrap from them."""
+    if "setuid" in facts.cannot["user"]:
+        return f"take the setuid bit from it, with which it knows less: chmod u-s {facts.bwrap}"
+    if facts.most_namespaces == 0:
+        return "allow them: sysctl user.max_user_namespaces=10000"
+    if not facts.allowed:
+        return "allow them: sysctl kernel.unprivileged_userns_clone=1"
+    if facts.apparmor:
+        return _APPARMOR
+    return (
+        "in a container run that with --security-opt seccomp=unconfined, or with a profile that allows clone, unshare and mount; "
+        "otherwise have a kernel with CONFIG_USER_NS, or use a virtual machine"
+    )
 
 
 def missing(reach: Reach, facts: Facts) -> tuple[str, str] | None:
@@ -65,7 +79,7 @@ def missing(reach: Reach, facts: Facts) -> tuple[str, str] | None:
         )
     for part, what in _HELP.items():
         if part in facts.cannot and (part != "net" or reach.network is not True):
-            way = _APPARMOR if part == "user" and facts.apparmor else _WAYS[part]
+            way = _way_to_namespaces(facts) if part == "user" else _WAYS[part]
             return f"{what} ({facts.cannot[part]})", way
     if facts.python is None:
         return "Python 3: no program python3 on PATH", "apt-get install python3-minimal"

@@ -20,19 +20,24 @@ done
 if bwrap=$(command -v bwrap); then
     say bwrap "$bwrap"
     say version "$("$bwrap" --version 2>/dev/null)"
+    entered=
     for part in user pid net; do
-        if said=$("$bwrap" --unshare-user --unshare-$part --ro-bind / / --dev /dev -- /bin/sh -c : 2>&1); then
+        # A bwrap with a setuid bit knows no --size.
+        if said=$("$bwrap" --unshare-user --unshare-$part --ro-bind / / --dev /dev --size 4096 --tmpfs /tmp -- /bin/sh -c : 2>&1); then
             say can "$part"
+            entered=$part
         else
             say cannot "$part $(printf '%s' "$said" | tail -n 1)"
             break
         fi
     done
-    # A container may mask a part of /proc, and then no other can be mounted.
-    if said=$("$bwrap" --unshare-user --unshare-pid --ro-bind / / --dev /dev --proc /proc --disable-userns -- /bin/sh -c : 2>&1); then
-        say can proc
-    else
-        say cannot "proc $(printf '%s' "$said" | tail -n 1)"
+    # A container may mask a part of /proc, and then no other can be mounted. A bwrap with a setuid bit does not come back here.
+    if [ -n "$entered" ]; then
+        if said=$("$bwrap" --unshare-user --unshare-pid --ro-bind / / --dev /dev --proc /proc --disable-userns -- /bin/sh -c : 2>&1); then
+            say can proc
+        else
+            say cannot "proc $(printf '%s' "$said" | tail -n 1)"
+        fi
     fi
 fi
 while IFS=: read -r number _ group; do

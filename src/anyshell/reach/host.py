@@ -40,7 +40,8 @@ class Facts:
         cannot: Why a part cannot be had, as bubblewrap says it: ``user``, ``pid``, ``net`` or ``proc``.
         landlock: The version of Landlock's interface; 0 is none.
         apparmor: Whether AppArmor restricts the user namespaces of ordinary users.
-        allowed: Whether the kernel lets ordinary users make them.
+        allowed: Whether the kernel lets ordinary users make them, where it asks that.
+        most_namespaces: User namespaces that the kernel allows a user; ``None`` is not known.
         cgroup: The controllers of cgroup v2 in the group of this process, if it may make groups there; ``None`` if not.
         tiocsti: Whether the kernel lets a program type on its terminal by TIOCSTI.
     """
@@ -55,6 +56,7 @@ class Facts:
     landlock: int = 0
     apparmor: bool = False
     allowed: bool = True
+    most_namespaces: int | None = None
     cgroup: str | None = None
     tiocsti: bool = False
 
@@ -90,7 +92,7 @@ def read_facts(answer: bytes) -> Facts:
             cannot[part] = one_line(why)
         else:
             said.setdefault(word, one_line(rest))
-    digits = {name: int(said[name]) for name in ("uid", "landlock") if said.get(name, "").isdigit()}
+    digits = {name: int(said[name]) for name in ("uid", "landlock", "most") if said.get(name, "").isdigit()}
     return Facts(
         system=said.get("system", ""),
         kernel=said.get("kernel", ""),
@@ -101,7 +103,8 @@ def read_facts(answer: bytes) -> Facts:
         cannot=cannot,
         landlock=digits.get("landlock", 0),
         apparmor=said.get("apparmor") == "1",
-        allowed=said.get("allowed") != "0" and said.get("most") != "0",
+        allowed=said.get("allowed") != "0",
+        most_namespaces=digits.get("most"),
         cgroup=said.get("cgroup"),
         tiocsti=said.get("tiocsti") == "1",
     )
