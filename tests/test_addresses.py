@@ -423,7 +423,7 @@ async def test_a_command_without_addresses_is_handed_on_as_it_is(tmp_path: Path)
     from anyshell._runner import to_command
 
     async with Environment.detect(cwd=tmp_path) as env:
-        command = to_command("echo https://example.org", None, {"A": "x://y"})
+        command = to_command("echo https://example.org", None, {"A": "x://y"}, kind="sh")
         assert await env.runner.addresses.expand(command) is command
 
 
@@ -434,7 +434,7 @@ async def test_every_host_of_a_fleet_has_its_files(
     hosts: list[str | SSHOptions] = ["local", ssh_host(SSH_HOST[0]).options()]
     async with Fleet(hosts, cwd=tmp_path, resolvers={"memory": Memory()}) as fleet:
         ends = [end async for end in fleet.run("cat memory://x", timeout=30)]
-    assert [end.outcome.output.text for end in ends if end.outcome] == ["memory of x\n"] * 2
+    assert [end.outcome.output.text for end in ends if end.outcome is not None] == ["memory of x\n"] * 2
 
 
 def test_the_command_line_and_the_blocking_front_expand(

@@ -205,8 +205,7 @@ def schema() -> dict[str, Any]:
         if not any(field.is_required() for field in model.model_fields.values()):
             request["required"].remove("params")
         requests.append(request)
-    names = (field.name for field in fields(Outcome))
-    outcome = _object(**{name: {} for name in names if not name.startswith("_")})
+    outcome = _object(**{field.name: {} for field in fields(Outcome) if not field.name.startswith("_")})
     data = {"channel": {"enum": ["stdout", "stderr"]}, "data": {"type": "string"}}
     error = _object(code={"enum": ERRORS}, message={"type": "string"}, type={"type": ["string", "null"]})
     answers = [
