@@ -422,7 +422,7 @@ async def test_a_command_without_addresses_is_handed_on_as_it_is(tmp_path: Path)
     from anyshell._runner import to_command
 
     async with Environment.detect(cwd=tmp_path) as env:
-        command = to_command("echo https://example.org", None, {"A": "x://y"}, kind="bash")
+        command = to_command("echo https://example.org", None, {"A": "x://y"}, kind="sh")
         assert await env.runner.addresses.expand(command) is command
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from anyshell import Environment, InvalidCommand
+from anyshell import CommandFailed, Environment, InvalidCommand
 from anyshell._types import ExitStatus
 from anyshell.backends import connect
 from anyshell.shells import Login
@@ -188,6 +188,49 @@ async def test_input_can_come_piece_by_piece(environment: Environment) -> None:
             yield word
 
     assert (await environment.run(CAT.to(environment), stdin=pieces())).output.text == "one two three"
+
+
+async def test_files_are_of_this_machine(environment: Environment, tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(b"\0\xff\n" * 100_000)
+    outcome = await environment.run(CAT.to(environment), stdin=source, stdout=target)
+    assert target.read_bytes() == source.read_bytes() == outcome.output.data
+    assert outcome.output.file == target
+
+
+async def test_variable_is_removed(environment: Environment) -> None:
+    if environment.shell.kind in ("pwsh", "powershell"):
+        text, gone = '"$(Test-Path Env:PAGER) $(Test-Path Env:OLD) $env:NEW"', "False False 1"
+    else:
+        text, gone = 'echo "${PAGER-False} ${OLD-False} $NEW"', "False False 1"
+    if isinstance(environment.runner.backend, FakeBackend):
+        outcome = await environment.run(NOTHING.posix, env={"PAGER": None, "OLD": None, "NEW": "1"})
+        spawn = environment.runner.backend.processes[-1].spawn
+        assert (dict(spawn.env), "PAGER" in spawn.settings, {"PAGER", "OLD"} <= spawn.unset) == (
+            {"NEW": "1"},
+            False,
+            True,
+        )
+        return
+    outcome = await environment.run(
+        text, env={"pager" if environment.os == "windows" else "PAGER": None, "OLD": None, "NEW": "1"}
+    )
+    assert outcome.output.text.strip() == gone
+
+
+async def test_list_is_quoted_for_the_shell(environment: Environment) -> None:
+    if isinstance(environment.runner.backend, FakeBackend):
+        outcome = await environment.run(["exit", 3])
+        assert outcome.exit_code == 3
+        return
+    if environment.os == "windows":
+        outcome = await environment.run(["cmd.exe", "/c", "echo", "it's $HOME"])
+        assert "it's $HOME" in outcome.output.text
+        return
+    outcome = await environment.run(["printf", "<%s>", "it's $HOME", "", "a\nb"])
+    assert outcome.output.data == b"<it's $HOME><><a\nb>"
+    with pytest.raises(CommandFailed, match="exit code 3: sh -c 'exit 3'"):
+        (await environment.run(["sh", "-c", "exit 3"])).check()
 
 
 async def test_unread_input_does_no_harm(environment: Environment) -> None:

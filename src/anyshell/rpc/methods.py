@@ -229,8 +229,7 @@ def schema() -> dict[str, Any]:
         if not any(field.is_required() for field in model.model_fields.values()):
             request["required"].remove("params")
         requests.append(request)
-    told = (field.name for field in fields(Outcome) if not field.name.startswith("_"))
-    outcome = _object(**{name: {} for name in told})
+    outcome = _object(**{field.name: {} for field in fields(Outcome) if not field.name.startswith("_")})
     data = {"channel": {"enum": ["stdout", "stderr"]}, "data": {"type": "string"}}
     error = _object(code={"enum": ERRORS}, message={"type": "string"}, type={"type": ["string", "null"]})
     answers = [
