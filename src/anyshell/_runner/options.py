@@ -79,6 +79,8 @@ class RunOptions:
         if self.limits is not None and not isinstance(self.limits, OutputLimits):
             kind = type(self.limits).__name__
             raise InvalidCommand(f"limits must be OutputLimits(budget=), not {kind}")
+        if self.listener is not None and not callable(self.listener):
+            raise InvalidCommand(f"listener must be an async function, not {type(self.listener).__name__}")
         if self.left_behind is not None:
             check_choice("left_behind", self.left_behind, get_args(LeftBehind))
         check_seconds("timeout", self.timeout)
@@ -98,6 +100,10 @@ def to_command(
     Raises:
         InvalidCommand: As `Command` does.
     """
+    if env is not None and not hasattr(env, "keys"):
+        raise InvalidCommand(
+            f"env must map names to values, such as {{'LANG': 'C'}}, not {type(env).__name__}"
+        )
     if isinstance(stdin, str):
         check_text("stdin", stdin)
         stdin = stdin.encode(errors="surrogateescape")
