@@ -74,6 +74,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_redirects": "its commands are texts of a POSIX shell",
     "test_ports": "the programs on that page are of POSIX, the original ones too",
     "test_first_mistakes": "its commands are texts of a POSIX shell",
+    "test_mistakes": "its commands are texts of a POSIX shell",
     "test_terminals": "its commands are texts of a POSIX shell; test_windows_terminals has those of Windows",
     "test_acp": "its commands are texts of a POSIX shell, in terminals that /bin/sh starts",
     "test_adapter_anthropic": "its commands are texts of a POSIX shell",

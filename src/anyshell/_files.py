@@ -142,6 +142,8 @@ class HostFiles:
 
         A replaced file keeps its permission bits; a link stays, and what it points to is written.
         """
+        if isinstance(data, str):
+            raise InvalidCommand("data must be bytes, not str: write_text() and append_text() take a text")
         await self._files.write(self._resolve(path), data, append=append)
 
     async def write_text(

@@ -131,7 +131,7 @@ class Environment(EnvironmentTrials):
         """
         options = EnvironmentOptions(
             shell=shell,
-            cwd=None if cwd is None else os.fspath(cwd),
+            cwd=os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd,
             interactive=interactive,
             limits=limits or OutputLimits(),
             artifacts=ArtifactStore() if artifacts == "default" else artifacts,

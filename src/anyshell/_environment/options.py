@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .._exceptions import InvalidCommand
-from .._types import OutputLimits, Variables, check_count, check_seconds
+from .._types import OutputLimits, Variables, check_count, check_seconds, check_text
 from ..jobs import MAX_JOBS
 
 if TYPE_CHECKING:
@@ -78,6 +78,17 @@ class EnvironmentOptions:
                 raise InvalidCommand(
                     f"reach must be a Reach, such as Reach.preset('workspace'), not {type(self.reach).__name__}"
                 )
+        for name, kind, wanted, has in (
+            ("limits", self.limits, "OutputLimits(budget=...)", "budget"),
+            ("artifacts", self.artifacts, "an ArtifactStore, None or 'default'", "create"),
+            ("policy", self.policy, "a Policy, such as Policy.preset('ask')", "decide"),
+            ("audit", self.audit, "an Audit(directory)", "requested"),
+        ):
+            if kind is not None and not hasattr(kind, has):
+                raise InvalidCommand(f"{name} must be {wanted}, not {type(kind).__name__}")
+        for name in ("shell", "cwd"):
+            if getattr(self, name) is not None:
+                check_text(name, getattr(self, name))
         if self.variables is None and self.policy is not None:
             object.__setattr__(self, "variables", self.policy.variables)
         for reach in (self.reach, None if self.policy is None else self.policy.reach):

@@ -109,6 +109,8 @@ class RunOptions:
             from .redirects import to_output_file  # here, since few commands have one
 
             object.__setattr__(self, "stdout", to_output_file(self.stdout))
+        if self.listener is not None and not callable(self.listener):
+            raise InvalidCommand(f"listener must be an async function, not {type(self.listener).__name__}")
         if self.left_behind is not None:
             check_choice("left_behind", self.left_behind, get_args(LeftBehind))
         for name in ("timeout", "silence", "background_after"):
@@ -129,6 +131,10 @@ def to_command(
     Raises:
         InvalidCommand: As `Command` does.
     """
+    if env is not None and not hasattr(env, "keys"):
+        raise InvalidCommand(
+            f"env must map names to values, such as {{'LANG': 'C'}}, not {type(env).__name__}"
+        )
     if isinstance(stdin, str):
         check_text("stdin", stdin)
         stdin = stdin.encode(errors="surrogateescape")

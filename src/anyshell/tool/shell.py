@@ -133,6 +133,8 @@ class ShellTool:
             raise AnyshellError(
                 f"advice must be a set of {', '.join(sorted(descriptions.ADVICE))}, not {advice!r}"
             )
+        if limits is not None and not isinstance(limits, ToolLimits):
+            raise AnyshellError(f"limits must be ToolLimits(...), not {type(limits).__name__}")
         if (session or jobs or terminals) and not env.entered:
             raise AnyshellError(
                 "a tool with a session, with jobs or with terminals needs 'async with', which stops what it starts: use "

@@ -69,4 +69,6 @@ def expression(pattern: object) -> re.Pattern[str]:
     try:
         return re.compile(pattern, re.MULTILINE)
     except (re.error, OverflowError, RecursionError) as error:
-        raise InvalidCommand(f"the pattern does not compile: {error}") from None
+        raise InvalidCommand(
+            f"the pattern does not compile: {error}; re.escape() makes one of a plain text"
+        ) from None

@@ -226,7 +226,9 @@ def _check_name(what: str, name: object, bad: re.Pattern[str]) -> None:
     check_text(f"the {what}", name)
     assert isinstance(name, str)
     if not name:
-        raise InvalidCommand(f"the {what} is empty")
+        raise InvalidCommand(
+            f"the {what} is empty: an address is 'local', a host's name, or 'ssh://user@host'"
+        )
     if name.startswith("-"):
         raise InvalidCommand(f"the {what} {name!r} begins with -, so it would be taken for an option")
     if (found := bad.search(name)) is not None:

@@ -1,0 +1,162 @@
+"""More than ninety mistakes that are made with the library, and what it says of each: ``python -m tests.mistakes`` prints them.
+
+A mistake stands here as the text that a person writes, with ``env`` an environment that was entered, and ``loose`` one that
+was awaited. `tests/test_mistakes.py` holds the messages to two lines, each with what is wrong and what is right.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import inspect
+import re
+import tempfile
+from typing import Any
+
+import anyshell
+
+MISTAKES = """
+anyshell.run(3)
+anyshell.run(None)
+anyshell.run(b"ls")
+anyshell.run("echo \\0")
+anyshell.run("true", cwd=3)
+anyshell.run("true", cwd="/no/such/directory")
+anyshell.run("true", cwd="")
+anyshell.run("true", env={"A": 1})
+anyshell.run("true", env={"A B": "x"})
+anyshell.run("true", env={1: "x"})
+anyshell.run("true", env="A=1")
+anyshell.run("true", env=["A=1"])
+anyshell.run("true", stdin=3)
+anyshell.run("true", timeout="5")
+anyshell.run("true", timeout=0)
+anyshell.run("true", timeout=-1)
+anyshell.run("true", timeout=float("nan"))
+anyshell.run("true", silence="long")
+anyshell.run("true", silence=0)
+anyshell.run("true", grace=-1)
+anyshell.run("true", grace=None)
+anyshell.run("true", left_behind="kil")
+anyshell.run("true", left_behind="adopt")
+anyshell.run("true", shell="fish")
+anyshell.run("true", shell="/no/such/shell")
+anyshell.run("true", shell=3)
+anyshell.run("true", limits=5)
+anyshell.run("true", record=3)
+anyshell.run("true", record="/no/such/directory/x.cast")
+anyshell.run("true", effects="/tmp")
+anyshell.run("true", effects=[3])
+anyshell.Environment.detect(3)
+anyshell.Environment.detect("http://host")
+anyshell.Environment.detect("ssh://")
+anyshell.Environment.detect("ssh://host:port")
+anyshell.Environment.detect("ssh://user:secret@host")
+anyshell.Environment.detect("")
+anyshell.Environment.detect(cwd=3)
+anyshell.Environment.detect(shell="")
+anyshell.Environment.detect(limits=5)
+anyshell.Environment.detect(artifacts=True)
+anyshell.Environment.detect(prefix="")
+anyshell.Environment.detect(prefix="nice; rm")
+anyshell.Environment.detect(max_jobs=0)
+anyshell.Environment.detect(max_terminals="2")
+anyshell.Environment.detect(background_after=-1)
+anyshell.Environment.detect(policy="allow")
+anyshell.Environment.detect(variables="PATH")
+anyshell.Environment.detect(redact="secret")
+anyshell.Environment.detect(audit="file")
+anyshell.Environment.detect(resolvers={"Bad Scheme": None})
+anyshell.Environment.detect(reach="workspace")
+anyshell.Environment.detect().run("true")
+anyshell.Environment.detect().files
+anyshell.connect("nosuchhost.invalid")
+anyshell.connect("ssh://127.0.0.1:1")
+loose.session()
+loose.terminal("cat")
+loose.stream("true")
+await loose.start("true")
+await loose.run("true", left_behind="adopt")
+await env.run("true", listener=3)
+await env.run("true", terminal=80)
+await env.run("true", terminal=anyshell.Terminal(columns=0))
+await env.run("true", terminal=anyshell.Terminal(), split_stderr=True)
+await env.run("true", background_after="soon")
+await env.start("true", ready="(")
+await env.start("true", ready=70000)
+await env.start("true", detach=True, timeout=5)
+env.stream("true", by="words")
+await anext(aiter(env.stream("true")))
+env.stream("true").outcome
+env.session(3)
+env.terminal("cat", columns="80")
+await env.terminal("cat").send("x")
+await entered.expect("(")
+await entered.expect(3)
+await entered.expect([])
+await entered.expect("never", timeout="5")
+await entered.send(3)
+await entered.send_key("Ctrl-Enterr")
+await entered.send_key()
+await entered.send_secret("hunter2")
+await entered.resize(columns=1)
+env.jobs.get("j99")
+await env.files.read("")
+await env.files.read("no-such-file")
+await env.files.write("x", "text")
+await closed.run("true")
+anyshell.ShellTool(env)
+anyshell.ShellTool(env, approver=True)
+anyshell.ShellTool(env, approver=lambda: True)
+anyshell.ShellTool(loose, approver=anyshell.approve_all, session=True)
+anyshell.ShellTool(env, approver=anyshell.approve_all, limits=5)
+anyshell.Fleet([])
+anyshell.Fleet("web-1")
+anyshell.Fleet(["local", "local"])
+anyshell.OutputLimits(head=-1)
+anyshell.Policy.preset("allow-all")
+anyshell.Policy.load("no-such-file.toml")
+anyshell.Reach.preset("everything")
+anyshell.run("exit 3").check()
+""".strip().splitlines()
+
+
+async def message(mistake: str, names: dict[str, Any]) -> str:
+    """What is raised, as a traceback shows it; empty when nothing is."""
+    code = compile(mistake, "<mistake>", "eval", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    try:
+        result = eval(code, names)
+        for _ in range(2):
+            if inspect.isawaitable(result):
+                result = await result
+        if hasattr(result, "aclose"):
+            await result.aclose()
+    except Exception as error:  # noqa: BLE001 - what is raised is what is looked at
+        text = f"{type(error).__module__}.{type(error).__qualname__}: {error}".removeprefix("builtins.")
+        return re.sub(r"(?<=has no address )\([^)]*\)", "(WHY)", text)
+    return ""
+
+
+async def messages() -> dict[str, str]:
+    """Every mistake, and what is said of it."""
+    async with contextlib.AsyncExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        detect = anyshell.Environment.detect
+        env = await stack.enter_async_context(detect(cwd=directory))
+        loose, closed = await detect(cwd=directory), await detect(cwd=directory)
+        stack.push_async_callback(loose.aclose)
+        await closed.aclose()
+        entered = await stack.enter_async_context(env.terminal("cat"))
+        names = {"anyshell": anyshell, "env": env, "loose": loose, "closed": closed, "entered": entered}
+        said = {mistake: await message(mistake, names) for mistake in MISTAKES}
+        return {mistake: text.replace(directory, "DIRECTORY") for mistake, text in said.items()}
+
+
+def report(said: dict[str, str]) -> str:
+    """What a person reads."""
+    return "\n".join(f">>> {mistake}\n{text or 'NOTHING IS SAID'}\n" for mistake, text in said.items())
+
+
+if __name__ == "__main__":
+    print(report(asyncio.run(messages())))
