@@ -189,6 +189,11 @@ class Detection(Generic[Made]):
             return asked
         if not asked.confines:
             return NONE
+        if isinstance(asked.network, tuple) and not info.is_this_machine:
+            raise ReachUnavailable(
+                "a network of named hosts on a host that is reached by SSH: its proxy is a part of this program",
+                "ask for network=False or network=True there, or run anyshell on that host",
+            )
         if not info.is_this_machine:
             raise ReachUnavailable(
                 "a sandbox for hosts that are reached by SSH: there is one for this machine alone",
