@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -31,10 +32,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-async def env(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
+@pytest.fixture(params=[False, ("example.org",)], ids=["no network", "names of hosts"])
+async def env(
+    tmp_path: Path, anyio_backend: str, request: pytest.FixtureRequest
+) -> AsyncIterator[Environment]:
     bubblewrap()
-    async with Environment.detect(cwd=tmp_path, reach=Reach.preset("workspace")) as environment:
+    reach = replace(Reach.preset("workspace"), network=request.param)
+    async with Environment.detect(cwd=tmp_path, reach=reach) as environment:
         yield environment
 
 

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,13 +28,15 @@ from anyshell import (
     Reach,
     Refused,
     ShellTool,
+    SpawnError,
     Terminal,
     approve_all,
 )
-from anyshell._types import Names, Network
+from anyshell._runner.network import serving
+from anyshell._types import Command, Names, Network
 from anyshell._types.names import host_of, is_public
 from anyshell.errors import ReachUnavailable
-from anyshell.reach import explain, explain_network
+from anyshell.reach import Gate, explain, explain_network
 from anyshell.reach.gate import PORT
 from anyshell.reach.proxy import MOST_DESTINATIONS, MOST_QUESTIONS, Proxy, Record
 from anyshell.reach.requests import HEAD_BYTES
@@ -769,6 +772,39 @@ async def test_nothing_is_left_of_a_proxy_however_a_command_ends(
     await settled(before)
     with pytest.raises(InvalidCommand):
         await env.run("true", cwd="/none")
+    for moment in (0.0, 0.001, 0.01, 0.02, 0.04, 0.08):
+        with anyio.move_on_after(moment):
+            await env.run("true")
+    await settled(before)
+    assert not list(places.iterdir())
+
+
+async def test_a_program_that_cannot_be_started_leaves_no_gate(
+    env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = tmp_path / "places"
+    places.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(places))
+    before = own()
+    spawn = env.runner.spawn_of(Command(text="true"))
+    broken = replace(spawn, argv=("/none", *spawn.argv))
+    with pytest.raises(SpawnError):
+        await serving(env.runner.backend, broken).spawn(broken)
+    await settled(before)
+    assert not list(places.iterdir())
+    gate = Gate(Names(("a.test",)))
+    gate.open()
+    (place,) = places.iterdir()
+    # A path of a socket has 107 bytes at most, and this one is longer.
+    directory = os.open(place, os.O_RDONLY)
+    for data, count in ((b"x" * 16, 1), (b"y", 2)):
+        with socket.socket(socket.AF_UNIX) as other, socket.socket() as listener:
+            other.connect(f"/proc/self/fd/{directory}/gate")
+            socket.send_fds(other, [data], [listener.fileno()] * count)
+            other.setblocking(False)
+            assert await asyncio.get_running_loop().sock_recv(other, 1) == b""
+    os.close(directory)
+    await gate.aclose()
     await settled(before)
     assert not list(places.iterdir())
 

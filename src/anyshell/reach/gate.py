@@ -63,6 +63,7 @@ class Gate:
         self._record = Record()
         self._proxy: Proxy | None = None
         self._waiting: asyncio.Task[None] | None = None
+        self._meeting = contextlib.ExitStack()
 
     @property
     def path(self) -> str:
@@ -89,6 +90,7 @@ class Gate:
 
     def belongs(self) -> Record:
         """Begin to count for the command that runs now, and to ask as it is asked for here."""
+        self._record.forget()
         self._record = Record(_ASK.get())
         if self._proxy is not None:
             self._proxy.record = self._record
@@ -124,21 +126,22 @@ class Gate:
                 raise SpawnError(
                     f"no socket can be made in the directory for temporary files: {error.strerror}"
                 ) from error
-            self._waiting = asyncio.get_running_loop().create_task(self._wait(meeting, stack.pop_all()))
+            self._meeting = stack.pop_all()
+        self._waiting = asyncio.get_running_loop().create_task(self._wait(meeting))
 
     async def aclose(self) -> None:
         """Close what there is, and wait until that is done."""
-        for answer in self._record.answers.values():
-            answer.cancel()
+        self._record.forget()
         if self._waiting is not None:
             self._waiting.cancel()
             await asyncio.gather(self._waiting, *self._record.answers.values(), return_exceptions=True)
+        self._meeting.close()  # a task that was cancelled before it began has not
         if self._proxy is not None:
             await self._proxy.aclose()
 
-    async def _wait(self, meeting: socket.socket, stack: contextlib.ExitStack) -> None:
+    async def _wait(self, meeting: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        with stack, contextlib.suppress(TimeoutError):
+        with self._meeting, contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HANDOVER_SECONDS):
                 while self._proxy is None:
                     peer, _ = await loop.sock_accept(meeting)
@@ -171,9 +174,8 @@ async def _received(peer: socket.socket, token: bytes) -> socket.socket | None:
     for level, kind, content in told:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
-    sockets = [socket.socket(fileno=fd) for fd in fds]
-    if len(sockets) == 1 and secrets.compare_digest(data, token):
-        return sockets[0]
-    for each in sockets:
-        each.close()
+    if len(fds) == 1 and secrets.compare_digest(data, token):
+        return socket.socket(fileno=fds[0])
+    for fd in fds:
+        os.close(fd)
     return None

@@ -7,6 +7,7 @@ import contextlib
 import ipaddress
 import os
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .._types import one_line
@@ -69,6 +70,11 @@ class Record:
         self.answers: dict[tuple[str, int], asyncio.Future[str]] = {}
         self.unlisted = 0
         self._tallies: dict[tuple[str, int, Contact, str], Tally] = {}
+
+    def forget(self) -> None:
+        """Take back the questions that have no answer yet."""
+        for answer in self.answers.values():
+            answer.cancel()
 
     def add(self, name: str, port: int, verdict: Contact, why: str = "") -> Tally:
         """Count a connection."""
@@ -166,9 +172,10 @@ class Proxy:
                 continue
             task = loop.create_task(self._served(client, self.record))
             self._tasks.add(task)
-            task.add_done_callback(self._end)
+            task.add_done_callback(partial(self._end, client))
 
-    def _end(self, task: asyncio.Task[None]) -> None:
+    def _end(self, client: socket.socket, task: asyncio.Task[None]) -> None:
+        client.close()  # a task that was cancelled before it began has not
         self._tasks.discard(task)
         self._room.release()
 
@@ -251,7 +258,11 @@ class Proxy:
                 raise Stopped("refused", f"{MOST_QUESTIONS} other destinations were asked about")
             record.answers[key] = asyncio.ensure_future(record.ask(*key))
         # The question is one for all connections there, and ends with the command.
-        if refused := await asyncio.shield(record.answers[key]):
+        try:
+            refused = await asyncio.shield(record.answers[key])
+        except Exception:  # noqa: BLE001 - whatever an approver raises is no yes
+            refused = "its approval could not be had"
+        if refused:
             raise Stopped("refused", refused)
 
     async def _resolved(self, host: str, port: int) -> Sequence[Address]:
