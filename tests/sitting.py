@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from anyshell import SpawnError
 from anyshell._types import ExitStatus, Spawn, Terminal
+from anyshell.errors import SpawnError
 from anyshell.output import TerminalOutput
 
 from .systems import SYSTEM

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from anyshell import Environment, InvalidCommand, ShellTool, SpawnError, Terminal, approve_all
+from anyshell import Environment, InvalidCommand, ShellTool, Terminal, approve_all
 from anyshell.backends import connect
-from anyshell.errors import BackendUnavailable, TerminalUnavailable
+from anyshell.errors import BackendUnavailable, SpawnError, TerminalUnavailable
 
 from .conftest import framework
 from .processes import living, unique_seconds

@@ -158,7 +158,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "interception": 2,
         "view_limit": 0,
     },
-    "rendering": {"rows": 0, "page": 1, "endings": 2, "views": 3},
+    "rendering": {"people": 0, "rows": 0, "page": 1, "endings": 2, "views": 3},
     "tool": {
         "approvals": 0,
         "calls": 0,

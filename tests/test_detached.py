@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 import psutil
 import pytest
 
-from anyshell import AnyshellError, BackendError, Environment, InvalidCommand, Outcome, SpawnError
-from anyshell.errors import JobNotFound
+from anyshell import AnyshellError, BackendError, Environment, InvalidCommand, Outcome
+from anyshell.errors import JobNotFound, SpawnError
 from anyshell.shells import detached
 from anyshell.types import DetachedJob, DetachedJobs
 

@@ -21,10 +21,9 @@ from anyshell import (
     Environment,
     InvalidCommand,
     Job,
-    SpawnError,
     Terminal,
 )
-from anyshell.errors import JobNotFound
+from anyshell.errors import JobNotFound, SpawnError
 from anyshell.jobs import job as job_module
 from anyshell.jobs import processes, registry
 from anyshell.testing import FakeBackend, Script

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from anyshell import AnyshellError, Environment, InvalidCommand, ShellNotFound, SpawnError
+from anyshell import AnyshellError, Environment, InvalidCommand, ShellNotFound
 from anyshell._types import HostQuery, ShellCandidate, Spawn
 from anyshell.backends import connect
-from anyshell.errors import BackendUnavailable
+from anyshell.errors import BackendUnavailable, SpawnError
 
 from .conftest import missing
 from .processes import kill_with_its_net, living, unique_seconds, wait_asleep, wait_dead, wait_living
@@ -539,7 +539,8 @@ async def test_descendants_are_members_where_nothing_else_tells(tmp_path: Path) 
 
 FEW_DESCRIPTORS = """
 import asyncio, os, resource, time
-from anyshell import Environment, SpawnError
+from anyshell import Environment
+from anyshell.errors import SpawnError
 from anyshell.backends.local.posix import spawner
 
 make_tree = spawner.make_tree

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell import InvalidCommand, SpawnError
+from anyshell import InvalidCommand
 from anyshell._types import ExitStatus, Spawn, Terminal
-from anyshell.errors import TerminalUnavailable
+from anyshell.errors import SpawnError, TerminalUnavailable
 
 from .conftest import missing
 from .processes import living, open_descriptors, unique_seconds, wait_asleep

@@ -28,14 +28,13 @@ from anyshell import (
     Reach,
     Refused,
     ShellTool,
-    SpawnError,
     Terminal,
     approve_all,
 )
 from anyshell._runner.network import serving
 from anyshell._types import Command, Names, Network
 from anyshell._types.names import host_of, is_public
-from anyshell.errors import ReachUnavailable
+from anyshell.errors import ReachUnavailable, SpawnError
 from anyshell.reach import Gate, explain, explain_network
 from anyshell.reach.gate import PORT
 from anyshell.reach.proxy import MOST_DESTINATIONS, MOST_QUESTIONS, Proxy, Record

@@ -26,10 +26,10 @@ from hypothesis import strategies as st
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 import anyshell
-from anyshell import Environment, InvalidCommand, Outcome, SpawnError, Terminal
+from anyshell import Environment, InvalidCommand, Outcome, Terminal
 from anyshell._types import LARGEST_RECORDING, LEAST_RECORDING, LONGEST_TITLE
 from anyshell._waits import Changes
-from anyshell.errors import RecordingError
+from anyshell.errors import RecordingError, SpawnError
 from anyshell.recordings import read, recorder
 from anyshell.recordings.asciicast import Event, Header
 from anyshell.recordings.file import LONGEST_TEXT, RESERVED, RecordingFile

@@ -24,7 +24,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from anyshell import AnyshellError, Environment, InvalidCommand, SpawnError
+from anyshell import AnyshellError, Environment, InvalidCommand
+from anyshell.errors import SpawnError
 from anyshell.session import session as sessions
 from anyshell.shells import SHELLS as ALL_SHELLS
 from anyshell.shells import Conversation, Shell

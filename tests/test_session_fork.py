@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from anyshell import AnyshellError, Environment, InvalidCommand, Reach, SpawnError
+from anyshell import AnyshellError, Environment, InvalidCommand, Reach
 from anyshell._environment import dialogs
+from anyshell.errors import SpawnError
 
 from .conftest import bubblewrap, open_to_all, row
 

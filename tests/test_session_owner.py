@@ -14,7 +14,8 @@ import sys
 import psutil
 import pytest
 
-from anyshell import Environment, SpawnError
+from anyshell import Environment
+from anyshell.errors import SpawnError
 
 assert sys.platform != "win32"  # mypy follows the import below otherwise
 

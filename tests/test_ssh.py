@@ -15,11 +15,11 @@ import anyio
 import psutil
 import pytest
 
-from anyshell import AnyshellError, ConnectionFailed, Environment, InvalidCommand, SpawnError
+from anyshell import AnyshellError, ConnectionFailed, Environment, InvalidCommand
 from anyshell._types import Command, ExitStatus, Spawn, Terminal
 from anyshell.backends import connect
 from anyshell.backends.ssh.channel import Channel, ChannelReceiveStream
-from anyshell.errors import BackendUnavailable, TerminalUnavailable
+from anyshell.errors import BackendUnavailable, SpawnError, TerminalUnavailable
 from anyshell.shells import Login
 
 from .conftest import missing, open_to_all, python_for_all

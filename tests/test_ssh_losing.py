@@ -16,12 +16,13 @@ import anyio
 import psutil
 import pytest
 
-from anyshell import AnyshellError, ConnectionFailed, Environment, SpawnError
+from anyshell import AnyshellError, ConnectionFailed, Environment
 from anyshell._engine import run
 from anyshell._types import Spawn, Terminal
 from anyshell.backends import connect
 from anyshell.backends.ssh.channel import Channel
 from anyshell.backends.ssh.posix.pipe_directory import _RELAY, Relay
+from anyshell.errors import SpawnError
 from anyshell.output import OutputBuilder
 from anyshell.shells import Login
 

@@ -26,7 +26,6 @@ from anyshell import (
     Policy,
     Refused,
     ShellTool,
-    SpawnError,
     Terminal,
 )
 from anyshell._types import Spawn
@@ -37,7 +36,7 @@ from anyshell.backends.ssh.facts import Facts
 from anyshell.backends.ssh.windows import host as ssh_windows
 from anyshell.backends.ssh.windows.channel import LONGEST_LINE, WindowsChannel
 from anyshell.backends.ssh.windows.files import from_sftp, to_sftp
-from anyshell.errors import BackendUnavailable, TerminalUnavailable
+from anyshell.errors import BackendUnavailable, SpawnError, TerminalUnavailable
 from anyshell.shells import Login
 from anyshell.shells.windows_login import QUESTION, WindowsLogin, windows_logins
 from anyshell.tool.powershell import PowerShellParser

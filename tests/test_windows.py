@@ -19,10 +19,10 @@ import anyio
 import psutil
 import pytest
 
-from anyshell import Environment, InvalidCommand, Outcome, SpawnError, _engine
+from anyshell import Environment, InvalidCommand, Outcome, _engine
 from anyshell._types import HostQuery, ShellCandidate, Spawn
 from anyshell.backends import connect
-from anyshell.errors import RecordingError
+from anyshell.errors import RecordingError, SpawnError
 from anyshell.output import OutputBuilder
 from anyshell.recordings import read
 from anyshell.types import Recording

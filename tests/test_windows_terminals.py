@@ -18,11 +18,11 @@ import anyio
 import psutil
 import pytest
 
-from anyshell import Environment, InvalidCommand, ShellTool, SpawnError, ToolLimits, approve_all
+from anyshell import Environment, InvalidCommand, ShellTool, ToolLimits, approve_all
 from anyshell._exceptions import BackendError
 from anyshell._types import ExitStatus, Spawn, Terminal
 from anyshell.backends import connect
-from anyshell.errors import TerminalUnavailable
+from anyshell.errors import SpawnError, TerminalUnavailable
 from anyshell.output import TerminalOutput
 from anyshell.shells import Login
 from anyshell.terminal.keys import encode

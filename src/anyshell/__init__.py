@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ._exceptions import HostKeyUntrusted as HostKeyUntrusted
     from ._exceptions import InvalidCommand as InvalidCommand
     from ._exceptions import ShellNotFound as ShellNotFound
-    from ._exceptions import SpawnError as SpawnError
     from ._stream import Stream as Stream
     from ._sync import run as run
     from ._types import ApprovalRequest as ApprovalRequest
@@ -65,7 +64,6 @@ _HOMES = {
     "HostKeyUntrusted": "._exceptions",
     "InvalidCommand": "._exceptions",
     "ShellNotFound": "._exceptions",
-    "SpawnError": "._exceptions",
     "Stream": "._stream",
     "run": "._sync",
     "ApprovalRequest": "._types",
@@ -104,10 +102,10 @@ _ROOMS = frozenset(("abc", "blocking", "errors", "tool", "types"))
 """Modules that can be named without an import of their own."""
 
 _MOVED = {
-    "errors": "ArtifactNotFound BackendUnavailable EnvironmentLost JobNotFound PolicyError ReachUnavailable RecordingError TerminalUnavailable",
+    "errors": "ArtifactNotFound BackendUnavailable CommitConflict EnvironmentLost JobNotFound OutputIncomplete PolicyError ReachUnavailable RecordingError SpawnError TerminalUnavailable",
     "abc": "ExitStatus Foreground HostInfo HostQuery ShellCandidate ShellInfo ProcessInfo Spawn FileEntry FileStat Resolved",
     "tool": "ShellResult",
-    "types": "ApprovalQueue Artifact CommandRequest Control CopyProgress CopyResult DetachedJob DetachedJobs DetachedRecord FileEffect FleetRun Grant HostOutcome HostProgress JobInputRequest JobOutput Jobs Output OutputBuilder OutputEvent OutputImage Parsed Recording RecordingReport Redaction Root Sandbox Scan Screen SecretInputRequest SecretRequest SessionReport TerminalInputRequest TerminalLines Verdict Waiting",
+    "types": "ApprovalQueue Artifact Checkpoint CommandRequest Control CopyProgress CopyResult Destination DetachedJob DetachedJobs DetachedRecord FileEffect FleetRun Grant HostOutcome HostProgress JobInputRequest JobOutput Jobs Network NetworkRequest Output OutputBuilder OutputEvent OutputImage Parsed Recording RecordingReport Redaction Restored Root Sandbox Scan Screen SecretInputRequest SecretRequest SessionReport TerminalInputRequest TerminalLines Verdict Waiting",
 }
 """The names of before version 0.2 that have moved to these modules; version 0.3 takes them away from here."""
 

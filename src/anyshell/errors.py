@@ -11,6 +11,7 @@ from ._exceptions import OutputIncomplete as OutputIncomplete
 from ._exceptions import PolicyError as PolicyError
 from ._exceptions import ReachUnavailable as ReachUnavailable
 from ._exceptions import RecordingError as RecordingError
+from ._exceptions import SpawnError as SpawnError
 from ._exceptions import TerminalUnavailable as TerminalUnavailable
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "PolicyError",
     "ReachUnavailable",
     "RecordingError",
+    "SpawnError",
     "TerminalUnavailable",
 ]

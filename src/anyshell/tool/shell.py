@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .._environment import descriptions
-from .._exceptions import AnyshellError, InvalidCommand, TerminalUnavailable
+from .._exceptions import AnyshellError, TerminalUnavailable
 from .._types import Outcome, Refused, check_seconds
 from . import words
 from .approvals import Approvals
@@ -17,6 +16,7 @@ from .calls import Calls
 from .context import ToolContext
 from .decisions import Decisions
 from .definition import ToolDefinition, names_of, schema
+from .extras import checked_view_limits, minimizing_of, rules_of, verdicts_of
 from .hiding import Hidden
 from .host import no_directory
 from .jobs import terminal_words
@@ -36,7 +36,7 @@ from .updates import OnUpdate, Updates
 from .widening import asking_for
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
     from os import PathLike
 
     from .._environment import Environment
@@ -49,9 +49,8 @@ if TYPE_CHECKING:
     from ..terminal import ConsoleOpener, SecretSource
     from .calls import Ongoing
     from .jobs.tracked import Found
-    from .minimizing import Minimizable, Minimizing
+    from .minimizing import Minimizable
     from .run import Became, ToolRun
-    from .verdicts import Verdicts
 
 FAILS_AT_ONCE = 0.3
 """Seconds for which a start in the background waits for an end at once, which is then told."""
@@ -153,15 +152,15 @@ class ShellTool:
         self._confirmed = confirmed
         self._tools = names_of(tools)
         self._advice = frozenset(advice)
-        self._interception = _rules(interception)
-        self._minimizing = _minimizing(env, minimize)
-        self._view_limits = _view_limits(view_limits)
+        self._interception = rules_of(interception)
+        self._minimizing = minimizing_of(env, minimize)
+        self._view_limits = checked_view_limits(view_limits)
         self._limits = limits or ToolLimits()
         self._tries = Tries(env, approve, session=session, silence=silence, grace=self._limits.grace)
         shared = not (ask_each or self._tries.wanted)
         self._features = ToolFeatures(session=session, jobs=jobs, terminals=terminals)
         chosen = policy if policy is not None else env.policy
-        self._verdicts = None if chosen is None else _verdicts(chosen, env)
+        self._verdicts = None if chosen is None else verdicts_of(chosen, env)
         self._decisions = Decisions(
             Approvals(approver, timeout=self._limits.approval_timeout, shared=shared),
             verdicts=self._verdicts,
@@ -527,85 +526,22 @@ class ShellTool:
         session = self._session if request.session else None
         limits = run.limits(way, self._env)
         left_behind: LeftBehind = "adopt" if self._features.jobs else "stop"
+        common: dict[str, Any] = {
+            "env": dict(request.env),
+            "stdin": request.stdin,
+            "timeout": request.timeout,
+            "silence": self._silence,
+            "grace": self._limits.grace,
+            "left_behind": left_behind,
+            "listener": listener,
+            "split_stderr": run.view is not None,
+            "limits": limits,
+            "control": ongoing.control,
+        }
         if session is None:
-            return await self._env.run(
-                request.text,
-                cwd=request.directory,
-                env=dict(request.env),
-                stdin=request.stdin,
-                timeout=request.timeout,
-                silence=self._silence,
-                grace=self._limits.grace,
-                left_behind=left_behind,
-                listener=listener,
-                background_after="default" if self._features.jobs else None,
-                split_stderr=run.view is not None,
-                limits=limits,
-                control=ongoing.control,
-            )
+            after: Literal["default"] | None = "default" if self._features.jobs else None
+            return await self._env.run(request.text, cwd=request.directory, background_after=after, **common)
         if request.restart:
             await session.restart()
-        return await session.session.run(
-            request.text,
-            cwd=None if run.call.command.cwd is None else request.directory,
-            env=dict(request.env),
-            stdin=request.stdin,
-            timeout=request.timeout,
-            silence=self._silence,
-            grace=self._limits.grace,
-            left_behind=left_behind,
-            may_be_fresh=request.fresh,
-            split_stderr=run.view is not None,
-            limits=limits,
-            listener=listener,
-            control=ongoing.control,
-        )
-
-
-def _verdicts(policy: Policy, env: Environment) -> Verdicts:
-    from .verdicts import Verdicts  # what few tools need
-
-    if policy.reach is not None and policy is not env.policy:
-        raise InvalidCommand(
-            "policy: it has a reach, which the environment enforces: give it to Environment.detect(policy=...)"
-        )
-    return Verdicts(policy, env)
-
-
-def _minimizing(env: Environment, minimize: bool | Iterable[str | PathLike[str]]) -> Minimizing | None:
-    if minimize is False:
-        return None
-    from .minimizing import Minimizing, rules_of  # what few tools need
-
-    return Minimizing(env, rules_of(minimize))
-
-
-def _view_limits(given: bool) -> bool:
-    if given:
-        from .viewing import installed
-
-        if not installed():
-            raise AnyshellError("view_limits needs the extra policy: pip install 'anyshell[policy]'")
-    return given
-
-
-def _rules(interception: bool | Iterable[InterceptionRule]) -> tuple[InterceptionRule, ...]:
-    """The rules of an argument.
-
-    Raises:
-        AnyshellError: They need the extra ``policy``, or are no rules.
-    """
-    if interception is False:
-        return ()
-    from ..policy.interception import DEFAULTS, InterceptionRule
-    from ..policy.parse.grammar import installed
-
-    given: Any = interception
-    rules: tuple[Any, ...] = (
-        DEFAULTS if given is True else tuple(given) if isinstance(given, Iterable) else (None,)
-    )
-    if not all(isinstance(rule, InterceptionRule) for rule in rules):
-        raise AnyshellError("interception must be True, False or InterceptionRules")
-    if not installed("bash"):
-        raise AnyshellError("interception needs the extra policy: pip install 'anyshell[policy]'")
-    return rules
+        cwd = None if run.call.command.cwd is None else request.directory
+        return await session.session.run(request.text, cwd=cwd, may_be_fresh=request.fresh, **common)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from ...._exceptions import AnyshellError, ConnectionFailed, HostKeyUntrusted
@@ -56,6 +55,9 @@ def _untrusted(error: HostKeyUntrusted, host: str) -> Finding:
         return Finding(
             "host", "key", "problem", f"{shown}, which is not trusted", str(error).partition(". ")[2]
         )
+    from ....shells import SHELLS  # here, since it takes a moment
+
+    quote = SHELLS["sh"].quote  # for the person's shell
     file = quote(error.known_hosts)
     record = f"echo {quote(error.line)} >> {file}"
     if error.changed:
