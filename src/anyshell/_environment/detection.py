@@ -194,13 +194,9 @@ class Detection(Generic[Made]):
                 "a sandbox for hosts that are reached by SSH: there is one for this machine alone",
                 "run anyshell on that host, or leave the reach out",
             )
-        if info.os != "linux":
-            raise ReachUnavailable(
-                f"a sandbox for {info.name}: there is one for Linux alone",
-                "run the commands on a Linux host, or leave the reach out",
-            )
+        facts = reach.Facts(system="Windows") if info.os == "windows" else await facts_of(backend)
         resolved = asked.resolved(directory, info.home)
-        return reach.compile_reach(resolved, await facts_of(backend), reach.LocalPlaces())
+        return reach.compile_reach(resolved, facts, reach.LocalPlaces())
 
 
 async def facts_of(backend: Backend) -> Facts:

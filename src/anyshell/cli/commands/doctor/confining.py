@@ -14,9 +14,12 @@ _PARTS = {"user": "user namespaces", "net": "network namespaces", "proc": "a /pr
 
 async def look_at_reach(backend: Backend, system: str) -> list[Finding]:
     """Say which parts of a reach can be enforced here, and how to get the others."""
+    if system == "macos":
+        return [Finding("reach", "sandbox", "ok", "Seatbelt; how it enforces a reach has not been seen yet")]
     if system != "linux":
-        advice = "use a virtual machine, or run anyshell on a Linux host"
-        return [Finding("reach", "sandbox", "missing", "commands can be confined on Linux alone", advice)]
+        advice = "for more use a virtual machine, or run anyshell on a Linux host"
+        what = "a Job Object limits memory, processes and processor time, and confines nothing"
+        return [Finding("reach", "sandbox", "missing", what, advice)]
     from ...._environment.detection import facts_of
     from ....reach import SCOPED_SINCE, lack_of
 
