@@ -154,11 +154,11 @@ def _between(path: str, write: Iterable[str]) -> Iterator[str]:
 
 def _rule(what: str, paths: Iterable[str], kind: str = "subpath") -> str:
     """A rule for paths; empty without any, since it would count for every path."""
-    filters = " ".join(f"({kind} {quoted(path)})" for path in paths)
+    filters = " ".join(f"({kind} {string_of(path)})" for path in paths)
     return f"({what} {filters})" if filters else ""
 
 
-def quoted(path: str) -> str:
+def string_of(path: str) -> str:
     """A path as a string of a profile.
 
     Raises:
