@@ -37,6 +37,8 @@ assert sys.platform == "linux"  # mypy follows what is below otherwise
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
+    from anyshell.reach.view import Kind
+
 pytestmark = pytest.mark.anyio
 
 PYTHON = python_for_all()
@@ -626,7 +628,13 @@ def test_what_a_host_cannot_enforce_is_refused_with_the_part_and_the_way() -> No
         ),
         "Python 3": (workspace, replace(FACTS, python=None)),
         "limits: processes": (replace(workspace, limits=Limits(processes=5)), replace(FACTS, uid=0)),
-        "for Linux alone": (workspace, replace(FACTS, system="Darwin")),
+        "there is one for Linux, macOS": (workspace, replace(FACTS, system="FreeBSD")),
+        "Seatbelt: there is no": (workspace, replace(FACTS, system="Darwin")),
+        "write, hide, protect, network: a Job Object": (workspace, Facts(system="Windows")),
+        "^this host cannot enforce the reach; it lacks limits: file_size: a Job": (
+            replace(Reach.preset("none"), limits=Limits(file_size=1)),
+            Facts(system="Windows"),
+        ),
     }
     for said, (reach, facts) in lacks.items():
         with row(said), pytest.raises(ReachUnavailable, match=said) as raised:
@@ -669,6 +677,86 @@ def test_where_no_user_namespace_is_allowed_the_message_says_how_to_allow_them(t
         ).stdout
         with pytest.raises(ReachUnavailable, match=f"chmod u-s {tmp_path}/bwrap"):
             compile_reach(Reach(write=("/",)), read_facts(answer), LocalPlaces())
+
+
+class MacPlaces:
+    """Paths as macOS has them."""
+
+    def real(self, path: str) -> str:
+        """The path without the links of the system."""
+        return f"/private{path}" if lies_in(path, ("/tmp", "/var", "/etc")) else path
+
+    def kind(self, path: str) -> Kind:
+        """Everything is there."""
+        return "directory" if path != "/usr/bin/sandbox-exec" else "file"
+
+    def sockets(self) -> tuple[str, ...]:
+        """None is known."""
+        return ()
+
+
+def seatbelt(reach: Reach, cwd: str = "/Users/x/w") -> list[str]:
+    """The words by which a reach is enforced on macOS."""
+    sandbox = compile_reach(reach.resolved("/Users/x/w", "/Users/x"), Facts(system="Darwin"), MacPlaces())
+    return list(sandbox.wrap(Spawn(argv=("/bin/sh", "-c", "true"), cwd=cwd, needs=("/tmp/own",))).argv)
+
+
+def test_a_profile_of_seatbelt_says_what_a_reach_says() -> None:
+    """As a text: it has not been seen running. The last rule that matches decides."""
+    words = seatbelt(
+        Reach(write=(".", 'odd "name"\\'), hide=("~/.ssh", "/var/keys"), protect=(".git/hooks",))
+    )
+    at = words.index("/usr/bin/sandbox-exec")
+    assert words[at + 1] == "-p"
+    assert words[at + 3 :] == ["/bin/sh", "-c", "true"]
+    profile = words[at + 2]
+    rules = [
+        "(deny default)",
+        '(allow file-read* (subpath "/"))',
+        '(deny file-read* file-write* (subpath "/private/tmp") ',
+        '(allow file-write* (subpath "/Users/x/w") (subpath "/Users/x/w/odd \\"name\\"\\\\"))',
+        '(deny file-write* (subpath "/Users/x/w/.git/hooks") ',
+        '(deny file-write-unlink (literal "/Users/x/w/.git")',
+        '(deny file-read* file-write* (subpath "/Users/x/.ssh") (subpath "/private/var/keys"))',
+        '(allow file-read* file-write* (subpath "/private/tmp/own"))',
+    ]
+    found = [profile.find(rule) for rule in rules]
+    assert -1 not in found, dict(zip(rules, found, strict=True))
+    assert found == sorted(found)
+    assert profile.count("(") == profile.count(")")
+    assert "network-outbound" not in profile
+    assert "()" not in profile
+    assert "network-outbound (remote ip)" in seatbelt(Reach(network=True))[at + 2]
+    # A rule without a path would count for all of them.
+    assert '(subpath "/")' not in seatbelt(Reach(read=("/Users/x/w",), hide=(), protect=()))[at + 2]
+    limited = seatbelt(Reach(write=(".",), limits=Limits(file_size=1500, cpu=3)))
+    assert (
+        limited[2] == 'ulimit -c 0 && ulimit -f 2 && ulimit -S -t 3 && ulimit -H -t 4 && exec "$@"; exit 125'
+    )
+
+
+def test_what_seatbelt_cannot_express_is_refused() -> None:
+    for limits in (Limits(memory=1), Limits(processes=1)):
+        with pytest.raises(ReachUnavailable, match="macOS limits that for no command"):
+            seatbelt(Reach(limits=limits))
+    with pytest.raises(ReachUnavailable, match="control characters"):
+        seatbelt(Reach(write=("a\nb",)))
+    for cwd in ("/Users/x/.ssh", "/tmp", "/private/var/folders/1"):
+        with row(cwd), pytest.raises(InvalidCommand, match="not within the reach"):
+            seatbelt(Reach(), cwd)
+    assert seatbelt(Reach(read=("/", "/tmp")), "/tmp")
+
+
+def test_a_job_object_has_limits_alone() -> None:
+    """As a decision here; `tests/test_windows.py` has the Job Object itself."""
+    reach = replace(Reach.preset("none"), limits=Limits(memory=5, processes=2**40, cpu=7))
+    sandbox = compile_reach(reach, Facts(system="Windows"), LocalPlaces())
+    spawn = Spawn(argv=("cmd",), cwd="C:\\")
+    assert sandbox.wrap(spawn).job_limits == (5, 2**32 - 1, 7)
+    lower = narrow(sandbox, replace(reach, limits=Limits(cpu=3)), directory="/", home="/")
+    assert lower.wrap(spawn).job_limits == (5, 2**32 - 1, 3)
+    with pytest.raises(ReachUnavailable, match="network"):
+        narrow(sandbox, replace(reach, network=False), directory="/", home="/")
 
 
 def test_the_lower_limit_of_two_holds() -> None:
@@ -839,7 +927,7 @@ def test_an_ordinary_user_is_confined_as_root_is(tmp_path: Path) -> None:
             "-p",
             "no:xdist",
             "-k",
-            "not an_ordinary_user",
+            "not an_ordinary_user and not no_user_namespace",
         ],
         cwd=top,
         env={

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import textwrap
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,16 +20,17 @@ import anyio
 import psutil
 import pytest
 
-from anyshell import Environment, InvalidCommand, Outcome, _engine
+from anyshell import Environment, InvalidCommand, Limits, Outcome, Reach, _engine
 from anyshell._types import HostQuery, ShellCandidate, Spawn
 from anyshell.backends import connect
-from anyshell.errors import RecordingError, SpawnError
+from anyshell.errors import ReachUnavailable, RecordingError, SpawnError
 from anyshell.output import OutputBuilder
 from anyshell.recordings import read
 from anyshell.types import Recording
 
 from .conftest import local
 from .processes import living, open_descriptors, unique_seconds, wait_living
+from .systems import SYSTEM
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -816,3 +818,35 @@ async def test_a_job_runs_in_the_background(tmp_path: Path) -> None:
             None,
             True,
         )
+
+
+async def test_limits_are_those_of_the_job_object(tmp_path: Path) -> None:
+    """Processes at once, memory and processor time of each; anything more is refused by its name."""
+    free: dict[str, Any] = {"write": ("/",), "hide": (), "protect": (), "network": True}
+    limits = Limits(memory=256 * 2**20, processes=4, cpu=2)
+    async with Environment.detect(cwd=tmp_path, reach=Reach(**free, limits=limits)) as env:
+        assert env.shell.on_windows
+        assert (await env.run("exit 3", timeout=60)).exit_code == 3
+        with pytest.raises(ReachUnavailable, match="network: a Job Object"):
+            await env.run("exit 0", reach=Reach(**{**free, "network": False}))
+    with pytest.raises(
+        ReachUnavailable, match="write, hide, protect, network: a Job Object of Windows limits"
+    ):
+        await Environment.detect(cwd=tmp_path, reach=Reach.preset("workspace"))
+
+
+@pytest.mark.skipif(SYSTEM == "wine", reason="Wine takes the limits of a job and does not enforce them")
+async def test_a_process_gets_no_more_than_its_job_object_allows(backend: Backend) -> None:
+    took = python("x = bytearray(400 * 2**20); print('took')")
+    assert (await run(backend, took)).output.text.strip() == "took"
+    outcome = await run(backend, replace(took, job_limits=(256 * 2**20, None, None)))
+    assert outcome.exit_code != 0
+    assert "MemoryError" in outcome.output.text
+    starts = python("import subprocess, sys; subprocess.run([sys.executable, '-c', '']); print('started')")
+    assert (await run(backend, replace(starts, job_limits=(None, 2, None)))).output.text.strip() == "started"
+    outcome = await run(backend, replace(starts, job_limits=(None, 1, None)))
+    assert outcome.exit_code != 0
+    assert "started" not in outcome.output.text.splitlines()
+    busy = replace(python("while True: pass"), job_limits=(None, None, 1))
+    outcome = await run(backend, busy, timeout=60)
+    assert outcome.status == "exited"

@@ -53,11 +53,13 @@ async def sandbox_for(
     outer = most or asked
     if outer is None or not outer.confines:
         return NONE
-    if info.os != "linux":
+    if info.os != "linux" and not info.is_this_machine:
         raise ReachUnavailable(
-            f"a sandbox for {info.name}: there is one for Linux alone",
-            "run the commands on a Linux host, or leave the reach out",
+            f"a sandbox for {info.name}: there is one for Linux hosts alone",
+            "run anyshell on that host, or leave the reach out",
         )
+    if info.os == "windows":
+        facts = reach.Facts(system="Windows")
     facts = facts or await facts_of(backend, here=info.is_this_machine)
     places = reach.LocalPlaces() if info.is_this_machine else None
     sandbox = reach.compile_reach(outer.resolved(directory, info.home), facts, places)

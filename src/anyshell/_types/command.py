@@ -79,6 +79,8 @@ class Spawn:
         holder: The name of a program that holds the processes together, such as the first one of a sandbox. It is not named
             among the survivors while one of the others lives.
         gate: Serves the network of the program, where a sandbox has one for it; it starts the program then.
+        job_limits: On Windows, bytes of memory of each process, processes at once, and seconds of processor time of each process:
+            the backend has the command's Job Object limit these. ``None`` is no limit.
         on_asked: Called by a backend whose host can hear the request before it answers: with the `Process`, when the host
             may have heard and the beginning is not known yet. From then on the caller stops and closes that process,
             also when `Backend.spawn` raises or is cancelled. ``None``: `Backend.spawn` does it.
@@ -96,6 +98,7 @@ class Spawn:
     needs: tuple[str, ...] = ()
     holder: str | None = None
     gate: Any = field(default=None, repr=False, compare=False)
+    job_limits: tuple[int | None, int | None, int | None] = (None, None, None)
     on_asked: Callable[[Any], object] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from .._exceptions import InvalidCommand, ReachUnavailable
 from .bubblewrap import Bubblewrap, missing
+from .job_object import JobLimits
 from .sandbox import NONE
+from .seatbelt import Seatbelt
 from .values import Reach
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def compile_reach(reach: Reach, facts: Facts, places: Places | None) -> Sandbox:
-    """Choose what enforces a reach: bubblewrap, on Linux.
+    """Choose what enforces a reach: bubblewrap on Linux, Seatbelt on macOS; on Windows the Job Object, which limits alone.
 
     Landlock alone is no choice: it keeps no process from changing mode, times, owner and attributes of its user's files, hides
     nothing beneath what may be read, and knows neither UDP nor sockets of the file system.
@@ -31,9 +33,18 @@ def compile_reach(reach: Reach, facts: Facts, places: Places | None) -> Sandbox:
     """
     if not reach.confines:
         return NONE
+    if isinstance(reach.network, tuple) and facts.system != "Linux":
+        raise ReachUnavailable(
+            "a network of named hosts: its proxy needs a network namespace, of Linux",
+            "ask for network=False or network=True",
+        )
+    if facts.system == "Darwin" and places is not None:
+        return Seatbelt(reach, places)
+    if facts.system == "Windows" and places is not None:
+        return JobLimits(reach)
     if facts.system != "Linux":
         raise ReachUnavailable(
-            f"a sandbox for {facts.system or 'this system'}: there is one for Linux alone",
+            f"a sandbox for {facts.system or 'this system'}: there is one for Linux, macOS and Windows alone",
             "run the commands on a Linux host, or leave the reach out",
         )
     return Bubblewrap(reach, facts, places)
@@ -61,7 +72,7 @@ def narrow(sandbox: Sandbox, reach: Reach, *, directory: str, home: str) -> Sand
         raise InvalidCommand(
             f"reach must be a Reach, such as Reach.preset('workspace'), not {type(reach).__name__}"
         )
-    if not isinstance(sandbox, Bubblewrap):
+    if not isinstance(sandbox, Bubblewrap | Seatbelt | JobLimits):
         raise InvalidCommand(
             "reach: the environment has none, and so none that is narrower: give it one by detect(reach=...)"
         )

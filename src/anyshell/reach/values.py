@@ -25,7 +25,8 @@ class Limits:
         memory: Bytes of address space of each process. A process that asks for more is refused it.
         processes: Processes and threads that the command has at once.
         file_size: Bytes of each file that it writes. A process that writes more gets SIGXFSZ.
-        cpu: Seconds of processor time of each process. A process that uses more gets SIGXCPU, and SIGKILL a second later.
+        cpu: Seconds of processor time of each process. A process that uses more gets SIGXCPU, and SIGKILL a second later; on
+            Windows, where time in user mode counts, it is ended.
 
     Raises:
         InvalidCommand: Names the limit.

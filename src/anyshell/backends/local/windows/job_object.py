@@ -61,11 +61,19 @@ class JobObject:
     that crashes ends, and shows no box that waits for a person. This process may be in a job itself; from Windows 8 on
     jobs nest.
 
+    Args:
+        memory: Bytes that each member may commit; an allocation beyond them fails.
+        processes: Members at once; a start beyond them fails.
+        cpu: Seconds of time in user mode of each member, which is ended then.
+
     Raises:
         OSError: There is no memory for it, or the limits that it needs are refused.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, memory: int | None = None, processes: int | None = None, cpu: int | None = None
+    ) -> None:
+        self._most = (memory, processes, cpu)
         handle = win32.kernel32.CreateJobObjectW(None, None)
         if not handle:
             raise win32.last_error()
@@ -129,6 +137,16 @@ class JobObject:
 
     def _limit(self, flags: int) -> None:
         limits = _ExtendedLimits()
+        memory, processes, cpu = self._most
+        if memory is not None:
+            flags |= win32.JOB_OBJECT_LIMIT_PROCESS_MEMORY
+            limits.process_memory_limit = memory
+        if processes is not None:
+            flags |= win32.JOB_OBJECT_LIMIT_ACTIVE_PROCESS
+            limits.basic.active_process_limit = processes
+        if cpu is not None:
+            flags |= win32.JOB_OBJECT_LIMIT_PROCESS_TIME
+            limits.basic.per_process_user_time_limit = cpu * 10_000_000  # in units of 100 ns
         limits.basic.limit_flags = flags
         if not win32.kernel32.SetInformationJobObject(
             self._handle,

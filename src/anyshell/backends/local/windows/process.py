@@ -125,7 +125,7 @@ class LocalSpawner:
         if not _fits(argv):
             raise SpawnError(f"cannot start {program}: {_WHAT_TO_DO[win32.ERROR_FILENAME_EXCED_RANGE]}")
         with ExitStack() as undo:
-            job = JobObject()
+            job = JobObject(*spawn.job_limits)
             undo.callback(job.close)
             script = None
             if spawn.script is not None:

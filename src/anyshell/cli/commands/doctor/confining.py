@@ -14,9 +14,16 @@ _PARTS = {"user": "user namespaces", "net": "network namespaces", "proc": "a /pr
 
 async def look_at_reach(backend: Backend, system: str, *, here: bool = True) -> list[Finding]:
     """Say which parts of a reach can be enforced on a host, this machine if `here`, and how to get the others."""
+    if system == "macos" and here:
+        return [Finding("reach", "sandbox", "ok", "Seatbelt; how it enforces a reach has not been seen yet")]
     if system != "linux":
         advice = "use a virtual machine, or run anyshell on a Linux host"
-        return [Finding("reach", "sandbox", "missing", "commands can be confined on Linux alone", advice)]
+        what = (
+            "a Job Object limits memory, processes and processor time, and confines nothing"
+            if system == "windows" and here
+            else "a reach on another host needs Linux there"
+        )
+        return [Finding("reach", "sandbox", "missing", what, advice)]
     from ...._environment.confining import facts_of
     from ....reach import SCOPED_SINCE, lack_of
 

@@ -1,0 +1,172 @@
+"""A reach as a profile of Seatbelt, the sandbox of macOS (sandbox-exec(1)): not yet seen running.
+
+In a profile the last rule that matches decides, and what none allows is denied. It knows no views: nothing lies over
+anything, and a command has no ``/tmp`` of its own. So the directories for temporary files are closed unless they are named.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .._exceptions import InvalidCommand, ReachUnavailable
+from .values import lies_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .._types import Spawn
+    from .values import Reach
+    from .view import Places
+
+_PROGRAM = "/usr/bin/sandbox-exec"
+_BLOCK = 512  # no bound
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/System", "/Library", "/opt", "/private/etc", "/private/var/db", "/dev")
+"""What every command may read, since programs do not start without it."""
+
+_PRIVATE = ("/private/tmp", "/private/var/tmp", "/private/var/folders", "/private/var/run")
+"""Others' temporary files and sockets are in these."""
+
+_ALWAYS = """(version 1)
+(deny default)
+(allow process-exec process-fork sysctl-read pseudo-tty)
+(allow process-info* signal (target same-sandbox))
+(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo"))
+(allow file-read-metadata)
+(allow file-read* (literal "/"))
+"""
+
+_DEVICES = """(allow file-read* file-write* file-ioctl (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty")
+  (literal "/dev/ptmx") (literal "/dev/random") (literal "/dev/urandom") (regex #"^/dev/(ttys[0-9]+|fd/[0-9]+)$"))
+"""
+
+_NETWORK = """(allow system-socket)
+(allow network-outbound (remote ip) (literal "/private/var/run/mDNSResponder"))
+(allow network-inbound network-bind (local ip))
+(allow mach-lookup (global-name "com.apple.SystemConfiguration.configd") (global-name "com.apple.trustd.agent"))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Seatbelt:
+    """Runs commands within a reach, by Seatbelt.
+
+    Args:
+        reach: With absolute paths.
+        places: Of this machine.
+
+    Raises:
+        ReachUnavailable: It needs what Seatbelt cannot express.
+    """
+
+    reach: Reach
+    places: Places
+
+    def __post_init__(self) -> None:
+        if not self.places.kind(_PROGRAM):
+            raise ReachUnavailable(
+                f"Seatbelt: there is no {_PROGRAM}", "use a macOS that has it, or a Linux host"
+            )
+        for name in ("memory", "processes"):
+            if getattr(self.reach.limits, name) is not None:
+                raise ReachUnavailable(
+                    f"limits: {name}: macOS limits that for no command",
+                    "leave the limit out, or use a Linux host",
+                )
+        self.profile()
+
+    def narrowed(self, reach: Reach) -> Seatbelt:
+        """The same for a narrower reach. Raises what a new one raises, and `InvalidCommand` where it is not narrower."""
+        return replace(self, reach=reach.within(self.reach))
+
+    def wrap(self, spawn: Spawn) -> Spawn:
+        """Have a shell set the limits and become sandbox-exec, which becomes the command.
+
+        Raises:
+            InvalidCommand: The directory is not within the reach.
+        """
+        directory = self.places.real(spawn.cwd)
+        named = self._real((*self.reach.read, *self.reach.write))
+        closed = lies_in(directory, _PRIVATE) and not lies_in(
+            directory, [each for each in named if each != "/"]
+        )
+        if (
+            closed
+            or lies_in(directory, self._real(self.reach.hide))
+            or not lies_in(directory, (*_SYSTEM, *named))
+        ):
+            raise InvalidCommand(
+                f"cwd {spawn.cwd!r} is not within the reach: name it in read= or write=, or give another directory"
+            )
+        limits, text = self.reach.limits, "ulimit -c 0"
+        if limits.file_size is not None:
+            text += f" && ulimit -f {limits.file_size // _BLOCK}"
+        if limits.cpu is not None:  # SIGXCPU comes before SIGKILL
+            text += f" && ulimit -S -t {limits.cpu} && ulimit -H -t {limits.cpu + 1}"
+        leader = ("/bin/sh", "-c", f'{text} && exec "$@"; exit 125', "sh")
+        return replace(spawn, argv=(*leader, _PROGRAM, "-p", self.profile(spawn.needs), *spawn.argv))
+
+    def profile(self, needs: Iterable[str] = ()) -> str:
+        """The profile, in Seatbelt's own language.
+
+        Args:
+            needs: Directories of anyshell's own that the command needs.
+
+        Raises:
+            ReachUnavailable: A path cannot be written in it.
+        """
+        return _ALWAYS + "".join(f"{rule}\n" for rule in self._rules(needs))
+
+    def _rules(self, needs: Iterable[str]) -> Iterator[str]:
+        read, write = self._real(self.reach.read), self._real(self.reach.write)
+        whole = [path for path in ("/",) if path in (*read, *write)]
+        yield _rule("allow file-read*", whole or _SYSTEM)
+        if "/" in write:
+            yield _rule("allow file-write*", ["/"])
+        else:
+            yield _rule("deny file-read* file-write*", _PRIVATE)
+        yield _rule("allow file-read*", [path for path in (*read, *write) if path != "/"])
+        yield _rule("allow file-write*", [path for path in write if path != "/"])
+        yield _DEVICES
+        protect = self._real(self.reach.protect)
+        yield _rule("deny file-write*", protect)
+        # What is renamed above it would put another in its place.
+        above = {each for path in protect for each in _between(path, write)}
+        yield _rule("deny file-write-unlink", sorted(above), "literal")
+        yield _rule("deny file-read* file-write*", self._real(self.reach.hide))
+        if self.reach.network:
+            yield _NETWORK
+        yield _rule("allow file-read* file-write*", self._real(needs))
+
+    def _real(self, paths: Iterable[str]) -> list[str]:
+        """The paths without links: by these Seatbelt decides."""
+        return list(dict.fromkeys(map(self.places.real, paths)))
+
+
+def _between(path: str, write: Iterable[str]) -> Iterator[str]:
+    above = posixpath.dirname(path)
+    while above != "/" and above not in write and lies_in(above, write):
+        yield above
+        above = posixpath.dirname(above)
+
+
+def _rule(what: str, paths: Iterable[str], kind: str = "subpath") -> str:
+    """A rule for paths; empty without any, since it would count for every path."""
+    filters = " ".join(f"({kind} {string_of(path)})" for path in paths)
+    return f"({what} {filters})" if filters else ""
+
+
+def string_of(path: str) -> str:
+    """A path as a string of a profile.
+
+    Raises:
+        ReachUnavailable: It has a character that such a string cannot be sure to have.
+    """
+    if not path.isprintable():
+        raise ReachUnavailable(
+            f"the path {path!r}: Seatbelt is given no control characters, and no bytes that are no text",
+            "rename it",
+        )
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
