@@ -301,7 +301,8 @@ async def test_what_a_job_is_kept_in_is_private(jobs: DetachedJobs) -> None:
 
 _START_AND_HANG = """
 import asyncio, os, sys
-from anyshell import DetachedJobs, Environment
+from anyshell import Environment
+from anyshell.types import DetachedJobs
 async def main():
     async with Environment.detect() as env:
         job = await DetachedJobs(env).start(sys.argv[1])

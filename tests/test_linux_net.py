@@ -48,7 +48,8 @@ sys.stdin.read()
 
 KEEP = """
 import asyncio, sys
-from anyshell import DetachedJobs, Environment
+from anyshell import Environment
+from anyshell.types import DetachedJobs
 async def main():
     kept, daemon, detached, hang = sys.argv[1:]
     async with Environment.detect() as env:

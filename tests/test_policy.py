@@ -614,7 +614,9 @@ ASKER = """
 import asyncio, fcntl, os, sys, termios
 tty = os.open(sys.argv[1], os.O_RDWR)
 fcntl.ioctl(tty, termios.TIOCSCTTY, 0)
-from anyshell import CommandRequest, JobInputRequest, SecretInputRequest, ShellInfo, TerminalInputRequest, ask_on_terminal
+from anyshell import ask_on_terminal
+from anyshell.abc import ShellInfo
+from anyshell.types import CommandRequest, JobInputRequest, SecretInputRequest, TerminalInputRequest
 from anyshell.policy import ask
 makes, shell = eval(sys.argv[5]), ShellInfo("bash", "/bin/bash")
 request = makes(text="make", shell=shell, host="h", directory="/", display=sys.argv[4])
