@@ -146,7 +146,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "interception": 2,
         "view_limit": 0,
     },
-    "rendering": {"rows": 0, "page": 1, "endings": 2, "views": 3},
+    "rendering": {"people": 0, "rows": 0, "page": 1, "endings": 2, "views": 3},
     "tool": {
         "approvals": 0,
         "calls": 0,
@@ -178,9 +178,10 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "printing": 1,
         "failure": 2,
         "host": 3,
-        "program": 3,
         "terminal": 3,
+        "help": 4,
         "options": 4,
+        "program": 5,
         "commands": 5,
     },
 }
