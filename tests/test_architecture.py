@@ -192,9 +192,10 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "printing": 1,
         "failure": 2,
         "host": 3,
-        "program": 3,
         "terminal": 3,
+        "help": 4,
         "options": 4,
+        "program": 5,
         "commands": 5,
     },
 }

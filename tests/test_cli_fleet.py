@@ -592,13 +592,14 @@ def test_hosts_that_failed_for_one_cause_are_one_line() -> None:
         return ConnectionFailed(f"no answer at {place}: Connection refused; check the port")
 
     def untrusted(name: str, fingerprint: str) -> HostKeyUntrusted:
-        named: dict[str, Any] = {
-            "host": name,
-            "key_type": "ssh-ed25519",
-            "line": f"{name} ssh-ed25519 AAAA",
-            "known_hosts": "/known",
-        }
-        return HostKeyUntrusted("many words", fingerprint=fingerprint, **named)
+        return HostKeyUntrusted(
+            "many words",
+            host=name,
+            key_type="ssh-ed25519",
+            fingerprint=fingerprint,
+            line="a line",
+            known_hosts="/known",
+        )
 
     errors: dict[str, Exception] = {
         "web-1": refused("web-1 (10.0.0.1 port 22)"),

@@ -670,7 +670,7 @@ def examined(host: str) -> tuple[int, dict[str, dict[str, str]]]:
     return done.returncode, steps
 
 
-def assert_fails_at(step: str, host: str, *words: str) -> None:
+def assert_fails_at(step: str, host: str, *words: str) -> dict[str, str]:
     code, steps = examined(host)
     assert code == 1
     at = STEPS.index(step)
@@ -678,6 +678,7 @@ def assert_fails_at(step: str, host: str, *words: str) -> None:
     assert verdicts == ["ok"] * at + ["problem"] + ["skipped"] * (len(STEPS) - at - 1)
     for word in words:
         assert word in steps[step]["detail"]
+    return steps[step]
 
 
 def test_the_doctor_finds_a_usable_host_step_by_step(web: str) -> None:
@@ -695,8 +696,7 @@ def test_the_doctor_finds_a_usable_host_step_by_step(web: str) -> None:
 def test_the_doctor_names_the_step_that_fails(server: Server, home: Path) -> None:
     assert_fails_at("name", "me@nowhere.invalid", "no address")
     assert_fails_at("port", f"ssh://me@{HOST}:{free_port()}", "no answer")
-    assert_fails_at("key", address(server), "SHA256:")
-    row = examined(address(server))[1]["key"]
+    row = assert_fails_at("key", address(server), "SHA256:")
     assert len(row["detail"]) < 120
     subprocess.run(["sh", "-c", row["command"]], check=True)  # what is there to be pasted
     assert_fails_at("auth", address(server), "the login of")

@@ -50,18 +50,17 @@ _CHANGED = "ask the server's administrator why, compare the new fingerprint with
 
 def _untrusted(error: HostKeyUntrusted, host: str) -> Finding:
     """A key that is not trusted, short, and what records it."""
+    from ....shells import SHELLS
+
     shown = f"{host} shows {error.key_type} {error.fingerprint}"
     if not error.known_hosts:
         return Finding(
             "host", "key", "problem", f"{shown}, which is not trusted", str(error).partition(". ")[2]
         )
-    from ....shells import SHELLS  # here, since it takes a moment
-
-    quote = SHELLS["sh"].quote  # for the person's shell
-    file = quote(error.known_hosts)
-    record = f"echo {quote(error.line)} >> {file}"
+    words = SHELLS["sh"].join
+    record = f"{words(['echo', error.line])} >> {words([error.known_hosts])}"
     if error.changed:
-        forget = f"ssh-keygen -f {file} -R {quote(error.host)}"
+        forget = words(["ssh-keygen", "-f", error.known_hosts, "-R", error.host])
         return Finding(
             "host", "key", "problem", f"{shown}; known is another", _CHANGED, f"{forget} && {record}"
         )

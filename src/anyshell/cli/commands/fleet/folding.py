@@ -111,15 +111,13 @@ def describe(result: HostOutcome, timeout: float | None, *, named: bool = True) 
         said.append(printable(_failed(result.error, result.host, named=named)) or type(result.error).__name__)
     outcome = result.outcome
     if outcome is not None and outcome.left_behind:
-        processes = ", ".join(
+        alive = ", ".join(
             f"{printable(process.name)} (pid {process.pid})" if process.pid else printable(process.name)
             for process in outcome.left_behind
             if process.alive
         )
-        if processes:
-            said.append(
-                f"may still run there: {processes}" if outcome.status != "exited" else f"left: {processes}"
-            )
+        if alive:
+            said.append(f"may still run there: {alive}" if outcome.status != "exited" else f"left: {alive}")
         # Without their pids, which are others on each host: those where the same was stopped are one group.
         stopped = {printable(process.name): None for process in outcome.left_behind if not process.alive}
         if stopped and outcome.status == "exited":
