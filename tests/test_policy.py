@@ -210,9 +210,9 @@ async def test_an_approver_is_not_called_by_itself(approver: object) -> None:
 @pytest.mark.anyio
 async def test_a_task_that_outlives_its_question_cannot_approve() -> None:
     answered = asyncio.Event()
-    later: list[asyncio.Task[Approved]] = []
+    later: list[asyncio.Task[Approved | Refused]] = []
 
-    async def wait_and_approve() -> Approved:
+    async def wait_and_approve() -> Approved | Refused:
         await answered.wait()
         return await approve_all(REQUEST)
 
