@@ -34,11 +34,15 @@ from anyshell import (
 from anyshell._runner.network import serving
 from anyshell._types import Command, Names, Network
 from anyshell._types.names import host_of, is_public
+from anyshell.abc import ShellInfo
 from anyshell.errors import ReachUnavailable, SpawnError
+from anyshell.policy import display
+from anyshell.policy.approval.approvers import _Choice
 from anyshell.reach import Gate, explain, explain_network
 from anyshell.reach.gate import PORT
 from anyshell.reach.proxy import MOST_DESTINATIONS, MOST_QUESTIONS, Proxy, Record
 from anyshell.reach.requests import HEAD_BYTES
+from anyshell.tool.approvals import key_of
 from anyshell.types import NetworkRequest
 
 from .conftest import NOBODY, bubblewrap, missing, open_to_all, python_for_all, row
@@ -983,3 +987,37 @@ def test_an_ordinary_user_is_served_as_root_is(tmp_path: Path) -> None:
     answer = subprocess.run(words, cwd=top, env=env, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout
     assert " passed" in answer.stdout
+
+
+def test_a_person_at_a_terminal_may_allow_a_connection_for_always_where_there_are_rules() -> None:
+    shell = ShellInfo(kind="bash", path="/bin/bash", version="5.2")
+    request = NetworkRequest(
+        text="pip install x\n\x1b[2J",
+        shell=shell,
+        host="here",
+        directory="/src",
+        name="pypi.org",
+        port=443,
+        rules="/r.toml",
+    )
+    shown = replace(request, display=display(request))
+    assert shown.display.splitlines()[:3] == [
+        "Connect to what its reach does not have: pypi.org, port 443",
+        "Running command that asks:",
+        "  | pip install x",
+    ]
+    assert "\x1b" not in shown.display
+    choice = _Choice(shown)
+    assert choice.question == (
+        "Connect this? y = yes, a = yes for this session to this name and port, A = always, n [REASON] = no, ? = help: "
+    )
+    assert choice.answer("A") == Approved(scope="always")
+    assert choice.answer("a") == Approved(scope="session")
+    assert choice.answer("y") == Approved()
+    without = _Choice(replace(shown, rules=""))
+    assert "always" not in without.question
+    assert without.answer("A") is None
+    assert "A 1" not in choice.help
+    # What is remembered is the destination, not the command that asked first.
+    assert key_of(request) == key_of(replace(request, text="other", directory="/"))
+    assert key_of(request) != key_of(replace(request, port=80))
