@@ -181,6 +181,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "context": 3,
         "jobs": 4,
         "minimizing": 1,
+        "extras": 2,
         "viewing": 0,
         "widening": 3,
         "run": 5,

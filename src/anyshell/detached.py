@@ -47,11 +47,10 @@ from .shells import detached
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from os import PathLike
 
     from ._runner.surroundings import Surroundings
-    from ._types import Command
     from ._types.checks import Seconds
     from .reach import Reach
     from .shells.words import CommandLike
@@ -89,7 +88,6 @@ PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 DetachedStatus = Literal["running", "completed", "failed", "stopped", "lost", "foreign"]
 
 _ID = re.compile(r"[0-9a-f]{12}\Z")
-
 _PREFIX = re.compile(r"[0-9a-f]{1,12}\Z")
 
 
@@ -245,7 +243,7 @@ class DetachedJob:
         timeout = check_seconds("timeout", timeout, zero=True)
         await self.refresh()
         with anyio.move_on_after(timeout):
-            for pause in _pauses():
+            for pause in itertools.chain(PAUSES, itertools.repeat(PAUSES[-1])):
                 if self.status != "running":
                     break
                 await asyncio.sleep(pause)
@@ -598,7 +596,3 @@ def _cut(command: str) -> str:
 
 def _unknown(id_: str, host: str) -> str:
     return f"{host} did not say whether job {id_} was started; 'anyshell jobs show {id_}' tells, when it can be asked"
-
-
-def _pauses() -> Iterator[float]:
-    return itertools.chain(PAUSES, itertools.repeat(PAUSES[-1]))
