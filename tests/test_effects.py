@@ -345,6 +345,8 @@ async def test_some_directories_alone_are_looked_at(env: Environment, tmp_path: 
     assert paths_of((await env.run(command, effects=["src/"])).effects) == {"created": ["src/a"]}
     outcome = await env.run("touch y; touch node_modules/c", effects=["node_modules", str(tmp_path / "src")])
     assert paths_of(outcome.effects) == {"created": ["node_modules/c"]}
+    outcome = await env.run("touch src/d node_modules/d", effects=Scan(skip=("src/",)))
+    assert paths_of(outcome.effects) == {"created": ["node_modules/d"]}
     with pytest.raises(InvalidCommand, match="'/no/such' is not a directory that can be looked at"):
         await env.run("touch z", effects=["/no/such"])
     with pytest.raises(InvalidCommand, match="a list of directories"):

@@ -4,17 +4,7 @@
 
 import builtins
 import re
-from collections.abc import (
-    AsyncIterable,
-    Awaitable,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
@@ -347,11 +337,11 @@ class Environment:
         command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes | str | AsyncIterable[bytes] | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = ...,
+        env: Mapping[str, str | None] | None = None,
+        stdin: Stdin | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = ...,
         split_stderr: bool = False,
         listener: Listener | None = None,
         limits: OutputLimits | None = None,

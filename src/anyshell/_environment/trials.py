@@ -12,12 +12,14 @@ from .confining import facts_of
 from .dialogs import EnvironmentDialogs
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Mapping
+    from collections.abc import Mapping
     from os import PathLike
 
     from .. import _engine
+    from .._runner.redirects import Stdin
     from .._stream import Listener
     from .._types import OutputLimits
+    from .._types.checks import Seconds
     from ..reach import Reach
     from ..shells.words import CommandLike
     from ..trial import Checkpoint, Checkpoints, Restored, Trial
@@ -31,11 +33,11 @@ class EnvironmentTrials(EnvironmentDialogs):
         command: CommandLike,
         *,
         cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes | str | AsyncIterable[bytes] | None = None,
-        timeout: float | None = None,
-        silence: float | None = None,
-        grace: float = DEFAULT_GRACE,
+        env: Mapping[str, str | None] | None = None,
+        stdin: Stdin | None = None,
+        timeout: Seconds | None = None,
+        silence: Seconds | None = None,
+        grace: Seconds = DEFAULT_GRACE,
         split_stderr: bool = False,
         listener: Listener | None = None,
         limits: OutputLimits | None = None,

@@ -49,6 +49,7 @@ class Scan:
                 check_text(f"{name} of a Scan", each)
                 if not each:
                     raise InvalidCommand(f"{name} of a Scan has an empty text: name a directory")
+        object.__setattr__(self, "skip", tuple(each.rstrip("/") or each for each in self.skip))
         if not self.paths:
             raise InvalidCommand("a Scan has no paths: name a directory, or leave paths out")
 
