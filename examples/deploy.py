@@ -19,7 +19,9 @@ async def main(hosts: list[str]) -> int:
                 print(f"{result.host}: released at {result.outcome.output.text.strip()}")
                 continue
             failed += 1
-            why = result.error or (result.outcome.output.text.strip() if result.outcome else "not started")
+            why = result.error or (
+                result.outcome.output.text.strip() if result.outcome is not None else "not started"
+            )
             print(f"{result.host}: {result.state}: {why}")
     return 1 if failed else 0
 
