@@ -771,7 +771,7 @@ async def test_an_environment_starts_one_when_asked_for_it(here: DetachedJobs) -
     job = await environment.start("echo $WORD", env={"WORD": "there"}, detach=True)
     assert await job.wait(timeout=20) == "completed"
     assert (await job.output()).text == "there\n"
-    with pytest.raises(InvalidCommand, match="cwd and env alone"):
+    with pytest.raises(InvalidCommand, match="cwd, env and reach alone"):
         await cast("Any", environment).start(
             "true", detach=True, timeout=3
         )  # no type checker lets it through

@@ -280,6 +280,7 @@ MADE_FOR_CALLERS = {
     "HostProgress",
     "Environment",
     "Session",
+    "Trial",
     "Stream",
     "Job",
     "Jobs",

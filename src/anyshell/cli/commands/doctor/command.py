@@ -305,8 +305,8 @@ _TITLES = {
 _COLOURS = {"ok": "green", "missing": "yellow", "problem": "red", "skipped": "bright_black"}
 
 
-def _title(text: str) -> None:
-    click.echo("\n" + click.style(f"{text}:", bold=True))
+def _title(text: str, *, apart: bool = True) -> None:
+    click.echo("\n" * apart + click.style(f"{text}:", bold=True))
 
 
 def _print(report: Report, host: str | None) -> None:
@@ -314,10 +314,9 @@ def _print(report: Report, host: str | None) -> None:
 
     width = max(len(finding.name) for finding in report.findings)
     margin = " " * (width + 11)
-    for topic, group in groupby(
-        report.findings, key=lambda finding: _TITLES.get(finding.topic, "This machine")
-    ):
-        _title(topic)
+    topics = groupby(report.findings, key=lambda finding: _TITLES.get(finding.topic, "This machine"))
+    for number, (topic, group) in enumerate(topics):
+        _title(topic, apart=number > 0)
         for finding in group:
             verdict = click.style(f"{finding.verdict:<8}", fg=_COLOURS[finding.verdict])
             click.echo(f"{verdict} {finding.name:<{width}}  {printable(finding.detail)}")
