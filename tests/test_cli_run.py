@@ -414,7 +414,7 @@ def test_our_own_failure_is_said_and_gives_125(arguments: list[str], said: str) 
     ("arguments", "said"),
     [
         ([], "COMMAND"),
-        (["--timeout", "0", "--", "true"], "more than 0"),
+        (["--timeout", "0", "--", "true"], "above 0"),
         (["--timeout", "-1", "--", "true"], "is no duration"),
         (["--timeout", "nan", "--", "true"], "is no duration"),
         (["--timeout", "soon", "--", "true"], "seconds"),
