@@ -168,6 +168,8 @@ def test_schema_is_that_of_a_file() -> None:
         "directories",
         "override",
         "variables",
+        "reach",
+        "widened",
         "programs",
     }
     assert schema["properties"]["allow"]["items"]["required"] == ["name"]

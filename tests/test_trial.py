@@ -495,7 +495,7 @@ def test_an_ordinary_user_has_trials_as_root_has(tmp_path: Path) -> None:
         "-p",
         "no:xdist",
         "-k",
-        "not an_ordinary_user",
+        "not an_ordinary_user and not direct_run and not killed",
     ]
     answer = subprocess.run(
         [*user, PYTHON, *tests],

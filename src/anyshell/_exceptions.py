@@ -213,7 +213,7 @@ _LESS_COMMON = (
         "PolicyError",
         "ReachUnavailable",
     ),
-    *("RecordingError", "TerminalUnavailable"),
+    *("CommitConflict", "OutputIncomplete", "RecordingError", "SpawnError", "TerminalUnavailable"),
 )
 
 for _each in tuple(globals().values()):

@@ -31,6 +31,9 @@ BESIDE = ".anyshell-trial-"
 PIECE = 1024 * 1024
 """Bytes of a file that a commit copies at once."""
 
+EXCHANGES = 100
+"""Times that a file is given its place back, at most, while another program puts others there."""
+
 _NOREPLACE, _EXCHANGE = 1, 2
 _AT_FDCWD = -100
 
@@ -162,8 +165,12 @@ class Commit:
                 if facts_at(beside) is not None:
                     _rename(beside, target, _NOREPLACE, path)
             elif made is not None and now is not None and made[1:6] == now[1:6]:
-                then = self._before.at(path)
-                _rename(target, beside, _NOREPLACE if then is None else _EXCHANGE, path)
+                if self._before.at(path) is not None:
+                    _exchange_back(target, beside, made, path)
+                    return
+                _rename(target, beside, _NOREPLACE, path)
+                if not _is_what(beside, made):  # another program was quicker
+                    _rename(beside, target, _NOREPLACE, path)
 
     def _set_modes(self, when: str) -> None:
         for path in sorted(self._modes, reverse=when == "after"):
@@ -255,6 +262,22 @@ def _copy_content(source: str, target: str) -> None:
                 os.pwrite(new.fileno(), data, at)
                 at += len(data) or end - at
         os.truncate(new.fileno(), size)
+
+
+def _is_what(place: str, facts: Facts | None) -> bool:
+    now = facts_at(place)
+    return now is None or facts is None or now[1:6] == facts[1:6]
+
+
+def _exchange_back(target: str, beside: str, made: Facts, path: str) -> None:
+    """Exchange two names, so that what another program puts there meanwhile is there in the end."""
+    expected: Facts | None = made
+    for _ in range(EXCHANGES):
+        put = facts_at(beside)
+        _rename(target, beside, _EXCHANGE, path)
+        if _is_what(beside, expected):
+            return
+        expected = put  # what has come out is newer than that, and goes back
 
 
 def _rename(old: str, new: str, how: int, path: str) -> None:
