@@ -201,7 +201,11 @@ def run(argv: list[str], directory: Path) -> tuple[int, str]:
     done = subprocess.run(
         argv,
         cwd=directory,
-        env=os.environ | {"PATH": bin_directory + os.pathsep + os.environ["PATH"], "LC_ALL": "C.UTF-8"},
+        env=os.environ
+        | {"PATH": bin_directory + os.pathsep + os.environ["PATH"], "LC_ALL": "C.UTF-8"}
+        | {
+            "PYTHONUNBUFFERED": "1"
+        },  # what is printed and what is logged comes in its order, as on a terminal
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
