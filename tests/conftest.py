@@ -16,10 +16,12 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
+import anyio
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import settings
 
+import anyshell
 from anyshell import Environment
 from anyshell._types import ShellCandidate, ShellInfo
 from anyshell.backends import connect
@@ -433,6 +435,47 @@ def missing(part: str, how: str) -> NoReturn:
     if os.environ.get("ANYSHELL_REQUIRE") == "all" and (required is None or part in required):
         pytest.fail(message)
     pytest.skip(message)
+
+
+def once_more_as_an_ordinary_user(file: str, chosen: str, tmp_path: Path) -> None:
+    """Run the chosen tests of a file as a user who owns nothing, in a program of its own.
+
+    Args:
+        file: The file.
+        chosen: Which of its tests, as pytest's ``-k`` has it.
+        tmp_path: Of the test that calls this.
+    """
+    if sys.platform == "win32" or not is_root():
+        pytest.skip("this is an ordinary user")
+    bubblewrap()
+    open_to_all(tmp_path)
+    own = tmp_path / "own"
+    own.mkdir(mode=0o700)
+    os.chown(own, NOBODY, NOBODY)
+    top = Path(__file__).parents[1]
+    packages = {str(Path(str(module.__file__)).parents[1]) for module in (anyshell, anyio, pytest)}
+    places = [top, *map(Path, packages)]
+    if not all(each.stat().st_mode & 0o001 for place in places for each in (place, *place.parents)):
+        pytest.skip("the packages that the tests need belong to root alone")
+    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    tests = ["-m", "pytest", "-q", file, "-p", "no:cacheprovider", "-p", "no:xdist", "-k", chosen]
+    answer = subprocess.run(
+        [*user, python_for_all(), *tests],
+        cwd=top,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(own),
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(own),
+            "PYTEST_DEBUG_TEMPROOT": str(own),
+            "PYTHONPATH": os.pathsep.join(packages),
+            "PYTHONPYCACHEPREFIX": str(own),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stdout
+    assert " passed" in answer.stdout
 
 
 def bubblewrap() -> str:

@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import pytest
 
 import anyshell
@@ -29,7 +28,15 @@ from anyshell.reach.places import PRIVATE
 from anyshell.reach.values import lies_in
 from anyshell.tool import unconfined
 
-from .conftest import NOBODY, bubblewrap, missing, open_to_all, python_for_all, row
+from .conftest import (
+    NOBODY,
+    bubblewrap,
+    missing,
+    once_more_as_an_ordinary_user,
+    open_to_all,
+    python_for_all,
+    row,
+)
 from .ssh_server import is_root
 
 assert sys.platform == "linux"  # mypy follows what is below otherwise
@@ -899,47 +906,8 @@ def test_places_of_this_machine(tmp_path: Path) -> None:
 @pytest.mark.timeout(300)  # it is all of this file once more
 def test_an_ordinary_user_is_confined_as_root_is(tmp_path: Path) -> None:
     """All of the above once more, as a user who owns nothing."""
-    if not is_root():
-        pytest.skip("this is an ordinary user")
-    bubblewrap()
-    open_to_all(tmp_path)
-    own = tmp_path / "own"
-    own.mkdir(mode=0o777)
-    own.chmod(0o777)
-    top = Path(__file__).parents[1]
-    packages: set[str] = {str(Path(str(module.__file__)).parents[1]) for module in (anyshell, anyio, pytest)}
-    places = [top, *map(Path, packages)]
-    if not all(each.stat().st_mode & 0o001 for place in places for each in (place, *place.parents)):
-        pytest.skip("the packages that the tests need belong to root alone")
-    answer = subprocess.run(
-        [
-            "setpriv",
-            f"--reuid={NOBODY}",
-            f"--regid={NOBODY}",
-            "--clear-groups",
-            PYTHON,
-            "-m",
-            "pytest",
-            "-q",
-            __file__,
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-            "-k",
-            "not an_ordinary_user and not no_user_namespace and not command_line and not vanish",
-        ],
-        cwd=top,
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(own),
-            "PYTEST_DEBUG_TEMPROOT": str(own),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": os.pathsep.join(packages),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
+    once_more_as_an_ordinary_user(
+        __file__,
+        "not an_ordinary_user and not no_user_namespace and not command_line and not vanish",
+        tmp_path,
     )
-    assert answer.returncode == 0, answer.stdout
-    assert " passed" in answer.stdout

@@ -13,7 +13,6 @@ import sys
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -45,13 +44,20 @@ from anyshell.reach.requests import HEAD_BYTES
 from anyshell.tool.approvals import key_of
 from anyshell.types import NetworkRequest
 
-from .conftest import NOBODY, bubblewrap, missing, open_to_all, python_for_all, row
-from .ssh_server import is_root
+from .conftest import (
+    bubblewrap,
+    missing,
+    once_more_as_an_ordinary_user,
+    open_to_all,
+    python_for_all,
+    row,
+)
 
 assert sys.platform == "linux"  # mypy follows what is below otherwise
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from pathlib import Path
 
     from anyshell import ApprovalRequest
 
@@ -952,40 +958,7 @@ def test_the_command_line_tells_of_the_network_in_json(tmp_path: Path) -> None:
 
 def test_an_ordinary_user_is_served_as_root_is(tmp_path: Path) -> None:
     """The real clients and the ways around once more, as a user who owns nothing."""
-    if not is_root():
-        pytest.skip("this is an ordinary user")
-    bubblewrap()
-    open_to_all(tmp_path)
-    own = tmp_path / "own"
-    own.mkdir(mode=0o777)
-    own.chmod(0o777)
-    top = Path(__file__).parents[1]
-    packages: set[str] = {str(Path(str(module.__file__)).parents[1]) for module in (anyshell, anyio, pytest)}
-    places = [top, *map(Path, packages)]
-    if not all(each.stat().st_mode & 0o001 for place in places for each in (place, *place.parents)):
-        pytest.skip("the packages that the tests need belong to root alone")
-    words = [
-        "setpriv",
-        f"--reuid={NOBODY}",
-        f"--regid={NOBODY}",
-        "--clear-groups",
-        PYTHON,
-        "-m",
-        "pytest",
-        "-q",
-        __file__,
-    ]
-    words += ["-p", "no:cacheprovider", "-p", "no:xdist", "-k", "real_clients or way_around or session_tells"]
-    env = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(own),
-        "PYTEST_DEBUG_TEMPROOT": str(own),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": os.pathsep.join(packages),
-    }
-    answer = subprocess.run(words, cwd=top, env=env, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stdout
-    assert " passed" in answer.stdout
+    once_more_as_an_ordinary_user(__file__, "real_clients or way_around or session_tells", tmp_path)
 
 
 def test_a_person_at_a_terminal_may_allow_a_connection_for_always_where_there_are_rules() -> None:

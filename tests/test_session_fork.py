@@ -135,9 +135,9 @@ async def test_neither_knows_of_the_other_from_then_on(env: Environment) -> None
         async with await session.fork() as fork:
             assert (await fork.run("echo $?")).output.text == "7\n"
             assert (await session.run("echo $?")).output.text == "7\n"
-            await printed(session, "way=one; cd one; f() { echo one; }; umask 077; echo 1 > ../shared")
+            await printed(session, "way=one; cd one; f() { echo one; }; umask 077; echo 1 > ../both")
             await printed(fork, "way=two; cd two; f() { echo two; }; export OWN=1")
-            look = "echo $way $(basename $PWD) $(f) $(umask) ${OWN-none} $(cat ../shared)"
+            look = "echo $way $(basename $PWD) $(f) $(umask) ${OWN-none} $(cat ../both)"
             assert (await printed(session, look)).split()[:3] == ["one", "one", "one"]
             assert (await printed(fork, look)).split()[:3] == ["two", "two", "two"]
             assert (await printed(session, look)).split()[4:] == ["none", "1"]

@@ -16,7 +16,6 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio
 import pytest
 from hypothesis import example, given, settings
 
@@ -31,9 +30,8 @@ assert sys.platform == "linux"  # mypy follows what is below otherwise
 
 from anyshell.trial import commit, places
 
-from .conftest import NOBODY, bubblewrap, open_to_all, python_for_all, row
+from .conftest import bubblewrap, once_more_as_an_ordinary_user, python_for_all, row
 from .processes import living, unique_seconds, wait_living, wait_none
-from .ssh_server import is_root
 from .test_effects import Step, perform, steps
 
 if TYPE_CHECKING:
@@ -470,47 +468,6 @@ async def test_a_file_with_two_names_is_told(env: Environment, tree: Path) -> No
 @pytest.mark.timeout(240)  # all tests of this file, in one
 def test_an_ordinary_user_has_trials_as_root_has(tmp_path: Path) -> None:
     """All of the above once more, as a user who owns nothing."""
-    if not is_root():
-        pytest.skip("this is an ordinary user")
-    open_to_all(tmp_path)
-    own = tmp_path / "own"
-    own.mkdir(mode=0o700)
-    os.chown(own, NOBODY, NOBODY)
-    top = Path(__file__).parents[1]
-    packages: set[str] = {str(Path(str(module.__file__)).parents[1]) for module in (anyshell, anyio, pytest)}
-    if not all(
-        each.stat().st_mode & 0o001
-        for place in (top, *map(Path, packages))
-        for each in (place, *place.parents)
-    ):
-        pytest.skip("the packages that the tests need belong to root alone")
-    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    tests = [
-        "-m",
-        "pytest",
-        "-q",
-        __file__,
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        "-k",
-        "not an_ordinary_user and not direct_run and not killed",
-    ]
-    answer = subprocess.run(
-        [*user, PYTHON, *tests],
-        cwd=top,
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(own),
-            "PYTEST_DEBUG_TEMPROOT": str(own),
-            "HYPOTHESIS_STORAGE_DIRECTORY": str(own),
-            "PYTHONPYCACHEPREFIX": str(own),
-            "PYTHONPATH": os.pathsep.join(packages),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
+    once_more_as_an_ordinary_user(
+        __file__, "not an_ordinary_user and not direct_run and not killed", tmp_path
     )
-    assert answer.returncode == 0, answer.stdout
-    assert " passed" in answer.stdout
