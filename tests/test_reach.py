@@ -485,6 +485,19 @@ async def test_what_is_protected_stays_so_in_a_directory_behind_a_link(world: Wo
         assert (await env.run("echo x > new")).exit_code == 0
 
 
+@pytest.mark.parametrize("way", ["echo gitdir: own > .git", "rm .git", "mv .git other", "mkdir d; mv d .git"])
+async def test_the_file_by_which_a_worktree_names_its_repository_stays(world: World, way: str) -> None:
+    # Another one would name a repository whose hooks and configuration a command has written.
+    file = world.workspace / "tree" / ".git"
+    file.parent.mkdir()
+    file.write_text("gitdir: /elsewhere\n")
+    async with Environment.detect(cwd=file.parent, reach=Reach.preset("workspace")) as env:
+        outcome = await env.run(f"echo x > written && {way}")
+        assert outcome.exit_code != 0
+        assert (file.parent / "written").exists()
+    assert file.read_text() == "gitdir: /elsewhere\n"
+
+
 async def test_each_kind_of_call_may_reach_less(world: World, env: Environment) -> None:
     less = Reach.preset("read-only")
     text = "echo x > made; echo over"

@@ -6,6 +6,7 @@ import asyncio
 import re
 import shlex
 import sys
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import anyio
@@ -220,7 +221,9 @@ async def test_a_fork_that_waits_too_long_leaves_nothing(local: Environment, tmp
         running = asyncio.create_task(session.run(f"touch {tmp_path}/begun; sleep 1; late=1"))
         await wait_for(tmp_path / "begun")
         with pytest.raises(AnyshellError, match="timeout"):
-            await session.fork(timeout=0.2)
+            await session.fork(timeout=timedelta(seconds=0.2))
+        with pytest.raises(InvalidCommand, match="timeout"):
+            await session.fork(timeout=-1)
         assert (await running).status == "exited"
         assert await printed(session, "echo $late") == "1\n"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell import AnyshellError, Approved, Environment, Policy, Refused, ShellTool, approve_all
+from anyshell import AnyshellError, Approved, Environment, Policy, Reach, Refused, ShellTool, approve_all
 
 assert sys.platform == "linux"  # mypy follows what is below otherwise
 
@@ -75,6 +75,36 @@ async def test_what_is_refused_does_nothing(env: Environment) -> None:
     assert Path(env.directory, "a").read_text() == "a\n"
     assert Path("/etc/hosts").exists()
     assert not Path("~/.touched").expanduser().exists()
+
+
+async def test_nothing_is_sent_and_no_secret_is_read_before_the_answer(
+    env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "id_ed25519").write_text("SECRET\n")
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.put_nowait(await reader.read())
+        writer.close()
+
+    server = await asyncio.start_server(hear, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    script = f"cat ~/.ssh/id_ed25519 > found; exec 3<>/dev/tcp/127.0.0.1/{port} && echo sent >&3; echo over"
+    async with server:
+        for reach in (None, Reach.preset("workspace"), Reach(write=(".",), network=True)):
+            person = Person(Refused("no"))
+            async with Environment.detect(cwd=env.directory, shell="bash", reach=reach) as confined:
+                await ShellTool(confined, approver=person, approve="effects")({"command": script})
+            (request,) = person.asked
+            assert request.effects is not None
+            assert [(each.path, each.size) for each in request.effects.created] == [("found", 0)]
+        assert heard.empty()
+        async with Environment.detect(cwd=env.directory, shell="bash") as free:
+            await free.run(script)
+        assert Path(env.directory, "found").read_text() == "SECRET\n"
+        assert await heard.get() == b"sent\n"
 
 
 async def test_what_changed_while_the_approver_looked_is_a_conflict(env: Environment) -> None:

@@ -14,7 +14,7 @@ import pytest
 import anyshell
 from anyshell import ArtifactStore, CommandFailed, Environment, Outcome, OutputLimits, Terminal
 from anyshell.errors import OutputIncomplete
-from anyshell.output import ExactOutput
+from anyshell.output import ExactOutput, TerminalOutput
 from anyshell.types import Artifact, Output, OutputBuilder, Redaction
 
 if TYPE_CHECKING:
@@ -58,6 +58,34 @@ def test_large_output_is_read_from_its_artifact(tmp_path: Path) -> None:
     assert output.artifact is not None
     assert output._held is None
     assert (output.data, output.read(10, 20), output.read(len(data))) == (data, data[10:30], b"")
+
+
+@pytest.mark.parametrize("piece", [b"\0", b"step\r", b"\x1b[1m"])
+def test_output_whose_text_is_small_is_whole_however_large_it_was(tmp_path: Path, piece: bytes) -> None:
+    output = built(piece * 1000, ArtifactStore(tmp_path))
+    assert not output.truncated
+    assert output.kept
+    assert output.data == piece * 1000
+
+
+def test_drawing_whose_text_is_small_is_whole_however_large_it_was(tmp_path: Path) -> None:
+    builder = TerminalOutput(Terminal(), head=40, tail=60, artifacts=ArtifactStore(tmp_path))
+    builder.feed(b"step\r" * 1000)
+    assert not builder.finish().truncated
+    assert builder.finish().data == b"step\r" * 1000
+
+
+def test_more_than_there_is_can_be_asked_for(tmp_path: Path) -> None:
+    output = built(b"x\n" * 1000, ArtifactStore(tmp_path))
+    assert output.read(1990, 10**15) == b"x\n" * 5  # as much memory is not there
+
+
+@pytest.mark.parametrize(("text", "why"), [("1" * 5000, "digits"), ("[" * 100_000, "recursion")])
+def test_json_that_python_does_not_take_is_said_to_be_none(text: str, why: str) -> None:
+    for status, error in ((0, json.JSONDecodeError), (1, CommandFailed)):
+        outcome = Outcome(status="exited", exit_code=status, output=Output(text=text))
+        with pytest.raises(error, match=why if status == 0 else "exit code 1"):
+            outcome.json()
 
 
 def test_output_that_was_not_kept_says_so() -> None:

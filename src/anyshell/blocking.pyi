@@ -694,7 +694,7 @@ class Session:
         r"""Run a command in the session's shell and wait for its end."""
     def interrupt(self) -> bool:
         r"""Interrupt the command that runs now, as ^C does at a prompt: SIGINT to what it has started; the shell is kept."""
-    def fork(self, *, timeout: float | None = None) -> Session:
+    def fork(self, *, timeout: Seconds | None = None) -> Session:
         r"""Make a second session whose shell is what this one's is now, so that two ways can be tried side by side."""
     def restart(self) -> None:
         r"""Stop what runs, end the shell, and begin the next command in a fresh one."""

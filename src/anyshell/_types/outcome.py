@@ -155,7 +155,7 @@ class Outcome:
         data = self.output.data
         try:
             return json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             self.check()
             text = data.decode(errors="replace")
             at = error.pos if isinstance(error, json.JSONDecodeError) else getattr(error, "start", 0)
@@ -164,7 +164,8 @@ class Outcome:
                 if self.stderr is not None
                 else "; what it prints to stderr is apart with split_stderr=True"
             )
-            why = error.msg if isinstance(error, json.JSONDecodeError) else "not UTF-8"
+            # The rest: a number of too many digits, brackets too deep.
+            why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "msg", str(error))
             raise json.JSONDecodeError(
                 f"the output of the command is no JSON{cure}: {why}", text, at
             ) from None

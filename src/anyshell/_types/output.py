@@ -89,7 +89,7 @@ class Output:
         tail_range: The same of what comes after.
         excerpts: The same of the lines between that are shown, since they tell what went wrong; in order.
         cut_lines: Lines of `text` that were longer than a line may be, and say so.
-        artifact: The whole; ``None`` when nothing was left out, or when it could not be kept.
+        artifact: The whole; ``None`` when nothing was left out and it is in memory, or when it could not be kept.
         artifact_error: Why the whole was not kept, such as ``No space left on device``.
         skipped_bytes: Of a terminal: raw bytes that were not drawn, since the program drew faster than a screen can
             be kept. They are left out of `text`. What was drawn again at the end, in 1 MiB at most, is exact; in other
@@ -187,7 +187,7 @@ class Output:
         try:
             with self.artifact.path.open("rb") as file:
                 file.seek(offset)
-                return file.read(-1 if length is None else length)
+                return file.read(-1 if length is None else min(length, self.artifact.size))
         except FileNotFoundError:
             raise OutputIncomplete(
                 f"{self.artifact.path} is not on this machine, or not any more: it had the"

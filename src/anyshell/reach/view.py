@@ -171,7 +171,15 @@ class View:
             system = [path for path in self._system if real(path) == path]
             self._read = [*system, *plan.get("beside", ()), *self._read]
         self._hide = list(dict.fromkeys(path for each in plan.get("hide", ()) for path in (each, real(each))))
-        self._protect = [path for path in map(real, plan.get("protect", ())) if lies_in(path, self._write)]
+        protect = [self._file_above(real(path)) for path in plan.get("protect", ())]
+        self._protect = [path for path in dict.fromkeys(protect) if lies_in(path, self._write)]
+
+    def _file_above(self, path: str) -> str:
+        """The file that stands where a path would need a directory, as the .git of a worktree; otherwise the path."""
+        for above in _above(path):
+            if self._places.kind(above):
+                return above if self._places.kind(above) == "file" else path
+        return path
 
     def wrong(self, cwd: str) -> str:
         """Why no command can run in a directory; empty if one can."""

@@ -18,7 +18,7 @@ from .. import shells
 from .._engine import Control
 from .._exceptions import AnyshellError, InvalidCommand, SpawnError
 from .._runner import RunOptions, to_command
-from .._types import DEFAULT_GRACE, Spawn, cut_name, to_recording, to_scan
+from .._types import DEFAULT_GRACE, Spawn, check_seconds, cut_name, to_recording, to_scan
 from .._waits import AsyncOnly, to_the_end
 from .shell import END_SECONDS, START_SECONDS, SessionShell, ShellGone
 from .turns import Check, Exit, Turn, run_own
@@ -271,7 +271,7 @@ class Session(AsyncOnly):
             await process.interrupt()
         return process is not None
 
-    async def fork(self, *, timeout: float | None = None) -> Session:
+    async def fork(self, *, timeout: Seconds | None = None) -> Session:
         """Make a second session whose shell is what this one's is now, so that two ways can be tried side by side.
 
         The fork has the directory and the stack of directories, variables of every kind, functions, aliases, options, traps,
@@ -286,10 +286,11 @@ class Session(AsyncOnly):
             A session without a name, which goes on when this one is closed. Close it, as by ``async with``.
 
         Raises:
-            InvalidCommand: The shell is neither bash nor zsh; or too many forks are open.
+            InvalidCommand: The shell is neither bash nor zsh; too many forks are open; or `timeout` is no time.
             SpawnError: It could not be made a fork, as where the directory was removed; nothing of it is left.
             AnyshellError: The session is closed, or the time was over.
         """
+        seconds = check_seconds("timeout", timeout)
         if self._closed:
             raise AnyshellError("this session is closed: make another by Environment.session()")
         if self.shell.kind not in shells.FORKED:
@@ -309,7 +310,7 @@ class Session(AsyncOnly):
         self._on_forked(forked)
         try:
             name = f"fork{secrets.token_hex(5)}"
-            await forked._become(await self._told(name, timeout), name, self.directory)
+            await forked._become(await self._told(name, seconds), name, self.directory)
         except BaseException:
             await forked.aclose()
             raise

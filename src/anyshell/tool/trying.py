@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .._engine import Control
     from .._environment import Environment
     from .._types import CommandRequest, Outcome, OutputLimits
+    from ..reach import Reach
     from ..trial import Trial
 
 
@@ -87,6 +88,7 @@ class Trying:
             env=dict(request.env),
             stdin=request.stdin,
             timeout=request.timeout,
+            reach=_reach_before_the_answer(self._env),
             **self._options,
         )
         self._trial = await self._stack.enter_async_context(trial)
@@ -102,3 +104,15 @@ class Trying:
     async def aclose(self) -> None:
         """Throw away what was not committed."""
         await self._stack.aclose()
+
+
+def _reach_before_the_answer(env: Environment) -> Reach:
+    """What a command may see and reach before it is approved: no network, and no secrets, since what is sent cannot be undone."""
+    from ..reach import Reach  # here and below, since few tools need them
+    from ..reach.bubblewrap import Bubblewrap
+
+    sandbox = env.runner.sandbox
+    own = (
+        sandbox.reach if isinstance(sandbox, Bubblewrap) else Reach(read=("/", "."), write=(".",), protect=())
+    )
+    return replace(own, network=False)

@@ -60,9 +60,10 @@ class Keeper:
             self._fail(error)
 
     def finish(self, total: int, lines: int, *, needed: bool) -> Output:
-        """The counts of the whole, and the whole itself, if it is small. If it is needed, also where it is, or why it is missing."""
+        """The counts of the whole, and the whole itself, if it is small. If it is needed or large, also where it is, or why it is missing."""
         held = None if self._held is None else b"".join(self._held)
-        artifact, error = self._finish(needed=needed)
+        # A text that leaves nothing out may have been made of far more, such as a bar that draws itself anew.
+        artifact, error = self._finish(needed=needed or held is None)
         return Output(
             total_bytes=total, total_lines=lines, artifact=artifact, artifact_error=error, _held=held
         )
