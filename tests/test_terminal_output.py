@@ -187,13 +187,15 @@ def test_the_artifact_is_the_raw_whole() -> None:
     assert [bytes(writer.data) for writer in store.writers] == [data]
 
 
-def test_nothing_is_kept_when_nothing_is_left_out() -> None:
+def test_what_is_too_long_for_memory_is_kept_even_if_its_text_fits() -> None:
     store = FakeStore()
     output = TerminalOutput(Terminal(), artifacts=cast("ArtifactStore", store))
     for piece in pieces(b"".join(map(BARS["tqdm"], range(10_000)))):
         output.feed(piece)
-    assert output.finish().artifact is None
-    assert [writer.state for writer in store.writers] == ["discarded"]
+    finished = output.finish()
+    assert not finished.truncated
+    assert finished.artifact is not None
+    assert [writer.state for writer in store.writers] == ["finished"]
 
 
 def test_an_abandoned_terminal_leaves_nothing() -> None:

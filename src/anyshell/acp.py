@@ -13,6 +13,7 @@ from . import shells
 from ._exceptions import BackendUnavailable, InvalidCommand, SpawnError, TerminalUnavailable
 from ._types import ExitStatus, ProcessInfo
 from ._waits import to_the_end
+from .backends.tree import Ungrouped
 
 try:
     from acp import RequestError
@@ -189,7 +190,7 @@ class AcpBackend:
             await asyncio.wait(self._late, timeout=ANSWER_SECONDS)
 
 
-class EditorTerminal:
+class EditorTerminal(Ungrouped):
     """A command in a terminal of the editor.
 
     Attributes:
@@ -272,23 +273,12 @@ class EditorTerminal:
         """The terminal, as long as the editor has not said that its command has ended."""
         return () if self.ended else (ProcessInfo(0, f"terminal {self.id}", 0.0),)
 
-    async def group(self) -> Sequence[ProcessInfo]:
-        """Nothing: it is not seen."""
-        return ()
-
-    async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
-        """Do nothing, as there are none."""
-
     def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
         """Do nothing: `survivors` has one name."""
 
     def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> CommandTree:
         """Refuse: there are no sessions."""
         raise BackendUnavailable("an editor's terminals have no sessions")
-
-    async def pid_outside(self, pid: int) -> int | None:
-        """The same."""
-        return pid
 
     async def resize(self, terminal: Terminal) -> None:
         """Do nothing: the size is the editor's."""

@@ -38,6 +38,7 @@ from ._types import (
     Terminal,
     TerminalKind,
 )
+from .backends.tree import Ungrouped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
@@ -155,7 +156,7 @@ class FakeStdin(ByteSendStream):
             self._on_end()
 
 
-class FakeProcess:
+class FakeProcess(Ungrouped):
     """A program that follows a script, and otherwise does what a test tells it.
 
     Attributes:
@@ -266,17 +267,6 @@ class FakeProcess:
     def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> CommandTree:
         """Refuse: a script is no shell."""
         raise BackendUnavailable("a FakeProcess has no command trees")
-
-    async def pid_outside(self, pid: int) -> int | None:
-        """The same."""
-        return pid
-
-    async def group(self) -> Sequence[ProcessInfo]:
-        """Nothing: there are no groups."""
-        return ()
-
-    async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
-        """Nothing: there are no groups."""
 
     async def aclose(self) -> None:
         """End what lives, unless it was released."""

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
+
+    from .._types import ProcessInfo, Signal
 
 TAG_BITS = 31  # no bound
 """Bits of a tag. The limit holds two: that of a command, and that of a command of an anyshell inside it."""
@@ -23,6 +25,21 @@ UNLIMITED = -1
 """A limit that was never set, as Python shows it."""
 
 Mark = TypeVar("Mark", contravariant=True)
+
+
+class Ungrouped:
+    """What a `Process` says where its host has no process groups, and no pids of a tree's own."""
+
+    async def pid_outside(self, pid: int) -> int | None:
+        """The same."""
+        return pid
+
+    async def group(self) -> Sequence[ProcessInfo]:
+        """Nothing."""
+        return ()
+
+    async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
+        """Nothing, as there are no members."""
 
 
 class ProcessRow(Protocol[Mark]):

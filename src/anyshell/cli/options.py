@@ -196,6 +196,14 @@ cwd_option = click.option(
     help="Where commands run. Default: the current directory; with --host, that of a login there.",
 )
 
+
+def place_options(command: F) -> F:
+    """Add ``--host``, ``--shell`` and ``--cwd``."""
+    for option in (cwd_option, shell_option, host_option):
+        command = option(command)
+    return command
+
+
 env_option = click.option(
     "--env",
     "variables",
@@ -271,17 +279,9 @@ snapshot_option = click.option(
 
 def command_options(command: F) -> F:
     """Add what every command on one host takes, from ``--host`` to ``--grace``."""
-    for option in (
-        grace_option,
-        silence_option,
-        timeout_option,
-        env_option,
-        cwd_option,
-        shell_option,
-        host_option,
-    ):
+    for option in (grace_option, silence_option, timeout_option, env_option):
         command = option(command)
-    return command
+    return place_options(command)
 
 
 policy_option = click.option(

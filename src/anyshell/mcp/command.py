@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..cli.failure import Failure
-from ..cli.options import (
-    cwd_option,
-    host_option,
-    load_policy,
-    load_reach,
-    policy_option,
-    reach_option,
-    shell_option,
-)
+from ..cli.options import load_policy, load_reach, place_options, policy_option, reach_option
 from ..cli.printing import mention
 from .configs import FILES, config_of
 
@@ -34,9 +26,7 @@ INSTALL = "python -m pip install 'anyshell[mcp]', or '.[mcp]' in a clone"
 
 
 @click.command(short_help="Serve the tools to programs that speak MCP.")
-@host_option
-@shell_option
-@cwd_option
+@place_options
 @policy_option
 @reach_option
 @click.option(

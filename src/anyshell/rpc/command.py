@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..cli.options import cwd_option, host_option, load_reach, reach_option, shell_option
+from ..cli.options import load_reach, place_options, reach_option
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Serve a program in any language, by JSON lines.")
-@host_option
-@shell_option
-@cwd_option
+@place_options
 @reach_option
 @click.option("--schema", is_flag=True, help="Print the JSON schema of the lines instead.")
 @click.pass_context

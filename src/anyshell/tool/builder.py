@@ -58,9 +58,6 @@ class ResultBuilder:
         secrets: bool,
     ) -> None:
         self._context = context
-        self._env = context.env
-        self._limits = context.limits
-        self._hidden = context.hidden
         self._session = session
         self._ledger = ledger
         self._terminals = terminals
@@ -128,13 +125,13 @@ class ResultBuilder:
         minimized: MinimizedOutput | None = None,
         viewed: ShownLines | None = None,
     ) -> ShellResult:
-        env, output, call = self._env, self._hidden.output(outcome.output), run.call
+        env, output, call = self._context.env, self._context.hidden.output(outcome.output), run.call
         if self._ledger is not None and outcome.job is not None:
             seen = output.total_bytes if outcome.status == "running" else 0
             self._ledger.add(outcome.job, run.request.directory, seen=seen)
         way = words.Way(
             timeout=call.timeout,
-            limits=self._limits,
+            limits=self._context.limits,
             os=env.os,
             host="" if env.info.is_this_machine else env.host,
             command=run.request.text,
@@ -213,7 +210,7 @@ class ResultBuilder:
         """Say how a job ended that has ended at once."""
         assert self._ledger is not None
         entry = self._ledger.known()[job.id]
-        limits = self._env.limits
+        limits = self._context.env.limits
         piece = await job.output(limit=max(limits.size, 1))
         entry.told, entry.seen = True, piece.offset
         messages = list(
@@ -265,7 +262,7 @@ class ResultBuilder:
     ) -> ShellResult:
         """Put a result together, with what has ended since the last one."""
         messages = [*messages, *news(self._ledger, self._terminals)]
-        messages, details = self._hidden.texts(messages), self._hidden.facts(details)
+        messages, details = self._context.hidden.texts(messages), self._context.hidden.facts(details)
         printed = "" if output is None or output.binary is not None else output.text
         by_itself = details.status == "exited" and details.signal is None
         unseen = [] if output is None or details.frame else words.nothing_seen(output, ended=by_itself)
@@ -285,6 +282,6 @@ class ResultBuilder:
             output=printed,
             message=" ".join(messages),
             text=words.text(output, [*messages, *terminal_words.framed(details.frame)], ended=by_itself),
-            display=tuple(map(self._hidden.facts, display)),
+            display=tuple(map(self._context.hidden.facts, display)),
             details=details,
         )

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from .._exceptions import InvalidCommand
 from .._types import Command, cut_name, exact
@@ -38,55 +38,6 @@ _SAID = 5
 """Problems with parameters that are told one by one; of the rest, only the number is said."""
 
 
-class ShellParams(BaseModel):
-    """The parameters of one call. An unknown one is an error; what is unambiguous is taken as it is meant, such as ``"60"``.
-
-    Every parameter but the command may be ``None``, which is as if it were left out. `restart` is one of a tool with
-    a session alone, and then needs no command; `run_in_background` is one of a tool with jobs or terminals alone, and `pty`
-    of one with terminals.
-    """
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, hide_input_in_errors=True
-    )
-
-    command: str = Field(description="What to run.")
-    timeout: float | None = Field(default=None, description="Seconds; then it is stopped.")
-    cwd: str | None = Field(
-        default=None, description="The directory to run in: absolute, relative to the starting one, or ~/DIR."
-    )
-    env: dict[str, str] | None = Field(default=None, repr=False, description="Variables to set.")
-    stdin: str | None = Field(default=None, repr=False, description="What the command reads.")
-    description: str | None = Field(default=None, description="What it does, in 3 to 7 words, for people.")
-    run_in_background: bool | None = Field(default=None, description="Start it as a job and return at once.")
-    pty: bool | None = Field(default=None, description="Give it a terminal.")
-    restart: bool | None = Field(
-        default=None, description="Begin a fresh shell first; may stand without a command."
-    )
-
-    @field_validator("timeout", mode="before")
-    @classmethod
-    def _any_number(cls, value: object) -> object:
-        return seconds(value)
-
-    @field_validator("run_in_background", "pty", "restart", mode="before")
-    @classmethod
-    def _any_truth(cls, value: object) -> object:
-        return truth(value)
-
-    @field_validator("env", mode="before")
-    @classmethod
-    def _any_variables(cls, value: object) -> object:
-        if isinstance(value, list) and all(isinstance(each, str) and "=" in each for each in value):
-            value = dict(each.split("=", 1) for each in value)
-        if not isinstance(value, dict):
-            return value
-        return {
-            name: str(each) if isinstance(each, (int, float)) and not isinstance(each, bool) else each
-            for name, each in value.items()
-        }
-
-
 def truth(value: object) -> object:
     """Take the words of a truth value for it."""
     return (
@@ -107,6 +58,52 @@ def seconds(value: object) -> object:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > sys.float_info.max:
         return sys.float_info.max if value > 0 else -sys.float_info.max
     return value
+
+
+Truth = Annotated[bool, BeforeValidator(truth)]
+"""A parameter that is true or false, also in words."""
+
+Duration = Annotated[float, BeforeValidator(seconds)]
+"""A parameter in seconds, also in words."""
+
+
+class ShellParams(BaseModel):
+    """The parameters of one call. An unknown one is an error; what is unambiguous is taken as it is meant, such as ``"60"``.
+
+    Every parameter but the command may be ``None``, which is as if it were left out. `restart` is one of a tool with
+    a session alone, and then needs no command; `run_in_background` is one of a tool with jobs or terminals alone, and `pty`
+    of one with terminals.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, hide_input_in_errors=True
+    )
+
+    command: str = Field(description="What to run.")
+    timeout: Duration | None = Field(default=None, description="Seconds; then it is stopped.")
+    cwd: str | None = Field(
+        default=None, description="The directory to run in: absolute, relative to the starting one, or ~/DIR."
+    )
+    env: dict[str, str] | None = Field(default=None, repr=False, description="Variables to set.")
+    stdin: str | None = Field(default=None, repr=False, description="What the command reads.")
+    description: str | None = Field(default=None, description="What it does, in 3 to 7 words, for people.")
+    run_in_background: Truth | None = Field(default=None, description="Start it as a job and return at once.")
+    pty: Truth | None = Field(default=None, description="Give it a terminal.")
+    restart: Truth | None = Field(
+        default=None, description="Begin a fresh shell first; may stand without a command."
+    )
+
+    @field_validator("env", mode="before")
+    @classmethod
+    def _any_variables(cls, value: object) -> object:
+        if isinstance(value, list) and all(isinstance(each, str) and "=" in each for each in value):
+            value = dict(each.split("=", 1) for each in value)
+        if not isinstance(value, dict):
+            return value
+        return {
+            name: str(each) if isinstance(each, (int, float)) and not isinstance(each, bool) else each
+            for name, each in value.items()
+        }
 
 
 def _of_milliseconds(value: object) -> object:

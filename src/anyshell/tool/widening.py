@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from .calls import Ongoing
     from .decisions import Decisions
 
+_SHARED = ("text", "shell", "host", "directory", "prefix", "snapshot", "description", "call_id")
+"""What the question tells of the command."""
+
 _LONGEST_REASON = 200
 """Characters of a reason that a command is told."""
 
@@ -26,18 +29,7 @@ def asking_for(
     from ..reach import asking  # here, since few tools have such a reach
 
     async def ask(name: str, port: int) -> str:
-        wanted = NetworkRequest(
-            text=request.text,
-            shell=request.shell,
-            host=request.host,
-            directory=request.directory,
-            prefix=request.prefix,
-            snapshot=request.snapshot,
-            description=request.description,
-            call_id=request.call_id,
-            name=name,
-            port=port,
-        )
+        wanted = NetworkRequest(**{each: getattr(request, each) for each in _SHARED}, name=name, port=port)
         answer = (await decisions.decide(wanted, ongoing)).answer
         if isinstance(answer, Approved):
             return ""

@@ -5,13 +5,11 @@ from __future__ import annotations
 import click
 
 from ..host.reach import detected
-from ..options import cwd_option, host_option, json_option, shell_option
+from ..options import json_option, place_options
 
 
 @click.command(short_help="Show the facts of a host.")
-@host_option
-@shell_option
-@cwd_option
+@place_options
 @json_option
 def detect(*, host: str | None, shell: str | None, cwd: str | None, as_json: bool) -> None:
     """Show the facts of a host, and the shell that commands would run in.
@@ -54,9 +52,7 @@ def detect(*, host: str | None, shell: str | None, cwd: str | None, as_json: boo
 
 
 @click.command(short_help="Print what a model is told of a host.")
-@host_option
-@shell_option
-@cwd_option
+@place_options
 def describe(*, host: str | None, shell: str | None, cwd: str | None) -> None:
     """Print what a model is told of a host's shell.
 

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import click
 
 from ..failure import Failure
-from ..options import (
-    cwd_option,
-    host_option,
-    load_policy,
-    load_reach,
-    policy_option,
-    reach_option,
-    shell_option,
-)
+from ..options import load_policy, load_reach, place_options, policy_option, reach_option
 
 if TYPE_CHECKING:
     from ...reach import Preset
@@ -37,9 +29,7 @@ _IS_ERROR = 1  # no bound
 
 
 @click.command(short_help="Print the tool's definition for a model.")
-@host_option
-@shell_option
-@cwd_option
+@place_options
 @click.option(
     "--format",
     "format_",
@@ -101,9 +91,7 @@ def schema(
 
 
 @click.command(short_help="Call the tool as a model would.")
-@host_option
-@shell_option
-@cwd_option
+@place_options
 @click.option("--approve-all", is_flag=True, help="Run it without asking.")
 @policy_option
 @reach_option

@@ -15,15 +15,15 @@ from ...output.patterns import pattern_of
 from ...policy import visible
 from ...terminal import keys as keyboard
 from ..params import (
+    Duration,
     InvalidParams,
+    Truth,
     alike,
     listed,
     not_seconds,
     plain,
-    seconds,
     sentence,
     too_long,
-    truth,
     understood,
     validated,
 )
@@ -65,7 +65,7 @@ class JobParams(BaseModel):
     id: str | None = Field(
         default=None, description="Such as j1; of output also j1,j2 or a kept output's id."
     )
-    wait: float | None = Field(
+    wait: Duration | None = Field(
         default=None, description="Of output, send: seconds to wait at most for something new."
     )
     until: str | None = Field(
@@ -74,27 +74,17 @@ class JobParams(BaseModel):
     text: str | None = Field(
         default=None, repr=False, description="Of send: what is typed, exactly. A line needs enter."
     )
-    enter: bool | None = Field(default=None, description="Of send: Enter after the text.")
+    enter: Truth | None = Field(default=None, description="Of send: Enter after the text.")
     keys: list[str] | None = Field(
         default=None,
         repr=False,
         description="Of send: keys on a terminal, after text: Enter, Tab, Escape, Up, PageDown, F1, Ctrl-C, Alt-x.",
     )
-    end_of_input: bool | None = Field(default=None, description="Of send: end the input then.")
+    end_of_input: Truth | None = Field(default=None, description="Of send: end the input then.")
     part: str | None = Field(
         default=None,
         description="Of output: lines 40-80, lines -50, bytes 0-4096, grep TEXT or grep /PATTERN/.",
     )
-
-    @field_validator("wait", mode="before")
-    @classmethod
-    def _any_number(cls, value: object) -> object:
-        return seconds(value)
-
-    @field_validator("enter", "end_of_input", mode="before")
-    @classmethod
-    def _any_truth(cls, value: object) -> object:
-        return truth(value)
 
     @field_validator("id", mode="before")
     @classmethod

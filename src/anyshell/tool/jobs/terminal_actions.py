@@ -44,9 +44,6 @@ class TerminalActions:
         self, context: ToolContext, terminals: Terminals, results: JobResults, *, secrets: SecretSource | None
     ) -> None:
         self._context = context
-        self._env = context.env
-        self._limits = context.limits
-        self._hidden = context.hidden
         self._terminals = terminals
         self._results = results
         self._secrets = secrets
@@ -81,9 +78,9 @@ class TerminalActions:
     async def _part(self, call: JobCall, terminal: TrackedTerminal) -> JobResult:
         """Show a part of the lines that were printed, as far as they are kept."""
         assert call.part is not None
-        lines, limits = terminal.driven.lines(), self._env.limits
+        lines, limits = terminal.driven.lines(), self._context.env.limits
         text = "\n".join([*lines.texts, ""])
-        data = self._hidden.text(text).encode(errors="replace")
+        data = self._context.hidden.text(text).encode(errors="replace")
         output, told = await asyncio.to_thread(select, [data], call.part, limits, code_page=None)
         messages = [told, *job_words.not_kept(lines.first, "lines")]
         if terminal.driven.screen.alternate and not terminal.over:
@@ -96,14 +93,14 @@ class TerminalActions:
         if terminal.over:
             return await self._seen(call, terminal, [terminal_words.OVER], status="failed")
         await terminal.driven.resize(columns=call.size.columns, rows=call.size.rows)
-        waiting = await terminal.settle(min(REACTION, self._limits.max_wait))
+        waiting = await terminal.settle(min(REACTION, self._context.limits.max_wait))
         return await self._seen(call, terminal, [], screen=True, waiting=waiting)
 
     async def _stop(self, call: JobCall, terminal: TrackedTerminal) -> JobResult:
         before = terminal.over
         if not before:
             await terminal.driven.stop()
-        view = await terminal.look(self._env.limits)
+        view = await terminal.look(self._context.env.limits)
         messages = [terminal_words.stopped(terminal, before=before), *terminal_words.shown(view)]
         return self._results.of_terminal(call, "done", messages, terminal, view)
 
@@ -120,7 +117,7 @@ class TerminalActions:
         """Wait for what the call names, or for what the program does, and tell it."""
         found: bool | None = None
         waiting: Found = "ask"
-        most = call.patience(usual, self._limits)
+        most = call.patience(usual, self._context.limits)
         began = time.monotonic()
         with ongoing.interruptible():
             if call.until is not None:
@@ -172,7 +169,7 @@ class TerminalActions:
         return asked
 
     async def _type(self, call: JobCall, terminal: TrackedTerminal, ongoing: Ongoing) -> JobResult:
-        if problem := text_problems(call.text, self._limits.max_typed):
+        if problem := text_problems(call.text, self._context.limits.max_typed):
             return self._results.of_terminal(call, "invalid", [words.invalid(f"{problem}.")], terminal)
         keys = _pressed(call)
         make = partial(TerminalInputRequest, typed=call.text, keys=keys)
@@ -290,7 +287,7 @@ class TerminalActions:
         no_secret: bool = False,
     ) -> JobResult:
         """Tell what was done, and what there is to see now."""
-        view = await terminal.look(self._env.limits, screen=screen, waiting=waiting)
+        view = await terminal.look(self._context.env.limits, screen=screen, waiting=waiting)
         secrets = None if no_secret else self._secrets is not None
         messages = [*messages, *terminal_words.state(terminal, view, secrets=secrets)]
         messages += words.waited_less(call.requested_wait, call.wait)

@@ -93,9 +93,6 @@ class JobTool:
         secrets: SecretSource | None = None,
     ) -> None:
         self._context = context
-        self._env = context.env
-        self._limits = context.limits
-        self._hidden = context.hidden
         self._ledger = ledger
         self._terminals = terminals
         self._results = JobResults(context, ledger, terminals)
@@ -106,7 +103,7 @@ class JobTool:
     @property
     def definition(self) -> ToolDefinition:
         """What the model is told: a name, a description, and a JSON schema with the limits in force."""
-        return definition(self._limits, self._offered)
+        return definition(self._context.limits, self._offered)
 
     async def __call__(
         self, params: Mapping[str, object] | JobParams, *, call_id: str | None = None
@@ -134,7 +131,7 @@ class JobTool:
 
     async def _call(self, params: Mapping[str, object] | JobParams, ongoing: Ongoing) -> JobResult:
         try:
-            call = parse(params, self._limits, self._offered)
+            call = parse(params, self._context.limits, self._offered)
         except InvalidParams as error:
             return self._results.make(None, "invalid", [words.invalid(str(error))])
         try:
@@ -195,7 +192,7 @@ class JobTool:
 
     async def _kept(self, call: JobCall, artifact_id: str) -> JobResult:
         """Show a part of an output that was kept whole."""
-        store = self._env.artifacts
+        store = self._context.env.artifacts
         if call.action != "output" or store is None:
             raise AnyshellError(f"{artifact_id} is a kept output: action output shows it, with part")
         part = call.part
@@ -203,7 +200,7 @@ class JobTool:
             raise AnyshellError(
                 'part is missing: say which, such as "lines 1-200", "lines -50" or "grep TEXT"'
             )
-        code_page = self._env.info.code_page
+        code_page = self._context.env.info.code_page
 
         def chunks() -> Iterator[bytes]:
             with store.open(artifact_id) as file:  # which no pruning removes meanwhile
@@ -212,7 +209,7 @@ class JobTool:
 
         try:
             output, told = await asyncio.to_thread(
-                select, chunks(), part, self._env.limits, code_page=code_page
+                select, chunks(), part, self._context.env.limits, code_page=code_page
             )
         except (ArtifactNotFound, OSError) as error:
             raise AnyshellError(f"the kept output {artifact_id} cannot be read any more: {error}") from error
@@ -221,9 +218,9 @@ class JobTool:
     def _part(
         self, call: JobCall, output: Output, told: str, entry: Entry | None = None, *, lost: int = 0
     ) -> JobResult:
-        output = self._hidden.output(output)
+        output = self._context.hidden.output(output)
         messages = [told, *job_words.not_kept(lost)]
-        messages += job_words.shortened(output, self._env.limits.max_line)
+        messages += job_words.shortened(output, self._context.env.limits.max_line)
         states = () if entry is None else (state_of(entry.job),)
         return self._results.make(call, "done", messages, states, output=output)
 
@@ -262,13 +259,13 @@ class JobTool:
     async def _read(
         self, call: JobCall, entries: Sequence[Entry], ongoing: Ongoing, sent: Sequence[str] = ()
     ) -> JobResult:
-        entry, most_seconds = entries[0], call.patience(0, self._limits)
+        entry, most_seconds = entries[0], call.patience(0, self._context.limits)
         began = time.monotonic()
         if len(entries) > 1:
             entry = await self._first(call, entries, ongoing, most_seconds)
             most_seconds = 0
         others = [other for other in entries if other is not entry]
-        job, limits = entry.job, self._env.limits
+        job, limits = entry.job, self._context.env.limits
         if call.part is not None and not (call.part.kind == "bytes" and call.part.first is not None):
             return await self._part_of_job(call, entry)
         since, most = entry.seen, max(limits.size, 1)
@@ -308,7 +305,7 @@ class JobTool:
                 earlier = max(0, since - PIECE)
                 before = await job.wait_for(call.until, since=earlier, timeout=0) is not None
             messages.append(words.awaited(call.said, found=found is True, waited=waited, before=before))
-        waited = 0 if ongoing.cancelled else call.patience(0, self._limits)
+        waited = 0 if ongoing.cancelled else call.patience(0, self._context.limits)
         messages += job_words.read(
             entry,
             piece,
@@ -349,7 +346,7 @@ class JobTool:
             offset = piece.offset
             lost += piece.omitted_bytes
         output, told = await asyncio.to_thread(
-            select, chunks, call.part, self._env.limits, code_page=self._env.info.code_page
+            select, chunks, call.part, self._context.env.limits, code_page=self._context.env.info.code_page
         )
         return self._part(call, output, told, entry, lost=lost)
 
@@ -365,7 +362,7 @@ class JobTool:
         if call.keys:
             raise AnyshellError(f"job {job.id} has no terminal, and so no keys: send text")
         text = call.text + "\n" * call.enter
-        if problem := text_problems(text, self._limits.max_stdin):
+        if problem := text_problems(text, self._context.limits.max_stdin):
             return self._results.make(call, "invalid", [words.invalid(f"{problem}.")])
         if entry.over:
             raise AnyshellError(f"job {job.id} reads nothing more, since it {job_words.ended(job)}")

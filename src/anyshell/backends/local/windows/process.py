@@ -21,6 +21,7 @@ assert sys.platform == "win32"
 from ...._exceptions import InvalidCommand, SpawnError
 from ...._types import ExitStatus, Foreground, ProcessInfo
 from ...._waits import threads_as_os_errors
+from ...tree import Ungrouped
 from ..process import LocalProcess, ReleasedStreams
 from . import win32
 from .command_tree import Commands, WindowsCommandTree
@@ -166,9 +167,10 @@ class LocalSpawner:
 
 
 class WindowsProcess(
+    Ungrouped,
     LocalProcess[
         PipeReceiveStream | TerminalReceiveStream, PipeReceiveStream, PipeSendStream | TerminalSendStream
-    ]
+    ],
 ):
     """A program on this machine, with everything that it starts: a job.
 
@@ -283,13 +285,6 @@ class WindowsProcess(
     async def pid_outside(self, pid: int) -> int | None:
         """The same pid, if a process of the tree has it: here no tree has pids of its own."""
         return pid if pid in {info.pid for info in await self.survivors()} else None
-
-    async def group(self) -> Sequence[ProcessInfo]:
-        """Nothing: there are no groups."""
-        return ()
-
-    async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
-        """Nothing: there are no groups."""
 
     async def resize(self, terminal: Terminal) -> None:
         """Give its terminal another size."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...._answers import Nonsense, whole
 from ...._exceptions import SpawnError
 from ...._types import ExitStatus, ProcessInfo
+from ...tree import Ungrouped
 from ..process import ChannelProcess
 from .channel import WindowsChannel, WindowsSendStream
 
@@ -30,7 +31,7 @@ CLOSE_BOUND = 3.0
 """Seconds for which closing a process on a Windows host waits for the end of its tree."""
 
 
-class WindowsProcess(ChannelProcess[WindowsChannel]):
+class WindowsProcess(Ungrouped, ChannelProcess[WindowsChannel]):
     """A program that runs in a job object on a Windows host.
 
     The holder of that object there, `leader.ps1`, is at the other end of the program's own channel. It ends all that is
@@ -159,17 +160,6 @@ class WindowsProcess(ChannelProcess[WindowsChannel]):
             SpawnError: Always.
         """
         raise SpawnError("there are no sessions on a Windows host that is reached by SSH")
-
-    async def pid_outside(self, pid: int) -> int | None:
-        """The same."""
-        return pid
-
-    async def group(self) -> Sequence[ProcessInfo]:
-        """Nothing: there are no groups."""
-        return ()
-
-    async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
-        """Nothing: there are no groups."""
 
     async def aclose(self) -> None:
         """End what is left of the tree, and close the channel, after which the leader would end it as well."""

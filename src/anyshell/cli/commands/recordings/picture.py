@@ -39,6 +39,8 @@ _ROW = _FONT_SIZE * 1.22
 _TITLE_CHARACTER = 11  # no bound: how a picture is laid out
 _BUTTONS = 180  # no bound: how a picture is laid out
 
+_ATTRIBUTES = ("bold", "dim", "italic", "underline", "reverse", "strike")
+
 _FONTS = (
     '"Fira Code", "Cascadia Mono", "JetBrains Mono", "DejaVu Sans Mono", "Liberation Mono", "Noto Sans Mono", '
     'Menlo, Consolas, "Courier New", monospace'
@@ -227,12 +229,7 @@ def _style(style: Style) -> RichStyle:
     return RichStyle(
         color=_colour(style.foreground),
         bgcolor=_colour(style.background),
-        bold=style.bold,
-        dim=style.dim,
-        italic=style.italic,
-        underline=style.underline,
-        reverse=style.reverse,
-        strike=style.strike,
+        **{name: getattr(style, name) for name in _ATTRIBUTES},
     )
 
 

@@ -121,36 +121,7 @@ def console(ctx: click.Context, /, **options: Any) -> None:
         check_scrollback(scrollback)
     except InvalidCommand as error:
         raise click.UsageError(str(error)) from error
-    # Each by its name: so a test sees that no option of 'run' is missing.
-    request = RunRequest(
-        host=options["host"],
-        shell=options["shell"],
-        cwd=options["cwd"],
-        variables=options["variables"],
-        timeout=options["timeout"],
-        silence=options["silence"],
-        grace=options["grace"],
-        snapshot=options["snapshot"],
-        prefix=options["prefix"],
-        reach=options["reach"],
-        record=options["record"],
-        command=options["command"],
-        quiet=True,
-        interactive=False,
-        unattended=False,
-        pty=True,
-        columns=None,
-        rows=None,
-        left_behind="stop",
-        background=False,
-        record_format=None,
-        record_input=False,
-        as_json=False,
-        limit=None,
-        effects=False,
-        diff=False,
-        split_stderr=False,
-    )
+    request = RunRequest(**options, pty=True, quiet=True)
 
     async def perform(interruption: Interruption) -> int:
         return await _perform(request, interruption, tuple(stop_keys), scrollback, close=close)
@@ -220,9 +191,7 @@ class _ConsoleRun(Run):
             columns=min(max(columns, 2), 1_000),
             rows=min(max(rows - _BARS, 2), 1_000),
             env=dict(request.variables),
-            timeout=request.timeout,
-            silence=request.silence,
-            grace=request.grace,
+            **request.times,
             left_behind=request.left_behind,
             scrollback=self._scrollback,
             record=request.recording,

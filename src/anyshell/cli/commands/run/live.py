@@ -143,9 +143,7 @@ class Run:
             stdin=b""
             if stdin is None and terminal is not None
             else stdin,  # on a terminal, the end has to be typed
-            timeout=request.timeout,
-            silence=request.silence,
-            grace=request.grace,
+            **request.times,
             left_behind=request.left_behind,
             split_stderr=apart and terminal is None,
             terminal=terminal,

@@ -59,9 +59,7 @@ class PersonRun(Run):
             rows=rows,
             term=_term(),
             env={**self._of_this_terminal(), **dict(request.variables)},
-            timeout=request.timeout,
-            silence=request.silence,
-            grace=request.grace,
+            **request.times,
             left_behind=request.left_behind,
             listener=show,
             answers=False,  # the person's terminal does

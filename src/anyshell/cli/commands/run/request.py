@@ -27,26 +27,26 @@ class RunRequest:
     timeout: float | None
     silence: float | None
     grace: float
-    interactive: bool
-    unattended: bool
-    pty: bool
-    columns: int | None
-    rows: int | None
     snapshot: bool
     prefix: str | None
     reach: Preset | None
-    left_behind: Literal["stop", "keep"]
-    background: bool
-    quiet: bool
     record: str | None
-    record_format: Literal["v3", "v2"] | None
-    record_input: bool
-    as_json: bool
-    limit: int | None
-    effects: bool
-    diff: bool
-    split_stderr: bool
     command: tuple[str, ...]
+    interactive: bool = False
+    unattended: bool = False
+    pty: bool = False
+    columns: int | None = None
+    rows: int | None = None
+    left_behind: Literal["stop", "keep"] = "stop"
+    background: bool = False
+    quiet: bool = False
+    record_format: Literal["v3", "v2"] | None = None
+    record_input: bool = False
+    as_json: bool = False
+    limit: int | None = None
+    effects: bool = False
+    diff: bool = False
+    split_stderr: bool = False
     trial: bool = False
     commit: bool | None = None
     checkpoint: bool = False
@@ -65,6 +65,11 @@ class RunRequest:
             reach=load_reach(self.reach),
             **options,
         )
+
+    @property
+    def times(self) -> dict[str, Any]:
+        """How long the command may take, as arguments of what runs it."""
+        return {"timeout": self.timeout, "silence": self.silence, "grace": self.grace}
 
     @property
     def is_watched(self) -> bool:
