@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import subprocess
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STUB = Path(anyshell.__file__).with_name("blocking.pyi")
-_HEAD = '# mypy: disable-error-code="overload-overlap"\n# A text is a sequence of texts, and one pattern for expect().\n"""The blocking twins of anyshell\'s classes. Written by ``python -m tests.blocking_stub``."""\n\n'
+_HEAD = '# mypy: disable-error-code="overload-overlap"\n# A text is a sequence of texts, and one pattern for expect().\n"""The blocking twins of anyshell\'s classes, a line a method. Written by ``python -m tests.blocking_stub``."""\n\n'
 _LISTENERS = """
 Listener = Callable[[Channel, bytes], object]
 FleetListener = Callable[[HostProgress, Channel, bytes], object]
 """
+_WORD = re.compile(r"\w+")
 _RENAMED = {"aclose": "close", "__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__"}
 _PLAIN = {"AsyncIterator": "Iterator", "Surroundings": "Environment"}
 _OWN = {*TWINS, "Listener", "FleetListener", "Iterator", "Callable", "Channel", "HostProgress", "Self"}
@@ -81,7 +82,7 @@ def _function(names: _Names, node: ast.FunctionDef | ast.AsyncFunctionDef, name:
     body = f'r"""{told}"""' if told else "..."
     given = [ast.unparse(each) for each in node.decorator_list]
     decorators = "".join(f"    @{each}\n" for each in given if each in ("overload", "property"))
-    return f"{decorators}    def {name}{_signature(names, node)}:\n        {body}\n"
+    return f"{decorators}    def {name}{_signature(names, node)}: {body}\n"
 
 
 def _attributes(names: _Names, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
@@ -160,15 +161,12 @@ def stub() -> str:
     }
     environment = classes["Environment"][0]
     detect = environment[environment.index("    def detect(") :].partition("\n    def ")[0]
-    connect = (
-        detect.replace("    def detect", "def connect", 1).replace("\n        ", "\n    ").split("    @")[0]
-    )
+    connect = detect.replace("    def detect", "def connect", 1).split("    @")[0]
     texts = "".join(text for text, _ in classes.values())
-    text = f"{_HEAD}{chr(10).join(sorted(imports))}\n{_LISTENERS}\n{connect}\n{texts}"
-    for arguments in (["check", "--fix-only", "--select=I,F401"], ["format"]):
-        command = [sys.executable, "-m", "ruff", *arguments, "--quiet", f"--stdin-filename={STUB}", "-"]
-        text = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
-    return text
+    text = f"{_LISTENERS}\n{connect}\n{texts}"
+    words = set(_WORD.findall(text))
+    used = [each for each in sorted(imports) if words & set(_WORD.findall(each.partition("import ")[2]))]
+    return f"{_HEAD}{chr(10).join(used)}\n{text}"
 
 
 if __name__ == "__main__":

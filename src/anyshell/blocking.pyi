@@ -1,564 +1,280 @@
 # mypy: disable-error-code="overload-overlap"
 # A text is a sequence of texts, and one pattern for expect().
-"""The blocking twins of anyshell's classes. Written by ``python -m tests.blocking_stub``."""
-
-import builtins
-import re
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from os import PathLike
-from types import TracebackType
-from typing import Any, Literal, Self, overload
+"""The blocking twins of anyshell's classes, a line a method. Written by ``python -m tests.blocking_stub``."""
 
 from anyshell import _engine
 from anyshell._engine import Control
 from anyshell._files import AnyPath
-from anyshell._runner.redirects import Stdin, Stdout
+from anyshell._runner.redirects import Stdin
+from anyshell._runner.redirects import Stdout
 from anyshell._runner.variables import Interactive
 from anyshell._transfer import OnProgress
-from anyshell._types import (
-    Channel,
-    CopyResult,
-    Effects,
-    FileStat,
-    Foreground,
-    HostInfo,
-    JobOutput,
-    JobStatus,
-    LeftBehind,
-    OperatingSystem,
-    Outcome,
-    OutputEvent,
-    OutputLimits,
-    ProcessInfo,
-    Recording,
-    Scan,
-    Screen,
-    ShellInfo,
-    Spawn,
-    Terminal,
-    TerminalLines,
-    Variables,
-    Waiting,
-)
+from anyshell._types import Channel
+from anyshell._types import CopyResult
+from anyshell._types import Effects
+from anyshell._types import FileStat
+from anyshell._types import Foreground
+from anyshell._types import HostInfo
+from anyshell._types import JobOutput
+from anyshell._types import JobStatus
+from anyshell._types import LeftBehind
+from anyshell._types import OperatingSystem
+from anyshell._types import Outcome
+from anyshell._types import OutputEvent
+from anyshell._types import OutputLimits
+from anyshell._types import ProcessInfo
+from anyshell._types import Recording
+from anyshell._types import Scan
+from anyshell._types import Screen
+from anyshell._types import ShellInfo
+from anyshell._types import Spawn
+from anyshell._types import Terminal
+from anyshell._types import TerminalLines
+from anyshell._types import Variables
+from anyshell._types import Waiting
 from anyshell._types.checks import Seconds
-from anyshell.abc import Approver, Backend, Process, Resolver
+from anyshell.abc import Approver
+from anyshell.abc import Backend
+from anyshell.abc import Process
+from anyshell.abc import Resolver
 from anyshell.backends import SSHOptions
-from anyshell.detached import DetachedRecord, DetachedStatus
+from anyshell.detached import DetachedRecord
+from anyshell.detached import DetachedStatus
 from anyshell.fleet import HostProgress
-from anyshell.fleet.progress import FleetObserver, HostOutcome
+from anyshell.fleet.progress import FleetObserver
+from anyshell.fleet.progress import HostOutcome
 from anyshell.jobs.readiness import Ready
 from anyshell.jobs.registry import Observer
 from anyshell.jobs.work import Work
-from anyshell.output import ArtifactStore, InputModes, StyledScreen
+from anyshell.output import ArtifactStore
+from anyshell.output import InputModes
+from anyshell.output import StyledScreen
 from anyshell.policy.audit import Audit
 from anyshell.policy.interception import InterceptionRule
 from anyshell.policy.redaction import Redaction
 from anyshell.policy.rules import Policy
-from anyshell.reach import Reach, Sandbox
-from anyshell.shells.words import Argument, CommandLike
-from anyshell.terminal import ConsoleOpener, SecretSource
+from anyshell.reach import Reach
+from anyshell.reach import Sandbox
+from anyshell.shells.words import Argument
+from anyshell.shells.words import CommandLike
+from anyshell.terminal import ConsoleOpener
+from anyshell.terminal import SecretSource
 from anyshell.terminal.reading import Expected
 from anyshell.tool.definition import ToolDefinition
 from anyshell.tool.jobs.params import JobParams
 from anyshell.tool.limits import ToolLimits
 from anyshell.tool.params import ShellParams
-from anyshell.tool.result import JobResult, ShellResult
+from anyshell.tool.result import JobResult
+from anyshell.tool.result import ShellResult
 from anyshell.tool.trying import Approve
 from anyshell.tool.updates import OnUpdate
-from anyshell.trial import Checkpoint, Restored
+from anyshell.trial import Checkpoint
+from anyshell.trial import Restored
+from collections.abc import Awaitable
+from collections.abc import Callable, Iterator
+from collections.abc import Collection
+from collections.abc import Coroutine
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from datetime import datetime
+from os import PathLike
+from types import TracebackType
+from typing import Any
+from typing import Literal
+from typing import Self, overload
+import builtins
+import re
 
 Listener = Callable[[Channel, bytes], object]
 FleetListener = Callable[[HostProgress, Channel, bytes], object]
 
-def connect(
-    host_or_backend: str | SSHOptions | Backend | None = None,
-    *,
-    shell: str | None = None,
-    cwd: str | PathLike[str] | None = None,
-    interactive: Interactive = False,
-    limits: OutputLimits | None = None,
-    artifacts: ArtifactStore | Literal["default"] | None = "default",
-    snapshot: bool = False,
-    prefix: str | None = None,
-    max_jobs: int = ...,
-    max_terminals: int = ...,
-    background_after: Seconds | None = None,
-    policy: Policy | None = None,
-    variables: Variables | None = None,
-    redact: bool | Redaction = False,
-    audit: Audit | None = None,
-    resolvers: Mapping[str, Resolver | None] | None = None,
-    reach: Reach | Sandbox | None = None,
-) -> Environment:
-    r"""Find out what a host is and which shell it has."""
+def connect(host_or_backend: str | SSHOptions | Backend | None=None, *, shell: str | None=None, cwd: str | PathLike[str] | None=None, interactive: Interactive=False, limits: OutputLimits | None=None, artifacts: ArtifactStore | Literal['default'] | None='default', snapshot: bool=False, prefix: str | None=None, max_jobs: int=..., max_terminals: int=..., background_after: Seconds | None=None, policy: Policy | None=None, variables: Variables | None=None, redact: bool | Redaction=False, audit: Audit | None=None, resolvers: Mapping[str, Resolver | None] | None=None, reach: Reach | Sandbox | None=None) -> Environment: r"""Find out what a host is and which shell it has."""
 
 class DetachedJob:
     @property
-    def record(self) -> DetachedRecord:
-        r"""All that was known at the last look."""
+    def record(self) -> DetachedRecord: r"""All that was known at the last look."""
     @property
-    def id(self) -> str:
-        r"""What `DetachedJobs.get` takes."""
+    def id(self) -> str: r"""What `DetachedJobs.get` takes."""
     @property
-    def command(self) -> str:
-        r"""What was asked for; its first thousand characters."""
+    def command(self) -> str: r"""What was asked for; its first thousand characters."""
     @property
-    def host(self) -> str:
-        r"""What a person calls its host."""
+    def host(self) -> str: r"""What a person calls its host."""
     @property
-    def status(self) -> DetachedStatus:
-        r"""``running``, ``completed``, ``failed``, ``stopped``, ``lost`` or ``foreign``: see `DetachedRecord`."""
+    def status(self) -> DetachedStatus: r"""``running``, ``completed``, ``failed``, ``stopped``, ``lost`` or ``foreign``: see `DetachedRecord`."""
     @property
-    def exit_code(self) -> int | None:
-        r"""How it ended; ``None`` while that is not known."""
+    def exit_code(self) -> int | None: r"""How it ended; ``None`` while that is not known."""
     @property
-    def pid(self) -> int:
-        r"""The number of its first process."""
+    def pid(self) -> int: r"""The number of its first process."""
     @property
-    def started(self) -> float:
-        r"""When it was started, in seconds since the epoch, by the host's clock."""
+    def started(self) -> float: r"""When it was started, in seconds since the epoch, by the host's clock."""
     @property
-    def ended(self) -> float | None:
-        r"""When it ended, likewise; ``None`` while that is not known."""
-    def refresh(self) -> DetachedStatus:
-        r"""Ask the host how the job is."""
-    def output(self, *, since: int = 0, limit: int = ...) -> JobOutput:
-        r"""Read some of what it has printed, from a byte of its log on."""
-    def wait(self, *, timeout: Seconds | None = None) -> DetachedStatus:
-        r"""Wait for its end, at most so many seconds; ``None`` is no bound."""
-    def stop(self, *, grace: float = ...) -> Sequence[ProcessInfo]:
-        r"""Ask everything of it to end, kill after the grace, and look whether that was true."""
+    def ended(self) -> float | None: r"""When it ended, likewise; ``None`` while that is not known."""
+    def refresh(self) -> DetachedStatus: r"""Ask the host how the job is."""
+    def output(self, *, since: int=0, limit: int=...) -> JobOutput: r"""Read some of what it has printed, from a byte of its log on."""
+    def wait(self, *, timeout: Seconds | None=None) -> DetachedStatus: r"""Wait for its end, at most so many seconds; ``None`` is no bound."""
+    def stop(self, *, grace: float=...) -> Sequence[ProcessInfo]: r"""Ask everything of it to end, kill after the grace, and look whether that was true."""
 
 class DetachedJobs:
-    def __init__(self, environment: Environment, *, directory: str | None = None) -> None: ...
-    def start(
-        self,
-        command: CommandLike,
-        *,
-        cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str | None] | None = None,
-        reach: Reach | None = None,
-    ) -> DetachedJob:
-        r"""Start a job that goes on when this process ends. It reads end-of-file; what it prints goes to its log."""
-    def list(self) -> builtins.list[DetachedJob]:
-        r"""Every job that is recorded, the newest first; at most `MOST_JOBS`."""
-    def get(self, id_: str) -> DetachedJob:
-        r"""Find a job by its id, or by as much of its beginning as no other has."""
-    def prune(self, *, older_than: float = 0.0) -> builtins.list[str]:
-        r"""Remove the records and logs of jobs that have ended or are lost."""
+    def __init__(self, environment: Environment, *, directory: str | None=None) -> None: ...
+    def start(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, reach: Reach | None=None) -> DetachedJob: r"""Start a job that goes on when this process ends. It reads end-of-file; what it prints goes to its log."""
+    def list(self) -> builtins.list[DetachedJob]: r"""Every job that is recorded, the newest first; at most `MOST_JOBS`."""
+    def get(self, id_: str) -> DetachedJob: r"""Find a job by its id, or by as much of its beginning as no other has."""
+    def prune(self, *, older_than: float=0.0) -> builtins.list[str]: r"""Remove the records and logs of jobs that have ended or are lost."""
 
 class DrivenTerminal:
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
     @property
-    def command(self) -> str:
-        r"""The text of the command that runs on it."""
+    def command(self) -> str: r"""The text of the command that runs on it."""
     @property
-    def host(self) -> str:
-        r"""Where it runs: ``local``, or the host's address."""
+    def host(self) -> str: r"""Where it runs: ``local``, or the host's address."""
     @property
-    def entered(self) -> bool:
-        r"""Whether the program was started, or is being."""
+    def entered(self) -> bool: r"""Whether the program was started, or is being."""
     @property
-    def terminal(self) -> Terminal:
-        r"""Its size and kind."""
+    def terminal(self) -> Terminal: r"""Its size and kind."""
     @property
-    def stopped_by_person(self) -> bool:
-        r"""Whether a person has stopped it in a console while it ran, rather than a program."""
-    def send(self, data: str | bytes, *, timeout: Seconds | None = ...) -> None:
-        r"""Type text or bytes, exactly these. The Enter key is ``\\r``."""
-    def sendline(self, line: str = "", *, timeout: Seconds | None = ...) -> None:
-        r"""Type text and the Enter key, as a person ends a line; as for `send`."""
-    def send_key(self, *names: str) -> None:
-        r"""Press keys, one after the other, such as ``Ctrl-C``, ``Up``, ``F5``, ``Alt-x``, ``q``."""
-    def paste(self, text: str, *, timeout: Seconds | None = ...) -> None:
-        r"""Paste text, as a terminal does: as one piece, if the program has asked to be told of that."""
-    def send_secret(self, source: SecretSource) -> bool:
-        r"""Ask a source for a secret, and type it, with Enter."""
-    def hide(self, secret: str) -> None:
-        r"""Mask what is a secret elsewhere from now on, as one that was typed here. An empty one is ignored."""
-    def interact(self, *, escape: str | None = "\x1d") -> None:
-        r"""Give the program to the person at this process's terminal, until it ends or the person types `escape`."""
-    def resize(self, *, columns: int | None = None, rows: int | None = None) -> None:
-        r"""Give the terminal another size, of which the program hears by SIGWINCH; or the one that it starts with."""
-    def wait(self) -> Outcome:
-        r"""Wait for the program's end. To be cancelled here does not stop it."""
-    def stop(self, *, by_person: bool = False) -> Outcome:
-        r"""Stop the program's whole tree, as a timeout does, and wait for that. A second call skips the grace."""
+    def stopped_by_person(self) -> bool: r"""Whether a person has stopped it in a console while it ran, rather than a program."""
+    def send(self, data: str | bytes, *, timeout: Seconds | None=...) -> None: r"""Type text or bytes, exactly these. The Enter key is ``\\r``."""
+    def sendline(self, line: str='', *, timeout: Seconds | None=...) -> None: r"""Type text and the Enter key, as a person ends a line; as for `send`."""
+    def send_key(self, *names: str) -> None: r"""Press keys, one after the other, such as ``Ctrl-C``, ``Up``, ``F5``, ``Alt-x``, ``q``."""
+    def paste(self, text: str, *, timeout: Seconds | None=...) -> None: r"""Paste text, as a terminal does: as one piece, if the program has asked to be told of that."""
+    def send_secret(self, source: SecretSource) -> bool: r"""Ask a source for a secret, and type it, with Enter."""
+    def hide(self, secret: str) -> None: r"""Mask what is a secret elsewhere from now on, as one that was typed here. An empty one is ignored."""
+    def interact(self, *, escape: str | None='\x1d') -> None: r"""Give the program to the person at this process's terminal, until it ends or the person types `escape`."""
+    def resize(self, *, columns: int | None=None, rows: int | None=None) -> None: r"""Give the terminal another size, of which the program hears by SIGWINCH; or the one that it starts with."""
+    def wait(self) -> Outcome: r"""Wait for the program's end. To be cancelled here does not stop it."""
+    def stop(self, *, by_person: bool=False) -> Outcome: r"""Stop the program's whole tree, as a timeout does, and wait for that. A second call skips the grace."""
     @property
     def before(self) -> str: ...
     @property
     def match(self) -> re.Match[str] | None: ...
     @property
-    def modes(self) -> InputModes:
-        r"""What the program has told the terminal about the keys, the mouse and the pastes that it wants."""
+    def modes(self) -> InputModes: r"""What the program has told the terminal about the keys, the mouse and the pastes that it wants."""
     @property
-    def pid(self) -> int | None:
-        r"""The number of its program on the host, where the host tells."""
+    def pid(self) -> int | None: r"""The number of its program on the host, where the host tells."""
     @property
-    def running(self) -> bool:
-        r"""Whether the program runs, or is being stopped."""
+    def running(self) -> bool: r"""Whether the program runs, or is being stopped."""
     @property
-    def outcome(self) -> Outcome | None:
-        r"""What became of it; ``None`` while it runs."""
+    def outcome(self) -> Outcome | None: r"""What became of it; ``None`` while it runs."""
     @property
-    def screen(self) -> Screen:
-        r"""What stands on the terminal now."""
+    def screen(self) -> Screen: r"""What stands on the terminal now."""
     @property
-    def shows(self) -> bool:
-        r"""Whether there is a `view`: whether it was made with a scrollback."""
-    def view(self, back: int = 0) -> StyledScreen:
-        r"""What stands on the terminal now, with its colours, or so many rows above it, as far as these are kept."""
+    def shows(self) -> bool: r"""Whether there is a `view`: whether it was made with a scrollback."""
+    def view(self, back: int=0) -> StyledScreen: r"""What stands on the terminal now, with its colours, or so many rows above it, as far as these are kept."""
     @property
-    def changes(self) -> int:
-        r"""How often the program has printed something, or ended: so it is known whether what was seen is still so."""
-    def changed(self, since: int, *, timeout: Seconds | None = None) -> bool:
-        r"""Wait until the program has printed something, or has ended."""
-    def lines(self, since: int = 0) -> TerminalLines:
-        r"""What stands on the main screen and what has scrolled off it, by lines."""
-    def foreground(self) -> Foreground | None:
-        r"""The processes that have the terminal now; ``None`` when the host cannot tell, or none has it any more."""
+    def changes(self) -> int: r"""How often the program has printed something, or ended: so it is known whether what was seen is still so."""
+    def changed(self, since: int, *, timeout: Seconds | None=None) -> bool: r"""Wait until the program has printed something, or has ended."""
+    def lines(self, since: int=0) -> TerminalLines: r"""What stands on the main screen and what has scrolled off it, by lines."""
+    def foreground(self) -> Foreground | None: r"""The processes that have the terminal now; ``None`` when the host cannot tell, or none has it any more."""
     @overload
-    def expect(self, pattern: str | re.Pattern[str], *, timeout: Seconds | None = ...) -> re.Match[str]: ...
+    def expect(self, pattern: str | re.Pattern[str], *, timeout: Seconds | None=...) -> re.Match[str]: ...
     @overload
-    def expect(self, pattern: Sequence[Expected], *, timeout: Seconds | None = ...) -> int: ...
-    def find(self, pattern: str | re.Pattern[str], *, timeout: Seconds | None = ...) -> re.Match[str] | None:
-        r"""Wait as `expect` does for one pattern, and return ``None`` where that raises `ExpectTimeout` or `ProgramEnded`."""
-    def waiting(self) -> Waiting | None:
-        r"""Whether the program waits for input now; ``None`` when not, or when that cannot be known."""
-    def wait_for_input(self, *, timeout: Seconds | None = ...) -> Waiting | None:
-        r"""Wait until the program waits for input, which is noticed within a second."""
+    def expect(self, pattern: Sequence[Expected], *, timeout: Seconds | None=...) -> int: ...
+    def find(self, pattern: str | re.Pattern[str], *, timeout: Seconds | None=...) -> re.Match[str] | None: r"""Wait as `expect` does for one pattern, and return ``None`` where that raises `ExpectTimeout` or `ProgramEnded`."""
+    def waiting(self) -> Waiting | None: r"""Whether the program waits for input now; ``None`` when not, or when that cannot be known."""
+    def wait_for_input(self, *, timeout: Seconds | None=...) -> Waiting | None: r"""Wait until the program waits for input, which is noticed within a second."""
 
 class Environment:
     @staticmethod
-    def detect(
-        host_or_backend: str | SSHOptions | Backend | None = None,
-        *,
-        shell: str | None = None,
-        cwd: str | PathLike[str] | None = None,
-        interactive: Interactive = False,
-        limits: OutputLimits | None = None,
-        artifacts: ArtifactStore | Literal["default"] | None = "default",
-        snapshot: bool = False,
-        prefix: str | None = None,
-        max_jobs: int = ...,
-        max_terminals: int = ...,
-        background_after: Seconds | None = None,
-        policy: Policy | None = None,
-        variables: Variables | None = None,
-        redact: bool | Redaction = False,
-        audit: Audit | None = None,
-        resolvers: Mapping[str, Resolver | None] | None = None,
-        reach: Reach | Sandbox | None = None,
-    ) -> Environment:
-        r"""Find out what a host is and which shell it has."""
-    def run(
-        self,
-        command: CommandLike,
-        *,
-        cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str | None] | None = None,
-        stdin: Stdin | None = None,
-        timeout: Seconds | None = None,
-        silence: Seconds | None = None,
-        grace: Seconds = ...,
-        left_behind: LeftBehind | None = None,
-        split_stderr: bool = False,
-        stdout: Stdout | None = None,
-        listener: Listener | None = None,
-        background_after: Seconds | Literal["default"] | None = "default",
-        terminal: Terminal | None = None,
-        record: str | PathLike[str] | Recording | None = None,
-        limits: OutputLimits | None = None,
-        effects: bool | Sequence[str] | Scan = False,
-        reach: Reach | None = None,
-        control: _engine.Control | None = None,
-    ) -> Outcome:
-        r"""Run a command in a fresh shell and wait for its end."""
+    def detect(host_or_backend: str | SSHOptions | Backend | None=None, *, shell: str | None=None, cwd: str | PathLike[str] | None=None, interactive: Interactive=False, limits: OutputLimits | None=None, artifacts: ArtifactStore | Literal['default'] | None='default', snapshot: bool=False, prefix: str | None=None, max_jobs: int=..., max_terminals: int=..., background_after: Seconds | None=None, policy: Policy | None=None, variables: Variables | None=None, redact: bool | Redaction=False, audit: Audit | None=None, resolvers: Mapping[str, Resolver | None] | None=None, reach: Reach | Sandbox | None=None) -> Environment: r"""Find out what a host is and which shell it has."""
+    def run(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: LeftBehind | None=None, split_stderr: bool=False, stdout: Stdout | None=None, listener: Listener | None=None, background_after: Seconds | Literal['default'] | None='default', terminal: Terminal | None=None, record: str | PathLike[str] | Recording | None=None, limits: OutputLimits | None=None, effects: bool | Sequence[str] | Scan=False, reach: Reach | None=None, control: _engine.Control | None=None) -> Outcome: r"""Run a command in a fresh shell and wait for its end."""
     @overload
-    def start(
-        self,
-        command: CommandLike,
-        *,
-        cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str | None] | None = None,
-        stdin: Stdin | None = None,
-        timeout: Seconds | None = None,
-        silence: Seconds | None = None,
-        grace: Seconds = ...,
-        ready: Ready | None = None,
-        ready_timeout: Seconds | None = ...,
-        detach: Literal[False] = False,
-        split_stderr: bool = False,
-        terminal: Terminal | None = None,
-        record: str | PathLike[str] | Recording | None = None,
-        reach: Reach | None = None,
-    ) -> Job: ...
+    def start(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., ready: Ready | None=None, ready_timeout: Seconds | None=..., detach: Literal[False]=False, split_stderr: bool=False, terminal: Terminal | None=None, record: str | PathLike[str] | Recording | None=None, reach: Reach | None=None) -> Job: ...
     @overload
-    def start(
-        self,
-        command: CommandLike,
-        *,
-        cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str | None] | None = None,
-        detach: Literal[True],
-        reach: Reach | None = None,
-    ) -> DetachedJob: ...
-    def stream(
-        self,
-        command: CommandLike,
-        *,
-        by: Literal["lines", "chunks"] = "lines",
-        cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str | None] | None = None,
-        stdin: Stdin | None = None,
-        timeout: Seconds | None = None,
-        silence: Seconds | None = None,
-        grace: Seconds = ...,
-        left_behind: LeftBehind | None = None,
-        split_stderr: bool = False,
-        stdout: Stdout | None = None,
-        terminal: Terminal | None = None,
-        record: str | PathLike[str] | Recording | None = None,
-        limits: OutputLimits | None = None,
-        effects: bool | Sequence[str] | Scan = False,
-        reach: Reach | None = None,
-    ) -> Stream:
-        r"""Run a command and see its output as it comes."""
-    def orphans(self) -> Sequence[ProcessInfo]:
-        r"""Processes on the host whose anyshell was killed before it could stop them."""
-    def close(self) -> None:
-        r"""Start nothing more, stop what runs, and close the connections to the host."""
-    def trial(
-        self,
-        command: CommandLike,
-        *,
-        cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str | None] | None = None,
-        stdin: Stdin | None = None,
-        timeout: Seconds | None = None,
-        silence: Seconds | None = None,
-        grace: Seconds = ...,
-        split_stderr: bool = False,
-        listener: Listener | None = None,
-        limits: OutputLimits | None = None,
-        reach: Reach | None = None,
-        control: _engine.Control | None = None,
-    ) -> Trial:
-        r"""Run a command above `directory`, without changing a file there, and see what it would change."""
-    def checkpoint(self, *, since: Checkpoint | None = None) -> Checkpoint:
-        r"""Keep how the files in `directory` are now, so that `restore` can bring them back."""
-    def restore(self, checkpoint: Checkpoint, *, until: Checkpoint | None = None) -> Restored:
-        r"""Bring the files in `directory` back to how they were at a checkpoint."""
-    def terminal(
-        self,
-        command: CommandLike,
-        *,
-        columns: int = 80,
-        rows: int = 24,
-        term: str = "xterm-256color",
-        cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str | None] | None = None,
-        timeout: Seconds | None = None,
-        silence: Seconds | None = None,
-        grace: Seconds = ...,
-        left_behind: LeftBehind = "adopt",
-        listener: Listener | None = None,
-        answers: bool = True,
-        scrollback: int | None = None,
-        record: str | PathLike[str] | Recording | None = None,
-        reach: Reach | None = None,
-        control: _engine.Control | None = None,
-    ) -> DrivenTerminal:
-        r"""Give a program a terminal, and drive it: type, read its screen, wait for what it shows."""
-    def session(
-        self,
-        name: str | None = None,
-        *,
-        cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str | None] | None = None,
-        reach: Reach | None = None,
-    ) -> Session:
-        r"""Give a shell that lasts: directory, variables and functions go from one command to the next."""
+    def start(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, detach: Literal[True], reach: Reach | None=None) -> DetachedJob: ...
+    def stream(self, command: CommandLike, *, by: Literal['lines', 'chunks']='lines', cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: LeftBehind | None=None, split_stderr: bool=False, stdout: Stdout | None=None, terminal: Terminal | None=None, record: str | PathLike[str] | Recording | None=None, limits: OutputLimits | None=None, effects: bool | Sequence[str] | Scan=False, reach: Reach | None=None) -> Stream: r"""Run a command and see its output as it comes."""
+    def orphans(self) -> Sequence[ProcessInfo]: r"""Processes on the host whose anyshell was killed before it could stop them."""
+    def close(self) -> None: r"""Start nothing more, stop what runs, and close the connections to the host."""
+    def trial(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., split_stderr: bool=False, listener: Listener | None=None, limits: OutputLimits | None=None, reach: Reach | None=None, control: _engine.Control | None=None) -> Trial: r"""Run a command above `directory`, without changing a file there, and see what it would change."""
+    def checkpoint(self, *, since: Checkpoint | None=None) -> Checkpoint: r"""Keep how the files in `directory` are now, so that `restore` can bring them back."""
+    def restore(self, checkpoint: Checkpoint, *, until: Checkpoint | None=None) -> Restored: r"""Bring the files in `directory` back to how they were at a checkpoint."""
+    def terminal(self, command: CommandLike, *, columns: int=80, rows: int=24, term: str='xterm-256color', cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: LeftBehind='adopt', listener: Listener | None=None, answers: bool=True, scrollback: int | None=None, record: str | PathLike[str] | Recording | None=None, reach: Reach | None=None, control: _engine.Control | None=None) -> DrivenTerminal: r"""Give a program a terminal, and drive it: type, read its screen, wait for what it shows."""
+    def session(self, name: str | None=None, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, reach: Reach | None=None) -> Session: r"""Give a shell that lasts: directory, variables and functions go from one command to the next."""
     @property
-    def reach(self) -> Reach | None:
-        r"""What its commands may see, write and reach, with absolute paths; ``None`` if no reach confines them."""
+    def reach(self) -> Reach | None: r"""What its commands may see, write and reach, with absolute paths; ``None`` if no reach confines them."""
     @property
-    def unconfined(self) -> bool:
-        r"""Whether its commands may do what their user may, and that was not asked for: by a preset ``none``."""
+    def unconfined(self) -> bool: r"""Whether its commands may do what their user may, and that was not asked for: by a preset ``none``."""
     @property
-    def info(self) -> HostInfo:
-        r"""Everything that is known of the host."""
-    def quote(self, *arguments: Argument) -> str:
-        r"""Make words of the shell's language of arguments, each taken literally: to build a text that holds them."""
+    def info(self) -> HostInfo: r"""Everything that is known of the host."""
+    def quote(self, *arguments: Argument) -> str: r"""Make words of the shell's language of arguments, each taken literally: to build a text that holds them."""
     @property
-    def os(self) -> OperatingSystem:
-        r"""The host's system: ``linux``, ``macos`` or ``windows``."""
+    def os(self) -> OperatingSystem: r"""The host's system: ``linux``, ``macos`` or ``windows``."""
     @property
-    def arch(self) -> str:
-        r"""The host's architecture, such as ``x86_64``."""
+    def arch(self) -> str: r"""The host's architecture, such as ``x86_64``."""
     @property
-    def shell(self) -> ShellInfo:
-        r"""The shell that runs commands: its kind, path and version."""
+    def shell(self) -> ShellInfo: r"""The shell that runs commands: its kind, path and version."""
     @property
-    def host(self) -> str:
-        r"""What a person calls the host."""
+    def host(self) -> str: r"""What a person calls the host."""
     @property
-    def directory(self) -> str:
-        r"""Where commands run that do not say otherwise; absolute, on the host."""
+    def directory(self) -> str: r"""Where commands run that do not say otherwise; absolute, on the host."""
     @property
-    def closed(self) -> bool:
-        r"""Whether it was closed, and starts nothing more."""
+    def closed(self) -> bool: r"""Whether it was closed, and starts nothing more."""
     @property
-    def entered(self) -> bool:
-        r"""Whether it was entered with ``async with``, and so may own what it starts."""
+    def entered(self) -> bool: r"""Whether it was entered with ``async with``, and so may own what it starts."""
     @property
-    def interactive(self) -> bool:
-        r"""Whether the host's pager, editor, prompt, colour and progress variables are left as they are."""
+    def interactive(self) -> bool: r"""Whether the host's pager, editor, prompt, colour and progress variables are left as they are."""
     @property
-    def limits(self) -> OutputLimits:
-        r"""How much of an output becomes text."""
+    def limits(self) -> OutputLimits: r"""How much of an output becomes text."""
     @property
-    def artifacts(self) -> ArtifactStore | None:
-        r"""Where the whole of a bounded output is kept; ``None`` when it is not."""
+    def artifacts(self) -> ArtifactStore | None: r"""Where the whole of a bounded output is kept; ``None`` when it is not."""
     @property
-    def audit(self) -> Audit | None:
-        r"""Records every command; ``None`` records nothing."""
+    def audit(self) -> Audit | None: r"""Records every command; ``None`` records nothing."""
     @property
-    def policy(self) -> Policy | None:
-        r"""Decides on what models send; ``None`` is no policy."""
+    def policy(self) -> Policy | None: r"""Decides on what models send; ``None`` is no policy."""
     @property
-    def prefix(self) -> str | None:
-        r"""The words that stand before the shell that runs a command."""
+    def prefix(self) -> str | None: r"""The words that stand before the shell that runs a command."""
     @property
-    def terminals(self) -> bool:
-        r"""Whether commands may be given a terminal here: false where ``ANYSHELL_NO_PTY`` was set when it was detected."""
+    def terminals(self) -> bool: r"""Whether commands may be given a terminal here: false where ``ANYSHELL_NO_PTY`` was set when it was detected."""
     @property
-    def snapshot(self) -> str | None:
-        r"""The file on the host that every shell reads first; ``None`` without a snapshot, asked for or not."""
+    def snapshot(self) -> str | None: r"""The file on the host that every shell reads first; ``None`` without a snapshot, asked for or not."""
     @property
-    def snapshot_notices(self) -> tuple[str, ...]:
-        r"""What a person should know of the set-up that was asked for, one sentence each: what failed, what is left out."""
+    def snapshot_notices(self) -> tuple[str, ...]: r"""What a person should know of the set-up that was asked for, one sentence each: what failed, what is left out."""
     @property
-    def files(self) -> HostFiles:
-        r"""The host's files."""
+    def files(self) -> HostFiles: r"""The host's files."""
     @property
-    def jobs(self) -> Jobs:
-        r"""What runs in the background here, and what ended lately."""
+    def jobs(self) -> Jobs: r"""What runs in the background here, and what ended lately."""
     @property
-    def background_after(self) -> float | None:
-        r"""Seconds after which a command that `run` waits for goes on as a job; ``None`` is never."""
+    def background_after(self) -> float | None: r"""Seconds after which a command that `run` waits for goes on as a job; ``None`` is never."""
     @property
-    def description(self) -> str:
-        r"""What a model should know of this host's shell: the description that belongs to it, filled in."""
+    def description(self) -> str: r"""What a model should know of this host's shell: the description that belongs to it, filled in."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
 
 class Fleet:
-    def __init__(
-        self,
-        hosts: Iterable[str | SSHOptions | Backend],
-        *,
-        parallelism: int = ...,
-        batch: int | None = None,
-        stop_on_failure: bool = False,
-        connect_timeout: Seconds | None = ...,
-        shell: str | None = None,
-        cwd: str | PathLike[str] | None = None,
-        interactive: bool = False,
-        limits: OutputLimits | None = None,
-        artifacts: ArtifactStore | Literal["default"] | None = "default",
-        snapshot: bool = False,
-        prefix: str | None = None,
-        variables: Variables | None = None,
-        redact: bool | Redaction = False,
-        audit: Audit | None = None,
-        resolvers: Mapping[str, Resolver | None] | None = None,
-        reach: Reach | Sandbox | None = None,
-    ) -> None: ...
+    def __init__(self, hosts: Iterable[str | SSHOptions | Backend], *, parallelism: int=..., batch: int | None=None, stop_on_failure: bool=False, connect_timeout: Seconds | None=..., shell: str | None=None, cwd: str | PathLike[str] | None=None, interactive: bool=False, limits: OutputLimits | None=None, artifacts: ArtifactStore | Literal['default'] | None='default', snapshot: bool=False, prefix: str | None=None, variables: Variables | None=None, redact: bool | Redaction=False, audit: Audit | None=None, resolvers: Mapping[str, Resolver | None] | None=None, reach: Reach | Sandbox | None=None) -> None: ...
     @property
-    def hosts(self) -> tuple[str, ...]:
-        r"""The names of the hosts, in their order."""
+    def hosts(self) -> tuple[str, ...]: r"""The names of the hosts, in their order."""
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    def run(
-        self,
-        command: CommandLike | Callable[[Environment], CommandLike],
-        *,
-        cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str | None] | None = None,
-        stdin: bytes | str | PathLike[str] | None = None,
-        timeout: Seconds | None = None,
-        silence: Seconds | None = None,
-        grace: Seconds = ...,
-        left_behind: Literal["stop", "keep"] = "stop",
-        split_stderr: bool = False,
-        listener: FleetListener | None = None,
-        observer: FleetObserver | None = None,
-    ) -> FleetRun:
-        r"""Run a command on every host, each in a fresh shell. It begins with the first step of ``async for``."""
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def run(self, command: CommandLike | Callable[[Environment], CommandLike], *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: bytes | str | PathLike[str] | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: Literal['stop', 'keep']='stop', split_stderr: bool=False, listener: FleetListener | None=None, observer: FleetObserver | None=None) -> FleetRun: r"""Run a command on every host, each in a fresh shell. It begins with the first step of ``async for``."""
 
 class FleetRun:
     @property
-    def hosts(self) -> tuple[HostProgress, ...]:
-        r"""How far each host has come, in the fleet's order."""
+    def hosts(self) -> tuple[HostProgress, ...]: r"""How far each host has come, in the fleet's order."""
     @property
-    def ended(self) -> bool:
-        r"""Whether every host has ended, and every outcome was taken."""
-    def cancel(self) -> None:
-        r"""Ask for the end on every host, and begin no other. Returns at once."""
+    def ended(self) -> bool: r"""Whether every host has ended, and every outcome was taken."""
+    def cancel(self) -> None: r"""Ask for the end on every host, and begin no other. Returns at once."""
     def __iter__(self) -> Iterator[HostOutcome]: ...
 
 class HostFiles:
-    def stat(self, path: AnyPath, *, follow: bool = True) -> FileStat:
-        r"""Describe a file; the link itself when `follow` is false."""
-    def exists(self, path: AnyPath) -> bool:
-        r"""Whether there is such a file. A link counts by what it points to."""
-    def is_file(self, path: AnyPath) -> bool:
-        r"""Whether it is a regular file, or a link to one."""
-    def is_dir(self, path: AnyPath) -> bool:
-        r"""Whether it is a directory, or a link to one."""
-    def list(self, path: AnyPath = ".") -> builtins.list[str]:
-        r"""Name what is in a directory, sorted, without ``.`` and ``..``."""
-    def read(self, path: AnyPath, *, offset: int = 0, length: int | None = None) -> bytes:
-        r"""Read a file or a range of it."""
-    def read_text(self, path: AnyPath, *, encoding: str = "utf-8", errors: str = "strict") -> str:
-        r"""Read a whole file as text. Line ends stay exactly as they are in the file."""
-    def read_lines(
-        self, path: AnyPath, *, encoding: str = "utf-8", errors: str = "strict"
-    ) -> builtins.list[str]:
-        r"""Read a whole file as lines, each with the line end that it has, so that joined they are the text."""
-    def write(self, path: AnyPath, data: bytes, *, append: bool = False) -> None:
-        r"""Append to a file, or replace it atomically: a reader sees the old or the new, never a half."""
-    def write_text(self, path: AnyPath, text: str, *, encoding: str = "utf-8", errors: str = "strict") -> int:
-        r"""Replace a file by a text, atomically. Line ends are written exactly as they are in the text."""
-    def append_text(
-        self, path: AnyPath, text: str, *, encoding: str = "utf-8", errors: str = "strict"
-    ) -> int:
-        r"""Append a text to a file, which is made if it is missing. Otherwise as `write_text`."""
-    def mkdir(self, path: AnyPath, *, parents: bool = False, exist_ok: bool = False) -> None:
-        r"""Make a directory, and those above it if asked."""
-    def remove(self, path: AnyPath, *, recursive: bool = False) -> None:
-        r"""Remove a file, a link or an empty directory; a whole tree if asked, never following links."""
-    def rename(self, source: AnyPath, target: AnyPath) -> None:
-        r"""Give a file another name, replacing a file that has it."""
-    def glob(
-        self, pattern: str, *, directory: AnyPath | None = None, hidden: bool = False
-    ) -> builtins.list[str]:
-        r"""Find the files and directories whose paths match a pattern."""
-    def upload(
-        self, source: AnyPath, target: AnyPath, *, into: bool = True, on_progress: OnProgress | None = None
-    ) -> CopyResult:
-        r"""Copy a file or a folder of this machine to the host."""
-    def download(
-        self, source: AnyPath, target: AnyPath, *, into: bool = True, on_progress: OnProgress | None = None
-    ) -> CopyResult:
-        r"""Copy a file or a folder of the host to this machine."""
+    def stat(self, path: AnyPath, *, follow: bool=True) -> FileStat: r"""Describe a file; the link itself when `follow` is false."""
+    def exists(self, path: AnyPath) -> bool: r"""Whether there is such a file. A link counts by what it points to."""
+    def is_file(self, path: AnyPath) -> bool: r"""Whether it is a regular file, or a link to one."""
+    def is_dir(self, path: AnyPath) -> bool: r"""Whether it is a directory, or a link to one."""
+    def list(self, path: AnyPath='.') -> builtins.list[str]: r"""Name what is in a directory, sorted, without ``.`` and ``..``."""
+    def read(self, path: AnyPath, *, offset: int=0, length: int | None=None) -> bytes: r"""Read a file or a range of it."""
+    def read_text(self, path: AnyPath, *, encoding: str='utf-8', errors: str='strict') -> str: r"""Read a whole file as text. Line ends stay exactly as they are in the file."""
+    def read_lines(self, path: AnyPath, *, encoding: str='utf-8', errors: str='strict') -> builtins.list[str]: r"""Read a whole file as lines, each with the line end that it has, so that joined they are the text."""
+    def write(self, path: AnyPath, data: bytes, *, append: bool=False) -> None: r"""Append to a file, or replace it atomically: a reader sees the old or the new, never a half."""
+    def write_text(self, path: AnyPath, text: str, *, encoding: str='utf-8', errors: str='strict') -> int: r"""Replace a file by a text, atomically. Line ends are written exactly as they are in the text."""
+    def append_text(self, path: AnyPath, text: str, *, encoding: str='utf-8', errors: str='strict') -> int: r"""Append a text to a file, which is made if it is missing. Otherwise as `write_text`."""
+    def mkdir(self, path: AnyPath, *, parents: bool=False, exist_ok: bool=False) -> None: r"""Make a directory, and those above it if asked."""
+    def remove(self, path: AnyPath, *, recursive: bool=False) -> None: r"""Remove a file, a link or an empty directory; a whole tree if asked, never following links."""
+    def rename(self, source: AnyPath, target: AnyPath) -> None: r"""Give a file another name, replacing a file that has it."""
+    def glob(self, pattern: str, *, directory: AnyPath | None=None, hidden: bool=False) -> builtins.list[str]: r"""Find the files and directories whose paths match a pattern."""
+    def upload(self, source: AnyPath, target: AnyPath, *, into: bool=True, on_progress: OnProgress | None=None) -> CopyResult: r"""Copy a file or a folder of this machine to the host."""
+    def download(self, source: AnyPath, target: AnyPath, *, into: bool=True, on_progress: OnProgress | None=None) -> CopyResult: r"""Copy a file or a folder of the host to this machine."""
 
 class Job:
     @property
@@ -572,79 +288,46 @@ class Job:
     @property
     def notice(self) -> str: ...
     @property
-    def status(self) -> JobStatus:
-        r"""How it is: ``running``; ``completed`` with exit code 0, or adopted and gone; ``failed`` with any other end."""
+    def status(self) -> JobStatus: r"""How it is: ``running``; ``completed`` with exit code 0, or adopted and gone; ``failed`` with any other end."""
     @property
-    def exit_code(self) -> int | None:
-        r"""Its exit code; ``None`` while it runs, when a signal ended it, and when that cannot be known."""
+    def exit_code(self) -> int | None: r"""Its exit code; ``None`` while it runs, when a signal ended it, and when that cannot be known."""
     @property
-    def pid(self) -> int | None:
-        r"""The number of its program on the host; of an adopted one, that of one of its processes."""
+    def pid(self) -> int | None: r"""The number of its program on the host; of an adopted one, that of one of its processes."""
     @property
-    def printed(self) -> int:
-        r"""Raw bytes that it has printed so far."""
+    def printed(self) -> int: r"""Raw bytes that it has printed so far."""
     @property
-    def started(self) -> datetime:
-        r"""When it began, or was adopted, in UTC."""
+    def started(self) -> datetime: r"""When it began, or was adopted, in UTC."""
     @property
-    def ended(self) -> datetime | None:
-        r"""When it ended, in UTC; ``None`` while it runs."""
+    def ended(self) -> datetime | None: r"""When it ended, in UTC; ``None`` while it runs."""
     @property
-    def outcome(self) -> Outcome | None:
-        r"""What became of it; ``None`` while it runs, or when that could not be learnt."""
-    def wait(self, *, timeout: Seconds | None = None) -> Outcome | None:
-        r"""Wait for its end. To be cancelled here does not stop it."""
-    def stop(self, *, grace: Seconds | None = None) -> Outcome:
-        r"""Stop its whole tree, as a timeout does, and wait for that. To be cancelled here does not call it off."""
-    def output(self, since: int = 0, *, limit: int = ..., wait: Seconds = 0) -> JobOutput:
-        r"""Read what it has printed. Takes nothing away: every reader can read the same again."""
+    def outcome(self) -> Outcome | None: r"""What became of it; ``None`` while it runs, or when that could not be learnt."""
+    def wait(self, *, timeout: Seconds | None=None) -> Outcome | None: r"""Wait for its end. To be cancelled here does not stop it."""
+    def stop(self, *, grace: Seconds | None=None) -> Outcome: r"""Stop its whole tree, as a timeout does, and wait for that. To be cancelled here does not call it off."""
+    def output(self, since: int=0, *, limit: int=..., wait: Seconds=0) -> JobOutput: r"""Read what it has printed. Takes nothing away: every reader can read the same again."""
     @overload
-    def wait_for(
-        self, pattern: str | re.Pattern[str], *, timeout: float | None = ..., since: int = 0
-    ) -> re.Match[str] | None: ...
+    def wait_for(self, pattern: str | re.Pattern[str], *, timeout: float | None=..., since: int=0) -> re.Match[str] | None: ...
     @overload
-    def wait_for(self, *, port: int, timeout: float | None = ...) -> bool: ...
+    def wait_for(self, *, port: int, timeout: float | None=...) -> bool: ...
     @overload
-    def wait_for(self, *, idle: float, timeout: float | None = ...) -> bool: ...
-    def send(self, data: str | bytes, *, close: bool = False) -> bool:
-        r"""Send something to its stdin, which it reads as if a person had typed it; a line needs its line feed."""
+    def wait_for(self, *, idle: float, timeout: float | None=...) -> bool: ...
+    def send(self, data: str | bytes, *, close: bool=False) -> bool: r"""Send something to its stdin, which it reads as if a person had typed it; a line needs its line feed."""
 
 class JobTool:
     @property
-    def definition(self) -> ToolDefinition:
-        r"""What the model is told: a name, a description, and a JSON schema with the limits in force."""
-    def __call__(self, params: Mapping[str, object] | JobParams, *, call_id: str | None = None) -> JobResult:
-        r"""Carry out one call."""
-    def call(self, params: Mapping[str, object] | JobParams, *, call_id: str | None = None) -> JobResult:
-        r"""Carry out one call."""
+    def definition(self) -> ToolDefinition: r"""What the model is told: a name, a description, and a JSON schema with the limits in force."""
+    def __call__(self, params: Mapping[str, object] | JobParams, *, call_id: str | None=None) -> JobResult: r"""Carry out one call."""
+    def call(self, params: Mapping[str, object] | JobParams, *, call_id: str | None=None) -> JobResult: r"""Carry out one call."""
 
 class Jobs:
-    def list(self) -> Sequence[Job]:
-        r"""Those that run, and those that ended lately, in the order of their start."""
-    def get(self, job_id: str) -> Job:
-        r"""Find one."""
-    def observe(self, observer: Observer) -> Callable[[], None]:
-        r"""Call a listener on every job's progress and end, until the function that is returned is called."""
+    def list(self) -> Sequence[Job]: r"""Those that run, and those that ended lately, in the order of their start."""
+    def get(self, job_id: str) -> Job: r"""Find one."""
+    def observe(self, observer: Observer) -> Callable[[], None]: r"""Call a listener on every job's progress and end, until the function that is returned is called."""
     @property
-    def has_room(self) -> bool:
-        r"""Whether one more may be started."""
-    def start(
-        self,
-        command: str,
-        run: Callable[[Work], Coroutine[Any, Any, Outcome]],
-        *,
-        sends: bool,
-        grace: float,
-        ready: Ready | None,
-        ready_timeout: float | None,
-    ) -> Job:
-        r"""Start a job; `Environment.start` says how."""
-    def adopt(self, process: Process, survivors: Sequence[ProcessInfo], spawn: Spawn, command: str) -> str:
-        r"""Make a job of what a command left behind, and give its id. It is awaited by the engine, like every process."""
-    def take(self, command: str, work: Work, grace: float) -> Job:
-        r"""Make a job of a run that a caller waited for."""
-    def close(self) -> None:
-        r"""Stop every job and wait until that is verified, each with its own grace, all at once."""
+    def has_room(self) -> bool: r"""Whether one more may be started."""
+    def start(self, command: str, run: Callable[[Work], Coroutine[Any, Any, Outcome]], *, sends: bool, grace: float, ready: Ready | None, ready_timeout: float | None) -> Job: r"""Start a job; `Environment.start` says how."""
+    def adopt(self, process: Process, survivors: Sequence[ProcessInfo], spawn: Spawn, command: str) -> str: r"""Make a job of what a command left behind, and give its id. It is awaited by the engine, like every process."""
+    def take(self, command: str, work: Work, grace: float) -> Job: r"""Make a job of a run that a caller waited for."""
+    def close(self) -> None: r"""Stop every job and wait until that is verified, each with its own grace, all at once."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
 
@@ -652,144 +335,58 @@ class Session:
     @property
     def forked(self) -> bool: ...
     @property
-    def name(self) -> str | None:
-        r"""What it is shared by; ``None`` when it is its owner's alone."""
+    def name(self) -> str | None: r"""What it is shared by; ``None`` when it is its owner's alone."""
     @property
-    def shell(self) -> ShellInfo:
-        r"""Which shell it is."""
+    def shell(self) -> ShellInfo: r"""Which shell it is."""
     @property
-    def directory(self) -> str:
-        r"""Where the next command begins that says nothing of it: where the last one left the shell; of a fresh one, its start."""
+    def directory(self) -> str: r"""Where the next command begins that says nothing of it: where the last one left the shell; of a fresh one, its start."""
     @property
-    def alive(self) -> bool:
-        r"""Whether its shell runs, as far as is known, and so has what earlier commands have set up."""
+    def alive(self) -> bool: r"""Whether its shell runs, as far as is known, and so has what earlier commands have set up."""
     @property
-    def abandoned(self) -> Sequence[ProcessInfo]:
-        r"""Shells of it that could not be killed, with what each had started; they may still run. The last `MOST_ABANDONED`."""
+    def abandoned(self) -> Sequence[ProcessInfo]: r"""Shells of it that could not be killed, with what each had started; they may still run. The last `MOST_ABANDONED`."""
     def __enter__(self) -> Session: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    def run(
-        self,
-        command: CommandLike,
-        *,
-        cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str | None] | None = None,
-        stdin: Stdin | None = None,
-        timeout: Seconds | None = None,
-        silence: Seconds | None = None,
-        grace: Seconds = ...,
-        left_behind: LeftBehind | None = None,
-        split_stderr: bool = False,
-        stdout: Stdout | None = None,
-        variables: bool = False,
-        may_be_fresh: bool = True,
-        listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
-        record: str | PathLike[str] | Recording | None = None,
-        limits: OutputLimits | None = None,
-        effects: bool | Sequence[str] | Scan = False,
-        control: Control | None = None,
-    ) -> Outcome:
-        r"""Run a command in the session's shell and wait for its end."""
-    def interrupt(self) -> bool:
-        r"""Interrupt the command that runs now, as ^C does at a prompt: SIGINT to what it has started; the shell is kept."""
-    def fork(self, *, timeout: Seconds | None = None) -> Session:
-        r"""Make a second session whose shell is what this one's is now, so that two ways can be tried side by side."""
-    def restart(self) -> None:
-        r"""Stop what runs, end the shell, and begin the next command in a fresh one."""
-    def close(self) -> None:
-        r"""Stop what runs and end the shell. Closing twice does nothing."""
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def run(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: LeftBehind | None=None, split_stderr: bool=False, stdout: Stdout | None=None, variables: bool=False, may_be_fresh: bool=True, listener: Callable[[Channel, bytes], Awaitable[None]] | None=None, record: str | PathLike[str] | Recording | None=None, limits: OutputLimits | None=None, effects: bool | Sequence[str] | Scan=False, control: Control | None=None) -> Outcome: r"""Run a command in the session's shell and wait for its end."""
+    def interrupt(self) -> bool: r"""Interrupt the command that runs now, as ^C does at a prompt: SIGINT to what it has started; the shell is kept."""
+    def fork(self, *, timeout: Seconds | None=None) -> Session: r"""Make a second session whose shell is what this one's is now, so that two ways can be tried side by side."""
+    def restart(self) -> None: r"""Stop what runs, end the shell, and begin the next command in a fresh one."""
+    def close(self) -> None: r"""Stop what runs and end the shell. Closing twice does nothing."""
 
 class ShellTool:
-    def __init__(
-        self,
-        env: Environment,
-        *,
-        approver: Approver,
-        limits: ToolLimits | None = None,
-        session: bool = False,
-        jobs: bool = False,
-        terminals: bool = False,
-        secrets: SecretSource | None = None,
-        console: ConsoleOpener | None = None,
-        silence: float | None = None,
-        confirmed: bool = False,
-        tools: Sequence[str] = ...,
-        advice: Collection[str] = ...,
-        policy: Policy | None = None,
-        interception: bool | Iterable[InterceptionRule] = False,
-        minimize: bool | Iterable[str | PathLike[str]] = False,
-        view_limits: bool = False,
-        ask_each: bool = False,
-        approve: Approve = "command",
-    ) -> None: ...
+    def __init__(self, env: Environment, *, approver: Approver, limits: ToolLimits | None=None, session: bool=False, jobs: bool=False, terminals: bool=False, secrets: SecretSource | None=None, console: ConsoleOpener | None=None, silence: float | None=None, confirmed: bool=False, tools: Sequence[str]=..., advice: Collection[str]=..., policy: Policy | None=None, interception: bool | Iterable[InterceptionRule]=False, minimize: bool | Iterable[str | PathLike[str]]=False, view_limits: bool=False, ask_each: bool=False, approve: Approve='command') -> None: ...
     @property
-    def definition(self) -> ToolDefinition:
-        r"""What the model is told: a name, a description of this host and its limits, and a JSON schema."""
-    def describe(self, *, sections: Mapping[str, str | None] | None = None) -> ToolDefinition:
-        r"""Make the definition with other words."""
+    def definition(self) -> ToolDefinition: r"""What the model is told: a name, a description of this host and its limits, and a JSON schema."""
+    def describe(self, *, sections: Mapping[str, str | None] | None=None) -> ToolDefinition: r"""Make the definition with other words."""
     @property
-    def job_tool(self) -> JobTool:
-        r"""The tool by which the model looks after the jobs of this one, with terminals or without."""
+    def job_tool(self) -> JobTool: r"""The tool by which the model looks after the jobs of this one, with terminals or without."""
     @property
-    def kept(self) -> tuple[str, ...]:
-        r"""The ids of the kept outputs that results have named, the newest last."""
-    def close(self) -> None:
-        r"""Run nothing more, and end the tool's session, if it has one. The end of the environment does so as well."""
-    def cancel(self, call_id: str) -> None:
-        r"""Cancel a call of this tool or of its `job_tool`. The call then returns a result."""
-    def __call__(
-        self,
-        params: Mapping[str, object] | ShellParams,
-        *,
-        on_update: OnUpdate | None = None,
-        call_id: str | None = None,
-    ) -> ShellResult:
-        r"""Carry out one call."""
-    def call(
-        self,
-        params: Mapping[str, object] | ShellParams,
-        *,
-        on_update: OnUpdate | None = None,
-        call_id: str | None = None,
-    ) -> ShellResult:
-        r"""Carry out one call."""
+    def kept(self) -> tuple[str, ...]: r"""The ids of the kept outputs that results have named, the newest last."""
+    def close(self) -> None: r"""Run nothing more, and end the tool's session, if it has one. The end of the environment does so as well."""
+    def cancel(self, call_id: str) -> None: r"""Cancel a call of this tool or of its `job_tool`. The call then returns a result."""
+    def __call__(self, params: Mapping[str, object] | ShellParams, *, on_update: OnUpdate | None=None, call_id: str | None=None) -> ShellResult: r"""Carry out one call."""
+    def call(self, params: Mapping[str, object] | ShellParams, *, on_update: OnUpdate | None=None, call_id: str | None=None) -> ShellResult: r"""Carry out one call."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
 
 class Stream:
     @property
-    def outcome(self) -> Outcome:
-        r"""What became of the command."""
+    def outcome(self) -> Outcome: r"""What became of the command."""
     @property
-    def pid(self) -> int | None:
-        r"""The pid of the shell that runs the command, on its host; also its process group there, where hosts have these."""
-    def cancel(self) -> None:
-        r"""Ask the command to end. Events go on until it has; the outcome is then ``cancelled``."""
+    def pid(self) -> int | None: r"""The pid of the shell that runs the command, on its host; also its process group there, where hosts have these."""
+    def cancel(self) -> None: r"""Ask the command to end. Events go on until it has; the outcome is then ``cancelled``."""
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
     def __iter__(self) -> Iterator[OutputEvent]: ...
 
 class Trial:
     @property
-    def outcome(self) -> Outcome:
-        r"""What became of the command; its `Outcome.effects` are `effects`. Raises `AnyshellError` before the end."""
+    def outcome(self) -> Outcome: r"""What became of the command; its `Outcome.effects` are `effects`. Raises `AnyshellError` before the end."""
     @property
-    def effects(self) -> Effects:
-        r"""What it would change in the directory of the environment."""
+    def effects(self) -> Effects: r"""What it would change in the directory of the environment."""
     @property
-    def diff(self) -> str:
-        r"""The changes of text files as a unified diff; `Effects.without_diff` names the files that are not in it."""
+    def diff(self) -> str: r"""The changes of text files as a unified diff; `Effects.without_diff` names the files that are not in it."""
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    def run(self) -> Outcome:
-        r"""Run the command. To be called once; `discard` has to follow, unless this raises. ``async with`` does both."""
-    def commit(self) -> None:
-        r"""Make real what the command wrote: all of it, or nothing. Each file is whole at every moment."""
-    def discard(self) -> None:
-        r"""Throw away what the command wrote. A second time, and after a commit, nothing is done."""
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def run(self) -> Outcome: r"""Run the command. To be called once; `discard` has to follow, unless this raises. ``async with`` does both."""
+    def commit(self) -> None: r"""Make real what the command wrote: all of it, or nothing. Each file is whole at every moment."""
+    def discard(self) -> None: r"""Throw away what the command wrote. A second time, and after a commit, nothing is done."""
