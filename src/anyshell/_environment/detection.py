@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-import anyio
-
 from .. import shells
 from .._exceptions import InvalidCommand
 from .._runner import Runner
@@ -117,8 +115,6 @@ class Detection(AsyncOnly, Generic[Made]):
             raise
 
     async def _ask(self, backend: Backend, *, entered: bool) -> Detected:
-        # This loads what anyio needs in a loop of asyncio. The first stop may come when no descriptor is left for that.
-        anyio.get_cancelled_exc_class()
         options = self._options
         # Its paths are this machine's, and mean nothing on another host.
         elsewhere = self._owned and self._target not in (None, "local")

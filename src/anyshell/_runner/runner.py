@@ -10,8 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-import anyio
-
 from .. import _engine, shells
 from .._exceptions import AnyshellError
 from .._types import Outcome, Spawn, Variables
@@ -349,10 +347,11 @@ class Runner:
         for control in self._running:
             control.cancel()
             control.cancel()
-        with anyio.move_on_after(CLOSE_SECONDS):
-            while self._running:
-                self._idle.clear()
-                await self._idle.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                while self._running:
+                    self._idle.clear()
+                    await self._idle.wait()
         await self.jobs.aclose()
         for helper in tuple(self.helpers):
             await helper.aclose()

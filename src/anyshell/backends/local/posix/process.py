@@ -11,8 +11,6 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-import anyio
-
 assert sys.platform != "win32"
 
 from ...._types import ProcessInfo, Usage, still_named
@@ -233,9 +231,10 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
     async def wait_gone(self) -> None:
         """Wait for the exit and for the life pipe's end, then look whether it is true; now and then look anyway."""
         for pause in itertools.chain(_LOOK_AGAIN, itertools.repeat(_LOOK_AGAIN[-1])):
-            with anyio.move_on_after(_LOOK_ANYWAY):
-                await self._exit.wait()
-                await self._life.wait_closed_by_writers()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_ANYWAY):
+                    await self._exit.wait()
+                    await self._life.wait_closed_by_writers()
             if not await self.survivors():
                 return
             await asyncio.sleep(pause)
