@@ -13,9 +13,9 @@ from .output import Output
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .effects import Effects, Usage
+    from .effects import Effects
     from .network import Network
-    from .process import ProcessInfo
+    from .process import ProcessInfo, Usage
     from .recording import RecordingReport
     from .terminal import TerminalKind, Waiting
 

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import sys
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..._exceptions import InvalidCommand, SpawnError
@@ -14,7 +15,6 @@ from ..._types import HostInfo, HostQuery, ShellCandidate, ShellInfo, Spawn
 from ..._waits import in_a_worker
 from ..collect import collect
 from . import host
-from .files import LocalFiles
 
 if sys.platform == "win32":
     from .windows.pipe_directory import LocalPipeDirectory
@@ -69,12 +69,13 @@ class LocalBackend:
 
     def __init__(self, spawner: LocalSpawner | None = None) -> None:
         self._spawner = spawner or LocalSpawner()
-        self._files = LocalFiles()
 
-    @property
+    @cached_property
     def files(self) -> Files:
         """The files of this machine."""
-        return self._files
+        from .files import LocalFiles  # here, since few commands have to do with them
+
+        return LocalFiles()
 
     async def info(self, query: HostQuery) -> HostInfo:
         """Say what this machine is, and which of the asked shells answers first."""
