@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from .. import shells
 from .._exceptions import InvalidCommand
@@ -39,8 +39,7 @@ class Closable(Protocol):
 Made = TypeVar("Made", bound=Closable)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detected:
+class Detected(NamedTuple):
     """What a detection gives, and an environment is made of.
 
     Attributes:

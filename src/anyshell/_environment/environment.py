@@ -234,7 +234,7 @@ class Environment(EnvironmentTrials):
             recording=record,
             background_after=background_after,
             limits=limits,
-            effects=effects,
+            effects=None if effects is False else effects,
             reach=reach,
         )
         return await self.runner.run(request, options, control=control)
@@ -403,7 +403,7 @@ class Environment(EnvironmentTrials):
             terminal=terminal,
             recording=record,
             limits=limits,
-            effects=effects,
+            effects=None if effects is False else effects,
             reach=reach,
         )
 

@@ -13,9 +13,9 @@ import os
 import posixpath
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
@@ -53,8 +53,7 @@ _LONGEST_NAME = 80
 _CREATES: Mapping[str, float] = {"nothing": 0, "file": 1, "directories": float("inf")}
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """What has to be there while a command runs.
 
     Attributes:

@@ -110,10 +110,7 @@ class RunOptions:
             from .._types import to_recording
 
             object.__setattr__(self, "recording", to_recording(self.recording))
-        effects: object = self.effects
-        if effects is False:
-            object.__setattr__(self, "effects", None)
-        elif effects is not None:
+        if self.effects is not None:
             from .._types import to_scan
 
             object.__setattr__(self, "effects", to_scan(self.effects))

@@ -23,7 +23,7 @@ F = TypeVar("F", bound="Callable[..., Any] | click.Command")
 
 
 _UNITS = {"d": 24 * 3600, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
-_PARTS = re.compile(r"".join(rf"(?:(?P<{unit}>[0-9]+(?:\.[0-9]+)?){unit})?" for unit in _UNITS))
+_PARTS = "".join(rf"(?:(?P<{unit}>[0-9]+(?:\.[0-9]+)?){unit})?" for unit in _UNITS)
 
 
 def read_duration(text: str) -> float:
@@ -32,7 +32,7 @@ def read_duration(text: str) -> float:
     Raises:
         ValueError: It is none, or no clock can wait so long.
     """
-    found = _PARTS.fullmatch(text) if text else None
+    found = re.fullmatch(_PARTS, text) if text else None
     if found is None:
         seconds = float(text)
     else:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from anyshell._types import ShellCandidate
 
@@ -43,8 +43,7 @@ _UNSET = frozenset({"BASH_ENV", "ENV", "CDPATH", "OLDPWD"})
 """What would change what a text means: files that a shell reads first, and where ``cd DIR`` and ``cd -`` go."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """What a backend starts for one command.
 
     Attributes:

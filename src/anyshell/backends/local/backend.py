@@ -17,11 +17,9 @@ from ..collect import collect
 from . import host
 
 if sys.platform == "win32":
-    from .windows.pipe_directory import LocalPipeDirectory
     from .windows.process import LocalSpawner
     from .windows.shells import find_shell, starts_wsl
 else:
-    from .posix.pipe_directory import LocalPipeDirectory, remove_abandoned
     from .posix.spawner import LocalSpawner
 
 if sys.platform == "win32":
@@ -169,7 +167,11 @@ class LocalBackend:
 
         The first removes directories of this user whose owners were killed.
         """
-        if sys.platform != "win32":
+        if sys.platform == "win32":
+            from .windows.pipe_directory import LocalPipeDirectory
+        else:
+            from .posix.pipe_directory import LocalPipeDirectory, remove_abandoned
+
             with contextlib.suppress(OSError):  # no thread can be started: the next one removes them
                 await in_a_worker(remove_abandoned)
         return LocalPipeDirectory(self._spawner.released.add)
