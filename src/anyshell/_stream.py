@@ -11,13 +11,15 @@ import anyio
 
 from ._engine import Control
 from ._exceptions import AnyshellError
-from ._types import Channel, Outcome, OutputEvent
+from ._types import Channel, Outcome
 from ._waits import AsyncOnly, Changes, outlast
-from .output import LineDecoder, OutputLine, Page, TextDecoder
+from .output import LineDecoder, Page, TextDecoder
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
+
+    from ._types import OutputEvent
 
 Listener = Callable[[Channel, bytes], Awaitable[None]]
 
@@ -129,11 +131,11 @@ class _Chunks:
 
     def feed(self, channel: Channel, data: bytes) -> list[OutputEvent]:
         decoder = self._decoders.setdefault(channel, TextDecoder(self._page))
-        return [OutputEvent(channel=channel, data=data, text=decoder.decode(data))]
+        return [_event(channel, data, decoder.decode(data))]
 
     def flush(self) -> list[OutputEvent]:
         rest = [(channel, decoder.flush()) for channel, decoder in self._decoders.items()]
-        return [OutputEvent(channel=channel, data=b"", text=text) for channel, text in rest if text]
+        return [_event(channel, b"", text) for channel, text in rest if text]
 
 
 class _Lines:
@@ -143,13 +145,14 @@ class _Lines:
 
     def feed(self, channel: Channel, data: bytes) -> list[OutputEvent]:
         decoder = self._decoders.setdefault(channel, LineDecoder(self._page))
-        return [_event(channel, line) for line in decoder.feed(data)]
+        return [_event(channel, line.data, line.text, line.complete) for line in decoder.feed(data)]
 
     def flush(self) -> list[OutputEvent]:
-        return [
-            _event(channel, line) for channel, decoder in self._decoders.items() for line in decoder.flush()
-        ]
+        rest = [(channel, line) for channel, decoder in self._decoders.items() for line in decoder.flush()]
+        return [_event(channel, line.data, line.text, line.complete) for channel, line in rest]
 
 
-def _event(channel: Channel, line: OutputLine) -> OutputEvent:
-    return OutputEvent(channel=channel, data=line.data, text=line.text, complete=line.complete)
+def _event(channel: Channel, data: bytes, text: str, complete: bool = True) -> OutputEvent:
+    from ._types import OutputEvent  # here, since some commands print nothing
+
+    return OutputEvent(channel=channel, data=data, text=text, complete=complete)

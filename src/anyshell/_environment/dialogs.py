@@ -94,7 +94,8 @@ class EnvironmentDialogs(EnvironmentFacts):
                 may be are there already.
         """
         self.runner.require_entered("terminal()")
-        from .._types import Terminal  # here and below, since few commands have a terminal
+        from .._runner.outputs import controller_of  # here and below, since few commands have a terminal
+        from .._types import Terminal
 
         size = Terminal(columns=columns, rows=rows, term=term)
         request = to_command(command, cwd, env, kind=self.shell.kind)
@@ -114,7 +115,7 @@ class EnvironmentDialogs(EnvironmentFacts):
             from ..output import check_scrollback
 
             check_scrollback(scrollback)
-        controller = self.runner.controller(size, self.artifacts, answers=answers, scrollback=scrollback)
+        controller = controller_of(self.runner, size, self.artifacts, answers=answers, scrollback=scrollback)
 
         async def run(hear: Listener, control: _engine.Control, size: Terminal) -> Outcome:
             most = self._options.max_terminals

@@ -19,7 +19,7 @@ from ..reach import NONE
 from .addresses import Addresses
 from .directories import check_directory
 from .network import network_of, serving, with_network
-from .outputs import pipes_output, recorder_of, terminal_output
+from .outputs import controller_of, pipes_output, recorder_of, terminal_output
 from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of, without
 
 if TYPE_CHECKING:
@@ -318,32 +318,6 @@ class Runner:
         variables = self._variables or Variables(exclude=())
         return self._redaction.masks(os.environ, variables.set, env, names=variables.exclude)
 
-    def controller(
-        self,
-        terminal: Terminal,
-        store: Store | None,
-        *,
-        answers: bool = True,
-        scrollback: int | None = None,
-        limits: OutputLimits | None = None,
-    ) -> Controller:
-        """A controller, which stands before a program on a terminal.
-
-        Args:
-            terminal: What the program runs on.
-            store: Where the whole of its output is kept.
-            answers: Whether programs that ask the terminal something are answered.
-            scrollback: Rows that are kept once they have left the screen; ``None`` keeps no colours either.
-            limits: How much of its output becomes text; ``None`` is what the environment has.
-        """
-        from ..terminal import Controller  # here, as below
-
-        output = partial(
-            terminal_output, self, terminal, store, answers=answers, scrollback=scrollback, limits=limits
-        )
-        tells = self.info.os == "linux"  # what a process sleeps in
-        return Controller(output, tells=tells)
-
     def code_page(self, terminal: Terminal | None) -> int | None:
         """The code page of output that is not UTF-8; a terminal's always is."""
         return None if terminal is not None else self.info.code_page
@@ -453,7 +427,7 @@ class Runner:
             )
         terminal, listener = options.terminal, options.listener
         if controller is None and terminal is not None:
-            controller = self.controller(terminal, store, limits=options.limits)
+            controller = controller_of(self, terminal, store, limits=options.limits)
         recorder = recorder_of(self, options.recording, terminal, controller)
         wraps: list[Callable[[Process], Process]] = []
         masking = None

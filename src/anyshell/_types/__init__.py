@@ -53,16 +53,15 @@ if TYPE_CHECKING:
     from .outcome import CommandFailed as CommandFailed
     from .outcome import JobStatus as JobStatus
     from .outcome import Outcome as Outcome
-    from .outcome import SessionReport as SessionReport
     from .outcome import Status as Status
     from .output import MASK as MASK
-    from .output import Artifact as Artifact
     from .output import Channel as Channel
-    from .output import JobOutput as JobOutput
     from .output import Output as Output
-    from .output import OutputEvent as OutputEvent
-    from .output import OutputImage as OutputImage
     from .output import OutputLimits as OutputLimits
+    from .output_parts import Artifact as Artifact
+    from .output_parts import JobOutput as JobOutput
+    from .output_parts import OutputEvent as OutputEvent
+    from .output_parts import OutputImage as OutputImage
     from .process import ExitStatus as ExitStatus
     from .process import ProcessInfo as ProcessInfo
     from .process import Signal as Signal
@@ -76,6 +75,7 @@ if TYPE_CHECKING:
     from .recording import to_recording as to_recording
     from .resolved import Creates as Creates
     from .resolved import Resolved as Resolved
+    from .session import SessionReport as SessionReport
     from .shell import ShellCandidate as ShellCandidate
     from .shell import ShellInfo as ShellInfo
     from .shell import ShellKind as ShellKind
@@ -102,11 +102,13 @@ else:
             "expectation": "ExpectTimeout ProgramEnded",
             "files": "CopyProgress CopyResult FileEntry FileKind FileStat",
             "host": "HostInfo HostQuery OperatingSystem",
-            "outcome": "CommandFailed JobStatus Outcome SessionReport Status",
-            "output": "MASK Artifact Channel JobOutput Output OutputEvent OutputImage OutputLimits",
+            "outcome": "CommandFailed JobStatus Outcome Status",
+            "output": "MASK Channel Output OutputLimits",
+            "output_parts": "Artifact JobOutput OutputEvent OutputImage",
             "process": "ExitStatus ProcessInfo Signal Usage still_named",
             "resolved": "Creates Resolved",
             "recording": "LARGEST_RECORDING LEAST_RECORDING LONGEST_TITLE Recording RecordingReport to_recording",
+            "session": "SessionReport",
             "shell": "ShellCandidate ShellInfo ShellKind",
             "terminal": "LARGEST_TERMINAL Foreground Screen Terminal TerminalKind TerminalLines Waiting",
             "variables": "SECRET_NAMES Variables matcher",
