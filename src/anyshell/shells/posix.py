@@ -12,7 +12,6 @@ What evaluating cannot hide, in long texts alone: a syntax error is reported as 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from anyshell._types import ShellCandidate
@@ -56,8 +55,7 @@ class Launch(NamedTuple):
     script: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shell:
+class Shell(NamedTuple):
     """A kind of shell, and everything that is particular to it.
 
     Attributes:
