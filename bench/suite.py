@@ -73,4 +73,5 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "terminal-start": Benchmark(terminals.measure_start, terminals.START_ROUNDS),
     "frameworks": Benchmark(frameworks.measure, frameworks.ROUNDS),
     "startup": Benchmark(startup.measure, startup.ROUNDS),
+    "ssh-startup": Benchmark(startup.measure_ssh, startup.SSH_ROUNDS),
 }

@@ -119,28 +119,14 @@ print(sorted(sys.modules))
 """
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(ast.literal_eval(result.stdout))
-    needless = {"asyncssh", "importlib.resources", "json", "pydantic", "rich"} | {
-        f"anyshell.{name}"
-        for name in (
-            *(
-                "_environment.snapshot",
-                "_files",
-                "_types.approval",
-                "backends.ssh.connection.options",
-                "detached",
-            ),
-            *(
-                "output.screen",
-                "policy",
-                "recordings",
-                "session",
-                "shells.login",
-                "shells.session",
-                "terminal",
-                "tool",
-            ),
-        )
-    }
+    others = "anyio._backends asyncssh importlib.resources json pathlib psutil pydantic rich shutil"
+    ours = (
+        "_environment.snapshot _files _terminals _types.approval _types.effects _types.files _types.output_parts _types.recording "
+        "_types.resolved _types.session _types.terminal _types.variables _types.windows_paths backends.local.files "
+        "backends.local.posix.pipe_directory backends.local.posix.terminals backends.ssh.connection.options detached jobs "
+        "output.artifacts output.screen policy recordings session shells.login shells.session shells.words terminal tool"
+    )
+    needless = {*others.split(), *(f"anyshell.{name}" for name in ours.split())}
     assert "anyshell._environment.environment" in loaded
     assert loaded & needless == set()
 

@@ -1,5 +1,6 @@
 """``python -m anyshell``: the same program as ``anyshell``."""
 
+import gc
 import os
 import sys
 from contextlib import suppress
@@ -9,6 +10,10 @@ from anyshell.cli.process.inherited import die_of_interrupts
 
 die_of_interrupts()  # before the other imports, which take a moment
 
+YOUNG_OBJECTS = 10_000  # no bound: cycles are only found later
+"""Objects made and not freed, with which the garbage collector looks for cycles. Imports make many, and hardly a cycle: by
+Python's own number, 700, a twentieth of the shortest command is spent in looking."""
+
 
 def main() -> None:
     """Run the program with the arguments of this process."""
@@ -16,6 +21,7 @@ def main() -> None:
         with suppress(OSError):
             os.write(1, f"anyshell {__version__}\n".encode())
             return
+    gc.set_threshold(YOUNG_OBJECTS)
     from anyshell.cli import main
 
     main(prog_name="anyshell")

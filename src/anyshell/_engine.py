@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ import anyio
 
 from ._exceptions import AnyshellError, InvalidCommand
 from ._types import DEFAULT_GRACE, ExitStatus, Outcome
-from ._waits import outlast
+from ._waits import expire, outlast
 from .output import Pump
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Control:
             return
         self.requested = True
         if self._clock is not None:
-            _expire(self._clock)
+            expire(self._clock)
 
     def touch(self) -> None:
         """Take note that the program is given input now: it is no silence, see ``silence=``."""
@@ -89,7 +90,7 @@ class Control:
         """Take the clock whose time is over when the end is asked for. For the run alone."""
         self._clock = clock
         if self.requested:
-            _expire(clock)
+            expire(clock)
 
     def _let_go(self) -> None:
         """Leave the clock alone: it has done its part. For the run alone."""
@@ -243,8 +244,9 @@ async def _status(
 ) -> tuple[Status, ExitStatus]:
     if ended is not None:
         return ("lost" if ended == ExitStatus() else "exited"), ended
-    with anyio.move_on_after(DRAIN):
-        ended = await process.wait()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN):
+            ended = await process.wait()
     return ("lost" if alive or ended is None else _early(control)), ended or ExitStatus()
 
 
@@ -275,18 +277,13 @@ async def _settle(process: Process, reading: _Reading) -> Sequence[ProcessInfo]:
     await reading.wait(DRAIN)
     survivors = await process.survivors()
     if survivors:
-        with anyio.move_on_at(began + DRAIN):
-            await process.wait_gone()
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(began + DRAIN):
+                await process.wait_gone()
         survivors = await process.survivors()
     while reading.held_up:  # not the program's delay but the listener's: bounded by the timeout alone
         await reading.wait(DRAIN)
     return survivors
-
-
-def _expire(clock: asyncio.Timeout) -> None:
-    """Have a clock's time be over, unless it is."""
-    if not clock.expired():
-        clock.reschedule(0)
 
 
 class _Silence:
@@ -326,7 +323,7 @@ class _Silence:
             self._timer = self._loop.call_later(SECOND_LOOK, self._look)
         else:
             self.over = True
-            _expire(self._clock)
+            expire(self._clock)
 
 
 class _Reading:
@@ -459,8 +456,9 @@ class _Stop:
                 break
             rounds += 1
             await self._process.send_signal("kill")
-            with anyio.move_on_after(KILL_AGAIN):
-                await self._process.wait_gone()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(KILL_AGAIN):
+                    await self._process.wait_gone()
         return alive
 
     async def _ask(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Literal
 
@@ -10,13 +11,15 @@ import anyio
 
 from ._engine import Control
 from ._exceptions import AnyshellError
-from ._types import Channel, Outcome, OutputEvent
-from ._waits import AsyncOnly, outlast
-from .output import LineDecoder, OutputLine, Page, TextDecoder
+from ._types import Channel, Outcome
+from ._waits import AsyncOnly, Changes, outlast
+from .output import LineDecoder, Page, TextDecoder
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
+
+    from ._types import OutputEvent
 
 Listener = Callable[[Channel, bytes], Awaitable[None]]
 
@@ -42,6 +45,9 @@ class Stream(AsyncOnly):
         page = Page.of(code_page)
         self._decode = _Lines(page) if by == "lines" else _Chunks(page)
         self._task: asyncio.Task[Outcome] | None = None
+        self._pieces: deque[tuple[Channel, bytes]] = deque()
+        self._left = False
+        self._changes = Changes()
 
     @property
     def outcome(self) -> Outcome:
@@ -71,8 +77,8 @@ class Stream(AsyncOnly):
     async def __aenter__(self) -> Self:
         if self._task is not None:
             raise AnyshellError("a stream is entered once: ask the environment for another one")
-        self._send, self._receive = anyio.create_memory_object_stream[tuple[Channel, bytes]](WAITING_PIECES)
-        self._task = asyncio.ensure_future(self._produce())
+        self._task = asyncio.ensure_future(self._run(self._tell, self._control))
+        self._task.add_done_callback(lambda _: self._changes.notify())
         return self
 
     async def __aexit__(
@@ -80,7 +86,8 @@ class Stream(AsyncOnly):
     ) -> None:
         task = self._started()
         self._control.cancel()
-        self._receive.close()
+        self._left = True
+        self._changes.notify()
         cancelled = await outlast(task, task.cancel)
         if error is None and not task.cancelled() and (failure := task.exception()) is not None:
             raise failure
@@ -89,7 +96,12 @@ class Stream(AsyncOnly):
 
     async def __aiter__(self) -> AsyncIterator[OutputEvent]:
         task = self._started()
-        async for channel, data in self._receive:
+        while self._pieces or not task.done():
+            if not self._pieces:
+                await self._changes.wait()
+                continue
+            channel, data = self._pieces.popleft()
+            self._changes.notify()
             for event in self._decode.feed(channel, data):
                 yield event
         for event in self._decode.flush():
@@ -103,12 +115,13 @@ class Stream(AsyncOnly):
             )
         return self._task
 
-    async def _produce(self) -> Outcome:
-        with self._send:
-            return await self._run(self._tell, self._control)
-
     async def _tell(self, channel: Channel, data: bytes) -> None:
-        await self._send.send((channel, data))
+        while len(self._pieces) >= WAITING_PIECES and not self._left:
+            await self._changes.wait()
+        if self._left:
+            raise anyio.BrokenResourceError
+        self._pieces.append((channel, data))
+        self._changes.notify()
 
 
 class _Chunks:
@@ -118,11 +131,11 @@ class _Chunks:
 
     def feed(self, channel: Channel, data: bytes) -> list[OutputEvent]:
         decoder = self._decoders.setdefault(channel, TextDecoder(self._page))
-        return [OutputEvent(channel=channel, data=data, text=decoder.decode(data))]
+        return [_event(channel, data, decoder.decode(data))]
 
     def flush(self) -> list[OutputEvent]:
         rest = [(channel, decoder.flush()) for channel, decoder in self._decoders.items()]
-        return [OutputEvent(channel=channel, data=b"", text=text) for channel, text in rest if text]
+        return [_event(channel, b"", text) for channel, text in rest if text]
 
 
 class _Lines:
@@ -132,13 +145,14 @@ class _Lines:
 
     def feed(self, channel: Channel, data: bytes) -> list[OutputEvent]:
         decoder = self._decoders.setdefault(channel, LineDecoder(self._page))
-        return [_event(channel, line) for line in decoder.feed(data)]
+        return [_event(channel, line.data, line.text, line.complete) for line in decoder.feed(data)]
 
     def flush(self) -> list[OutputEvent]:
-        return [
-            _event(channel, line) for channel, decoder in self._decoders.items() for line in decoder.flush()
-        ]
+        rest = [(channel, line) for channel, decoder in self._decoders.items() for line in decoder.flush()]
+        return [_event(channel, line.data, line.text, line.complete) for channel, line in rest]
 
 
-def _event(channel: Channel, line: OutputLine) -> OutputEvent:
-    return OutputEvent(channel=channel, data=line.data, text=line.text, complete=line.complete)
+def _event(channel: Channel, data: bytes, text: str, complete: bool = True) -> OutputEvent:
+    from ._types import OutputEvent  # here, since some commands print nothing
+
+    return OutputEvent(channel=channel, data=data, text=text, complete=complete)

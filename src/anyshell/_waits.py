@@ -6,10 +6,9 @@ import asyncio
 import concurrent.futures
 import contextlib
 import errno
+import sys
 import threading
 from typing import TYPE_CHECKING, TypeVar
-
-from anyio import CancelScope, to_thread
 
 from ._exceptions import AnyshellError
 
@@ -89,7 +88,7 @@ async def outlast(task: asyncio.Future[T], on_cancel: Callable[[], object]) -> a
         The last cancellation, for the caller to raise when it has cleaned up.
     """
     cancelled: asyncio.CancelledError | None = None
-    with CancelScope(shield=True):
+    with _shield():
         while not task.done():
             try:
                 await asyncio.wait([task])
@@ -97,6 +96,24 @@ async def outlast(task: asyncio.Future[T], on_cancel: Callable[[], object]) -> a
                 cancelled = error
                 on_cancel()
     return cancelled
+
+
+def _shield() -> contextlib.AbstractContextManager[object]:
+    """Hold off anyio's cancel scopes. Where anyio has not loaded what it needs in a loop of asyncio, there are none.
+
+    Loading that takes a third of the time that it takes to load asyncio, and descriptors, of which none may be left.
+    """
+    if "anyio._backends._asyncio" not in sys.modules:
+        return contextlib.nullcontext()
+    from anyio import CancelScope
+
+    return CancelScope(shield=True)
+
+
+def expire(clock: asyncio.Timeout) -> None:
+    """Have a clock's time be over, unless it is."""
+    if not clock.expired():
+        clock.reschedule(0)
 
 
 async def in_a_thread(call: Callable[[], T]) -> T:
@@ -131,6 +148,8 @@ async def in_a_worker(call: Callable[[], T], *, abandon_on_cancel: bool = False)
     Raises:
         NoThread: No thread can be started.
     """
+    from anyio import to_thread  # here, since many commands need none
+
     with threads_as_os_errors():
         return await to_thread.run_sync(call, abandon_on_cancel=abandon_on_cancel)
 

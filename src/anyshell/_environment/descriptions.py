@@ -19,8 +19,7 @@ import functools
 import os
 import pkgutil
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .._exceptions import AnyshellError
 from .._types import exact, one_line
@@ -64,8 +63,7 @@ _WHOLE = {
 _SYSTEMS = {"linux": "Linux", "macos": "macOS", "windows": "Windows"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
+class Description(NamedTuple):
     """What a model is told of a host's shell, and of how to use it well.
 
     Attributes:

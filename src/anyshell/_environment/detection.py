@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
-
-import anyio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from .. import shells
 from .._exceptions import InvalidCommand
@@ -41,8 +39,7 @@ class Closable(Protocol):
 Made = TypeVar("Made", bound=Closable)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detected:
+class Detected(NamedTuple):
     """What a detection gives, and an environment is made of.
 
     Attributes:
@@ -117,8 +114,6 @@ class Detection(AsyncOnly, Generic[Made]):
             raise
 
     async def _ask(self, backend: Backend, *, entered: bool) -> Detected:
-        # This loads what anyio needs in a loop of asyncio. The first stop may come when no descriptor is left for that.
-        anyio.get_cancelled_exc_class()
         options = self._options
         # Its paths are this machine's, and mean nothing on another host.
         elsewhere = self._owned and self._target not in (None, "local")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .._exceptions import AnyshellError, InvalidCommand
 from .._runner import RunOptions, to_command
-from .._types import DEFAULT_GRACE, LeftBehind, Outcome, Recording, Terminal, check_text, to_recording
+from .._types import DEFAULT_GRACE, LeftBehind, check_text
 from .facts import EnvironmentFacts
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .. import _engine
     from .._stream import Listener
+    from .._types import Outcome, Recording, Terminal
     from .._types.checks import Seconds
     from ..reach import Reach
     from ..session import Session
@@ -93,6 +94,9 @@ class EnvironmentDialogs(EnvironmentFacts):
                 may be are there already.
         """
         self.runner.require_entered("terminal()")
+        from .._runner.outputs import controller_of  # here and below, since few commands have a terminal
+        from .._types import Terminal
+
         size = Terminal(columns=columns, rows=rows, term=term)
         request = to_command(command, cwd, env, kind=self.shell.kind)
         options = RunOptions(
@@ -101,7 +105,7 @@ class EnvironmentDialogs(EnvironmentFacts):
             grace=grace,
             left_behind=left_behind,
             terminal=size,
-            recording=to_recording(record),
+            recording=record,
             reach=reach,
         )
         self.runner.check(options)
@@ -111,7 +115,7 @@ class EnvironmentDialogs(EnvironmentFacts):
             from ..output import check_scrollback
 
             check_scrollback(scrollback)
-        controller = self.runner.controller(size, self.artifacts, answers=answers, scrollback=scrollback)
+        controller = controller_of(self.runner, size, self.artifacts, answers=answers, scrollback=scrollback)
 
         async def run(hear: Listener, control: _engine.Control, size: Terminal) -> Outcome:
             most = self._options.max_terminals

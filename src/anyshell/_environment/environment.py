@@ -13,21 +13,15 @@ from .._runner import RunOptions, to_command
 from .._stream import Listener, Stream
 from .._types import (
     DEFAULT_GRACE,
+    READY_SECONDS,
     LeftBehind,
-    Outcome,
     OutputLimits,
-    Recording,
-    Terminal,
     check_choice,
     check_seconds,
-    to_recording,
-    to_scan,
 )
 from .._waits import to_the_end
-from ..jobs import MAX_JOBS, READY_SECONDS
-from ..output import ArtifactStore
 from .detection import Detection
-from .options import MAX_TERMINALS, EnvironmentOptions, to_redaction
+from .options import MAX_JOBS, MAX_TERMINALS, EnvironmentOptions, to_redaction
 from .trials import EnvironmentTrials
 
 if TYPE_CHECKING:
@@ -36,12 +30,13 @@ if TYPE_CHECKING:
 
     from .._runner.redirects import Stdin, Stdout
     from .._runner.variables import Interactive
-    from .._types import ProcessInfo, Scan, Variables
+    from .._types import Outcome, ProcessInfo, Recording, Scan, Terminal, Variables
     from .._types.checks import Seconds
     from ..abc import Backend, Resolver
     from ..backends import SSHOptions
     from ..detached import DetachedJob
     from ..jobs import Job, Ready
+    from ..output import ArtifactStore
     from ..policy.audit import Audit
     from ..policy.redaction import Redaction
     from ..policy.rules import Policy
@@ -129,12 +124,16 @@ class Environment(EnvironmentTrials):
             ConnectionFailed: The host cannot be reached, or refuses the login.
             HostKeyUntrusted: Its key is unknown, or not the one that was known.
         """
+        if artifacts == "default":
+            from ..output import ArtifactStore  # here, since not every environment keeps outputs
+
+            artifacts = ArtifactStore()
         options = EnvironmentOptions(
             shell=shell,
             cwd=os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd,
             interactive=interactive,
             limits=limits or OutputLimits(),
-            artifacts=ArtifactStore() if artifacts == "default" else artifacts,
+            artifacts=artifacts,
             snapshot=snapshot,
             prefix=None if prefix is None else shells.Prefix(prefix),
             max_jobs=max_jobs,
@@ -232,10 +231,10 @@ class Environment(EnvironmentTrials):
             stdout=stdout,
             listener=listener,
             terminal=terminal,
-            recording=to_recording(record),
+            recording=record,
             background_after=background_after,
             limits=limits,
-            effects=to_scan(effects),
+            effects=None if effects is False else effects,
             reach=reach,
         )
         return await self.runner.run(request, options, control=control)
@@ -333,7 +332,7 @@ class Environment(EnvironmentTrials):
             grace=grace,
             split_stderr=split_stderr,
             terminal=terminal,
-            recording=to_recording(record),
+            recording=record,
             reach=reach,
         )
         if detach:
@@ -402,9 +401,9 @@ class Environment(EnvironmentTrials):
             split_stderr=split_stderr,
             stdout=stdout,
             terminal=terminal,
-            recording=to_recording(record),
+            recording=record,
             limits=limits,
-            effects=to_scan(effects),
+            effects=None if effects is False else effects,
             reach=reach,
         )
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .._exceptions import InvalidCommand
-from .._types import OutputLimits, Variables, check_count, check_seconds, check_text
-from ..jobs import MAX_JOBS
+from .._types import OutputLimits, check_count, check_seconds, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .._runner.variables import Interactive
+    from .._types import Variables
     from ..abc import Resolver
     from ..output import ArtifactStore
     from ..policy.audit import Audit
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ..policy.rules import Policy
     from ..reach import Reach, Sandbox
     from ..shells import Prefix
+
+MAX_JOBS = 16
+"""Jobs at once, adopted ones not counted, unless `Environment.detect(max_jobs=)` says otherwise; one more is an error."""
 
 MAX_TERMINALS = 16
 """Driven terminals in one environment, unless `Environment.detect(max_terminals=)` says otherwise; one more is an error."""
@@ -97,10 +100,13 @@ class EnvironmentOptions:
         check_count("max_jobs", self.max_jobs)
         check_count("max_terminals", self.max_terminals)
         check_seconds("background_after", self.background_after)
-        if self.variables is not None and not isinstance(self.variables, Variables):
-            raise InvalidCommand(
-                f"variables must be Variables(inherit=...), not {type(self.variables).__name__}"
-            )
+        if self.variables is not None:
+            from .._types import Variables
+
+            if not isinstance(self.variables, Variables):
+                raise InvalidCommand(
+                    f"variables must be Variables(inherit=...), not {type(self.variables).__name__}"
+                )
         for scheme, resolver in self.resolvers.items():
             if not re.fullmatch(r"[a-z][a-z0-9+.-]{0,31}", scheme):
                 raise InvalidCommand(f"resolvers: {scheme!r} is no scheme: for one, 'skill'")

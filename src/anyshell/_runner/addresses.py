@@ -13,26 +13,26 @@ import os
 import posixpath
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
 from .. import shells
 from .._exceptions import AnyshellError, BackendError, InvalidCommand
-from .._types import Resolved, cut_name
+from .._types import cut_name
 from .._waits import in_a_worker, to_the_end
 from ..backends import here
-from ..output import ArtifactStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
     from contextlib import AbstractAsyncContextManager
     from types import ModuleType
 
-    from .._types import Command, HostInfo, ShellInfo
-    from ..abc import Files, Resolver
+    from .._types import Command, HostInfo, Resolved, ShellInfo
+    from ..abc import Backend, Resolver
+    from ..output import ArtifactStore
     from ..output.selection import ArtifactAddress
 
 MOST_ADDRESSES = 100
@@ -53,8 +53,7 @@ _LONGEST_NAME = 80
 _CREATES: Mapping[str, float] = {"nothing": 0, "file": 1, "directories": float("inf")}
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """What has to be there while a command runs.
 
     Attributes:
@@ -96,7 +95,7 @@ class Addresses:
     """The internal addresses of one environment.
 
     Args:
-        files: Those of the host.
+        backend: Has the files of the host.
         info: The host's facts.
         shell: The shell that commands are quoted for.
         directory: What ``workspace://`` stands for; absolute.
@@ -106,7 +105,7 @@ class Addresses:
 
     def __init__(
         self,
-        files: Files,
+        backend: Backend,
         info: HostInfo,
         shell: ShellInfo,
         *,
@@ -114,7 +113,7 @@ class Addresses:
         store: ArtifactStore | None,
         resolvers: Mapping[str, Resolver | None],
     ) -> None:
-        self._files = files
+        self._backend = backend
         self._info = info
         self._shell = shell
         self._rules: ModuleType = ntpath if info.os == "windows" else posixpath
@@ -128,7 +127,8 @@ class Addresses:
 
     @cached_property
     def _resolvers(self) -> dict[str, Resolver]:
-        from ..resolve import Root  # here, as the rest of that, since few commands have addresses
+        from ..output import ArtifactStore  # here, as the rest of that, since few commands have addresses
+        from ..resolve import Root
 
         own: dict[str, Resolver] = {
             "artifact": _Kept(self._store or ArtifactStore()),
@@ -255,7 +255,7 @@ class Addresses:
             return _Place(self._target(address, resolved.path), resolved, copied=True)
         if resolved.creates != "nothing" and not near:
             raise InvalidCommand("it is written on this machine, which a command on another host cannot do")
-        files, rules = (self._files, self._rules) if near else (here(), os.path)
+        files, rules = (self._backend.files, self._rules) if near else (here(), os.path)
         if not rules.isabs(resolved.root or resolved.path):
             raise InvalidCommand("its resolver has not given an absolute path")
         path, missing = resolved.path, 0
@@ -312,7 +312,7 @@ class Addresses:
         if place.resolved.hold is not None:
             await in_a_worker(partial(_enter, held, place.resolved))
         if place.parent:
-            await self._files.mkdir(place.parent, parents=True, exist_ok=True)
+            await self._backend.files.mkdir(place.parent, parents=True, exist_ok=True)
         if not place.copied:
             return
         async with self._changing:
@@ -327,24 +327,26 @@ class Addresses:
 
     async def _copied(self, place: _Place) -> None:
         if not self._users.total():
-            await self._files.mkdir(self._rules.dirname(self._private), parents=True, exist_ok=True)
-            await self._files.mkdir(self._private)  # an error if it is there: then it is another user's
-            await self._files.chmod(self._private, 0o700)
+            await self._backend.files.mkdir(self._rules.dirname(self._private), parents=True, exist_ok=True)
+            await self._backend.files.mkdir(
+                self._private
+            )  # an error if it is there: then it is another user's
+            await self._backend.files.chmod(self._private, 0o700)
         content = place.resolved.content
         if content is None:
             from .._transfer import Place, copy  # here, since few commands need it
 
             near = Place(here(), os.path, place.source)
-            await copy(near, Place(self._files, self._rules, place.path), None)
+            await copy(near, Place(self._backend.files, self._rules, place.path), None)
             return
         pieces = [content] if isinstance(content, bytes) else content()
         async with contextlib.aclosing(_in_workers(pieces)) as chunks:
-            await self._files.write_chunks(place.path, chunks, mode=0o600)
+            await self._backend.files.write_chunks(place.path, chunks, mode=0o600)
 
     async def _removed(self, path: str) -> None:
         """Remove a copy that no command uses, and the directory with the last."""
         with anyio.move_on_after(CLEANING_SECONDS), contextlib.suppress(OSError, AnyshellError):
-            await self._files.remove(path if self._users.total() else self._private, recursive=True)
+            await self._backend.files.remove(path if self._users.total() else self._private, recursive=True)
 
     async def _take_away(self, held: contextlib.ExitStack, taken: list[str]) -> None:
         async with self._changing:
@@ -368,6 +370,7 @@ class _Kept:
 
     async def resolve(self, name: str) -> Resolved:
         """Find a kept output, and see whether it has the part that is asked for."""
+        from .._types import Resolved
         from ..output.selection import ArtifactAddress
 
         address = ArtifactAddress.parse(name)

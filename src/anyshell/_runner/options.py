@@ -10,22 +10,20 @@ from .._exceptions import InvalidCommand
 from .._types import (
     DEFAULT_GRACE,
     Command,
-    Effects,
     LeftBehind,
     OutputLimits,
-    Terminal,
     check_choice,
     check_seconds,
     check_text,
 )
-from ..shells import SHELLS, text_of
+from ..shells import SHELLS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from os import PathLike
 
     from .._stream import Listener
-    from .._types import Recording, Scan, ShellKind
+    from .._types import Effects, Recording, Scan, ShellKind, Terminal
     from .._types.checks import Seconds
     from ..reach import Reach
     from ..shells.words import CommandLike
@@ -82,10 +80,10 @@ class RunOptions:
             stdout: Stdout | OutputFile | None = None,
             listener: Listener | None = None,
             terminal: Terminal | None = None,
-            recording: Recording | None = None,
+            recording: str | PathLike[str] | Recording | None = None,
             background_after: Seconds | None = None,
             limits: OutputLimits | None = None,
-            effects: Scan | None = None,
+            effects: bool | Sequence[str] | Scan | None = None,
             reach: Reach | None = None,
         ) -> None: ...
 
@@ -94,19 +92,33 @@ class RunOptions:
         """What is told of the effects of a command that goes on as a job."""
         if self.effects is None:
             return None
+        from .._types import Effects
+
         return Effects(incomplete=("the command still runs: the outcome of its job has its effects",))
 
     def __post_init__(self) -> None:
-        if self.terminal is not None and not isinstance(self.terminal, Terminal):
-            kind = type(self.terminal).__name__
-            raise InvalidCommand(f"terminal must be a Terminal(columns=, rows=), not {kind}")
-        if self.terminal is not None and self.split_stderr:
-            raise InvalidCommand("on a terminal stdout and stderr are one: leave out split_stderr")
+        # What few commands have is imported here.
+        if self.terminal is not None:
+            from .._types import Terminal
+
+            if not isinstance(self.terminal, Terminal):
+                kind = type(self.terminal).__name__
+                raise InvalidCommand(f"terminal must be a Terminal(columns=, rows=), not {kind}")
+            if self.split_stderr:
+                raise InvalidCommand("on a terminal stdout and stderr are one: leave out split_stderr")
+        if self.recording is not None:
+            from .._types import to_recording
+
+            object.__setattr__(self, "recording", to_recording(self.recording))
+        if self.effects is not None:
+            from .._types import to_scan
+
+            object.__setattr__(self, "effects", to_scan(self.effects))
         if self.limits is not None and not isinstance(self.limits, OutputLimits):
             kind = type(self.limits).__name__
             raise InvalidCommand(f"limits must be OutputLimits(budget=), not {kind}")
         if self.stdout is not None:
-            from .redirects import to_output_file  # here, since few commands have one
+            from .redirects import to_output_file
 
             object.__setattr__(self, "stdout", to_output_file(self.stdout))
         if self.listener is not None and not callable(self.listener):
@@ -145,6 +157,8 @@ def to_command(
 
         stdin = to_stdin(stdin)
     if not isinstance(command, str):
+        from ..shells import text_of
+
         command = text_of(command, SHELLS[kind])
     return Command(
         text=command,

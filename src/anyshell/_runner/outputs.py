@@ -76,6 +76,34 @@ def terminal_output(
     )
 
 
+def controller_of(
+    where: Where,
+    terminal: Terminal,
+    store: Store | None,
+    *,
+    answers: bool = True,
+    scrollback: int | None = None,
+    limits: OutputLimits | None = None,
+) -> Controller:
+    """A controller, which stands before a program on a terminal.
+
+    Args:
+        where: The host, and what holds there.
+        terminal: What the program runs on.
+        store: Where the whole of its output is kept.
+        answers: Whether programs that ask the terminal something are answered.
+        scrollback: Rows that are kept once they have left the screen; ``None`` keeps no colours either.
+        limits: How much of its output becomes text; ``None`` is what the environment has.
+    """
+    from ..terminal import Controller  # here, as above
+
+    output = partial(
+        terminal_output, where, terminal, store, answers=answers, scrollback=scrollback, limits=limits
+    )
+    tells = where.info.os == "linux"  # what a process sleeps in
+    return Controller(output, tells=tells)
+
+
 def recorder_of(
     where: Where, recording: Recording | None, terminal: Terminal | None, controller: Controller | None
 ) -> Recorder | None:

@@ -7,30 +7,27 @@ import contextlib
 import os
 import time
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol
-
-import anyio
 
 from .. import _engine, shells
 from .._exceptions import AnyshellError
-from .._types import Outcome, Spawn, Variables
+from .._types import Outcome, Spawn
 from .._waits import outlast
 from .._wrapped import WrappingSpawner
-from ..jobs import Adopting, Jobs, Work
 from ..reach import NONE
 from .addresses import Addresses
 from .directories import check_directory
 from .network import network_of, serving, with_network
-from .outputs import pipes_output, recorder_of, terminal_output
+from .outputs import controller_of, pipes_output, recorder_of, terminal_output
 from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of, without
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 
-    from .._types import Channel, Command, HostInfo, OutputLimits, ShellInfo, Terminal
+    from .._types import Channel, Command, HostInfo, OutputLimits, ShellInfo, Terminal, Variables
     from ..abc import Backend, Process, Resolver, Spawner
-    from ..jobs import Job, Ready
+    from ..jobs import Job, Jobs, Ready, Work
     from ..output import ArtifactStore
     from ..output.text.builder import Builder
     from ..output.text.keeper import Store
@@ -78,7 +75,6 @@ class Runner:
 
     Attributes:
         addresses: The internal addresses of its commands.
-        jobs: What runs in the background.
         helpers: Processes of anyshell's own on the host, which end with the environment.
         closed: Whether nothing more is started.
     """
@@ -117,15 +113,9 @@ class Runner:
         self.closed = False
         self.helpers: list[Helper] = []
         self.addresses = Addresses(
-            backend.files, info, shell, directory=directory, store=artifacts, resolvers=resolvers or {}
+            backend, info, shell, directory=directory, store=artifacts, resolvers=resolvers or {}
         )
-        self.jobs = Jobs(
-            builder=lambda log: self._builder(self.artifacts and log),
-            connects=lambda port: backend.connects(port),
-            store=artifacts,
-            max_jobs=max_jobs,
-            code_page=info.code_page,
-        )
+        self._max_jobs = max_jobs
         self._running: set[_engine.Control] = set()
         self._idle = asyncio.Event()
         self._settings = settings_of(info, shell, interactive=interactive)
@@ -135,6 +125,19 @@ class Runner:
         self._redaction = redaction
         self._audit = audit
         self._unset_on_terminal = unset_of(shell, interactive=True) | OF_ANOTHER_TERMINAL
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """What runs in the background."""
+        from ..jobs import Jobs
+
+        return Jobs(
+            builder=lambda log: self._builder(self.artifacts and log),
+            connects=self.backend.connects,
+            store=self.artifacts,
+            max_jobs=self._max_jobs,
+            code_page=self.info.code_page,
+        )
 
     @property
     def host(self) -> str:
@@ -310,34 +313,10 @@ class Runner:
         """What masks the output of a command that is given variables; ``None`` if nothing is masked."""
         if self._redaction is None:
             return None
+        from .._types import Variables
+
         variables = self._variables or Variables(exclude=())
         return self._redaction.masks(os.environ, variables.set, env, names=variables.exclude)
-
-    def controller(
-        self,
-        terminal: Terminal,
-        store: Store | None,
-        *,
-        answers: bool = True,
-        scrollback: int | None = None,
-        limits: OutputLimits | None = None,
-    ) -> Controller:
-        """A controller, which stands before a program on a terminal.
-
-        Args:
-            terminal: What the program runs on.
-            store: Where the whole of its output is kept.
-            answers: Whether programs that ask the terminal something are answered.
-            scrollback: Rows that are kept once they have left the screen; ``None`` keeps no colours either.
-            limits: How much of its output becomes text; ``None`` is what the environment has.
-        """
-        from ..terminal import Controller  # here, as below
-
-        output = partial(
-            terminal_output, self, terminal, store, answers=answers, scrollback=scrollback, limits=limits
-        )
-        tells = self.info.os == "linux"  # what a process sleeps in
-        return Controller(output, tells=tells)
 
     def code_page(self, terminal: Terminal | None) -> int | None:
         """The code page of output that is not UTF-8; a terminal's always is."""
@@ -349,11 +328,13 @@ class Runner:
         for control in self._running:
             control.cancel()
             control.cancel()
-        with anyio.move_on_after(CLOSE_SECONDS):
-            while self._running:
-                self._idle.clear()
-                await self._idle.wait()
-        await self.jobs.aclose()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                while self._running:
+                    self._idle.clear()
+                    await self._idle.wait()
+        if "jobs" in vars(self):  # otherwise there was none
+            await self.jobs.aclose()
         for helper in tuple(self.helpers):
             await helper.aclose()
 
@@ -363,6 +344,8 @@ class Runner:
         """Run a command that the caller waits for, and make a job of it when that takes too long."""
         began = time.monotonic()
         terminal, listener = options.terminal, options.listener
+        from ..jobs import Work  # here and below, since few commands become jobs
+
         work = Work(self.artifacts, control=control, code_page=self.code_page(terminal))
         channels: tuple[Channel, ...] = ("stdout", "stderr") if options.split_stderr else ("stdout",)
         so_far = {channel: self._builder(None, terminal, limits=options.limits) for channel in channels}
@@ -444,7 +427,7 @@ class Runner:
             )
         terminal, listener = options.terminal, options.listener
         if controller is None and terminal is not None:
-            controller = self.controller(terminal, store, limits=options.limits)
+            controller = controller_of(self, terminal, store, limits=options.limits)
         recorder = recorder_of(self, options.recording, terminal, controller)
         wraps: list[Callable[[Process], Process]] = []
         masking = None
@@ -469,6 +452,8 @@ class Runner:
         adopting = None
         left_behind = options.left_behind or ("adopt" if self.entered else "stop")
         if left_behind == "adopt":
+            from ..jobs import Adopting
+
             fed = command.stdin is not None
             given = spawn if spawn.stdin == fed else replace(spawn, stdin=fed)
             adopt = partial(self.jobs.adopt, spawn=given, command=command.text)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .checks import exact as exact
     from .checks import one_line as one_line
     from .command import DEFAULT_GRACE as DEFAULT_GRACE
+    from .command import READY_SECONDS as READY_SECONDS
     from .command import Command as Command
     from .command import LeftBehind as LeftBehind
     from .command import LoginCommand as LoginCommand
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from .effects import Effects as Effects
     from .effects import FileEffect as FileEffect
     from .effects import Scan as Scan
-    from .effects import Usage as Usage
     from .effects import to_scan as to_scan
     from .expectation import ExpectTimeout as ExpectTimeout
     from .expectation import ProgramEnded as ProgramEnded
@@ -53,19 +53,19 @@ if TYPE_CHECKING:
     from .outcome import CommandFailed as CommandFailed
     from .outcome import JobStatus as JobStatus
     from .outcome import Outcome as Outcome
-    from .outcome import SessionReport as SessionReport
     from .outcome import Status as Status
     from .output import MASK as MASK
-    from .output import Artifact as Artifact
     from .output import Channel as Channel
-    from .output import JobOutput as JobOutput
     from .output import Output as Output
-    from .output import OutputEvent as OutputEvent
-    from .output import OutputImage as OutputImage
     from .output import OutputLimits as OutputLimits
+    from .output_parts import Artifact as Artifact
+    from .output_parts import JobOutput as JobOutput
+    from .output_parts import OutputEvent as OutputEvent
+    from .output_parts import OutputImage as OutputImage
     from .process import ExitStatus as ExitStatus
     from .process import ProcessInfo as ProcessInfo
     from .process import Signal as Signal
+    from .process import Usage as Usage
     from .process import still_named as still_named
     from .recording import LARGEST_RECORDING as LARGEST_RECORDING
     from .recording import LEAST_RECORDING as LEAST_RECORDING
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from .recording import to_recording as to_recording
     from .resolved import Creates as Creates
     from .resolved import Resolved as Resolved
+    from .session import SessionReport as SessionReport
     from .shell import ShellCandidate as ShellCandidate
     from .shell import ShellInfo as ShellInfo
     from .shell import ShellKind as ShellKind
@@ -94,18 +95,20 @@ else:
         {
             "approval": "ApprovalRequest Approved CommandRequest Grant JobInputRequest NetworkRequest Refused SecretInputRequest TerminalInputRequest",
             "checks": "LONGEST_NAME as_duration check_choice check_count check_port check_seconds check_text check_variable cut_name exact one_line",
-            "command": "DEFAULT_GRACE Command LeftBehind LoginCommand Spawn",
+            "command": "DEFAULT_GRACE READY_SECONDS Command LeftBehind LoginCommand Spawn",
             "names": "Names",
             "network": "Destination Network",
-            "effects": "Effects FileEffect Scan Usage to_scan",
+            "effects": "Effects FileEffect Scan to_scan",
             "expectation": "ExpectTimeout ProgramEnded",
             "files": "CopyProgress CopyResult FileEntry FileKind FileStat",
             "host": "HostInfo HostQuery OperatingSystem",
-            "outcome": "CommandFailed JobStatus Outcome SessionReport Status",
-            "output": "MASK Artifact Channel JobOutput Output OutputEvent OutputImage OutputLimits",
-            "process": "ExitStatus ProcessInfo Signal still_named",
+            "outcome": "CommandFailed JobStatus Outcome Status",
+            "output": "MASK Channel Output OutputLimits",
+            "output_parts": "Artifact JobOutput OutputEvent OutputImage",
+            "process": "ExitStatus ProcessInfo Signal Usage still_named",
             "resolved": "Creates Resolved",
             "recording": "LARGEST_RECORDING LEAST_RECORDING LONGEST_TITLE Recording RecordingReport to_recording",
+            "session": "SessionReport",
             "shell": "ShellCandidate ShellInfo ShellKind",
             "terminal": "LARGEST_TERMINAL Foreground Screen Terminal TerminalKind TerminalLines Waiting",
             "variables": "SECRET_NAMES Variables matcher",

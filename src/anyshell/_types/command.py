@@ -20,6 +20,10 @@ DEFAULT_GRACE = 2.0
 """Seconds between the request to end and the kill, after a timeout, a cancellation or a stop, by default; less if the tree ends."""
 
 
+READY_SECONDS = 60.0
+"""Seconds for a job to be ready, or for what `wait_for` waits for, unless given."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """What a caller asks for, checked when it is made.

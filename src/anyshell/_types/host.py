@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from .._exceptions import InvalidCommand
-from .windows_paths import check_path, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,6 +120,8 @@ class HostInfo:
         joined: str = rules.join(base, path) if path else base  # which an absolute path replaces
         if windows:
             joined = joined.replace("/", "\\")
+            from .windows_paths import check_path  # here and below, since few hosts run Windows
+
             check_path(joined)
         return joined
 
@@ -128,6 +129,8 @@ class HostInfo:
         r"""Name a file as every program of Windows does: without what bash, or a ``\\?\`` that is not needed, adds."""
         if self.shell is not None and (place := _PLACES_OF_BASH.get(self.shell.kind)):
             path = place.sub(lambda found: f"{found[1].upper()}:\\", path)
+        from .windows_paths import plain
+
         path = plain(path)
         if re.match(r"[A-Za-z]:(?![\\/])", path):
             raise InvalidCommand(

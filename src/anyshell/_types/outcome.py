@@ -11,12 +11,11 @@ from .checks import exact, one_line
 from .output import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .effects import Effects, Usage
+    from .effects import Effects
     from .network import Network
-    from .process import ProcessInfo
+    from .process import ProcessInfo, Usage
     from .recording import RecordingReport
+    from .session import SessionReport
     from .terminal import TerminalKind, Waiting
 
 
@@ -31,26 +30,6 @@ LONGEST_QUOTE = 4_096
 
 Status = Literal["exited", "timed_out", "cancelled", "lost", "running"]
 JobStatus = Literal["running", "completed", "failed", "stopped", "timed_out", "lost"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionReport:
-    """What a command did to the session that it ran in.
-
-    Attributes:
-        state: ``kept``; ``ended`` when the command ended the session's shell, as ``exit`` does; ``lost`` when the shell
-            had to be replaced because of a stop, and with it what it knew. The next command has a fresh shell.
-        directory: Where the session's shell is now; absolute. ``None`` where it is gone.
-        fresh: Why this command began in a fresh shell, and that directory, variables and functions of before are
-            gone; empty when it did not, and for the first command.
-        variables: If they were asked for, the exported variables that the command has set, with their values, or
-            removed, with ``None``; ours are left out. ``None`` when they were not, or could not be told.
-    """
-
-    state: Literal["kept", "ended", "lost"] = "kept"
-    directory: str | None = None
-    fresh: str = ""
-    variables: Mapping[str, str | None] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,3 +53,28 @@ def still_named(alive: Sequence[ProcessInfo], named: Sequence[ProcessInfo]) -> S
     """Those of `alive` that `named` has too, whatever program they have become."""
     known = {(info.pid, info.started) for info in named}
     return [info for info in alive if (info.pid, info.started) in known]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a command used of its host, as far as the host has told. ``None`` is not known.
+
+    Attributes:
+        how: What was counted. ``exact``: every process of its tree. ``waited``: the program and the processes that were
+            waited for by their parents up to it, but none that it left behind or that was stopped without its parent.
+        user: Seconds of CPU time in programs.
+        system: Seconds of CPU time in the kernel for these.
+        memory: Bytes of memory at the peak: of the whole tree if `how` is ``exact``, otherwise of its largest process. On
+            Linux known of a process alone that took more than this program has: the kernel begins to count with that.
+        read: Bytes that were read by system calls, from files as well as from pipes.
+        written: Bytes that were written so.
+        processes: Processes that were started, the program included.
+    """
+
+    how: Literal["exact", "waited"]
+    user: float
+    system: float
+    memory: int | None = None
+    read: int | None = None
+    written: int | None = None
+    processes: int | None = None

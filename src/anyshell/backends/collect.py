@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from anyio.abc import ByteReceiveStream, ByteSendStream
 
     from .._types import ExitStatus, Spawn
-    from ..abc import Spawner
+    from ..abc import Process, Spawner
 
 LONGEST_COMPLAINT = 64 * 1024
 """Bytes from the start of the stderr of one of anyshell's own helpers that are kept; the rest is read and thrown away."""
+
+ENDING_SECONDS = 0.05
+"""Seconds for one of anyshell's own helpers to close its output when it has answered, and as many to end then; then it is killed."""
 
 PIECE = 64 * 1024
 """Bytes of a helper's input that are sent at once; each piece counts as progress."""
@@ -99,6 +102,8 @@ async def collect(
                 status: ExitStatus | None = await process.wait()
             except _Enough:
                 status = None
+                if until is not None:
+                    await _see_off(process)
             finally:
                 for task in tasks:
                     task.cancel()
@@ -137,6 +142,17 @@ async def fill(
         on_piece(len(piece))
         if len(kept) >= most or (until is not None and kept.find(until, start) >= 0):
             return False
+
+
+async def _see_off(process: Process) -> None:
+    """Let a helper that has answered end by itself: to kill it, its tree is looked for among all processes of the host."""
+    with suppress(TimeoutError, anyio.EndOfStream):
+        async with asyncio.timeout(ENDING_SECONDS):
+            while True:
+                await process.stdout.receive(PIECE)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(ENDING_SECONDS):
+            await process.wait()
 
 
 class _Enough(Exception):  # noqa: N818 - no error: the answer is there

@@ -10,8 +10,7 @@ another process is passed as 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -69,8 +68,7 @@ class ProcessRow(Protocol[Mark]):
         """Whether it was started with a variable of that name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(NamedTuple):
     """The value of a limit that is a command's own.
 
     Attributes:

@@ -10,11 +10,11 @@ import click
 from .terminal.drawing import has_colour
 
 _MARKS = (
-    (re.compile(r"^ *[A-Z][^\n:]{0,70}:(?=$| as (?:for|of) )", re.MULTILINE), {"bold": True}),
-    (re.compile(r"^Usage:", re.MULTILINE), {"bold": True}),
-    (re.compile(r"^  (?:-[\w-]|[a-z]+(?=  |$))(?:[^ \n]| (?! ))*", re.MULTILINE), {"fg": "cyan"}),
-    (re.compile(r"^ {4,6}[0-9]+(?:\+n)?(?=  )", re.MULTILINE), {"fg": "cyan"}),
-    (re.compile(r"^ {4,6}(?:[a-z. ]+ \| )?(?:anyshell|eval) .*", re.MULTILINE), {"fg": "green"}),
+    (r"^ *[A-Z][^\n:]{0,70}:(?=$| as (?:for|of) )", {"bold": True}),
+    (r"^Usage:", {"bold": True}),
+    (r"^  (?:-[\w-]|[a-z]+(?=  |$))(?:[^ \n]| (?! ))*", {"fg": "cyan"}),
+    (r"^ {4,6}[0-9]+(?:\+n)?(?=  )", {"fg": "cyan"}),
+    (r"^ {4,6}(?:[a-z. ]+ \| )?(?:anyshell|eval) .*", {"fg": "green"}),
 )
 """What is marked in a help, and how: headings, options and commands, exit codes, examples."""
 
@@ -31,7 +31,12 @@ class Formatter(click.HelpFormatter):
         """The help, with colours; click takes them off where there is no terminal."""
         text = super().getvalue()
         for pattern, style in _MARKS:
-            text = pattern.sub(lambda found, style=style: click.style(found[0], **style), text)  # type: ignore[misc]
+            text = re.sub(
+                pattern,
+                lambda found, style=style: click.style(found[0], **style),  # type: ignore[misc]
+                text,
+                flags=re.MULTILINE,
+            )
         return text
 
 

@@ -8,13 +8,14 @@ import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from .._exceptions import InvalidCommand
 from .._types import DEFAULT_GRACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from click.shell_completion import CompletionItem
 
     from .. import Environment, Policy, Reach
     from ..reach import Preset
@@ -23,7 +24,7 @@ F = TypeVar("F", bound="Callable[..., Any] | click.Command")
 
 
 _UNITS = {"d": 24 * 3600, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
-_PARTS = re.compile(r"".join(rf"(?:(?P<{unit}>[0-9]+(?:\.[0-9]+)?){unit})?" for unit in _UNITS))
+_PARTS = "".join(rf"(?:(?P<{unit}>[0-9]+(?:\.[0-9]+)?){unit})?" for unit in _UNITS)
 
 
 def read_duration(text: str) -> float:
@@ -32,7 +33,7 @@ def read_duration(text: str) -> float:
     Raises:
         ValueError: It is none, or no clock can wait so long.
     """
-    found = _PARTS.fullmatch(text) if text else None
+    found = re.fullmatch(_PARTS, text) if text else None
     if found is None:
         seconds = float(text)
     else:
@@ -130,11 +131,17 @@ class Host(click.ParamType):  # type: ignore[type-arg]  # as above
         return str(value)
 
 
+def _items(words: Iterable[str], kind: str = "plain") -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem  # here, since it loads what only a completion needs
+
+    return [CompletionItem(word, type=kind) for word in words]
+
+
 def _complete_host(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from ..backends.ssh.connection.aliases import find_aliases
 
     user, at, begun = incomplete.rpartition("@")
-    return [CompletionItem(user + at + alias) for alias in find_aliases() if alias.startswith(begun)]
+    return _items(user + at + alias for alias in find_aliases() if alias.startswith(begun))
 
 
 def is_elsewhere(ctx: click.Context) -> bool:
@@ -146,18 +153,18 @@ def _complete_shell(ctx: click.Context, param: click.Parameter, incomplete: str)
     from ..shells import SHELLS
 
     if "/" in incomplete:
-        return [] if is_elsewhere(ctx) else [CompletionItem(incomplete, type="file")]
+        return complete_file(ctx, param, incomplete)
     programs = [program for shell in SHELLS.values() for program in shell.programs]
-    return [CompletionItem(program) for program in programs if program.startswith(incomplete)]
+    return _items(program for program in programs if program.startswith(incomplete))
 
 
 def _complete_directory(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [] if is_elsewhere(ctx) else [CompletionItem(incomplete, type="dir")]
+    return _items([] if is_elsewhere(ctx) else [incomplete], "dir")
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Have the shell complete a path."""
-    return [] if is_elsewhere(ctx) else [CompletionItem(incomplete, type="file")]
+    return _items([] if is_elsewhere(ctx) else [incomplete], "file")
 
 
 def _filled(what: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:

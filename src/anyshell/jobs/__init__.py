@@ -1,11 +1,27 @@
 """Jobs: the same run, awaited by a scope instead of the caller."""
 
-from .job import READY_SECONDS as READY_SECONDS
-from .job import Job as Job
-from .job import SentInPart as SentInPart
-from .processes import Adopting as Adopting
-from .readiness import Ready as Ready
-from .registry import MAX_JOBS as MAX_JOBS
-from .registry import Jobs as Jobs
-from .registry import Observer as Observer
-from .work import Work as Work
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._lazy import importer
+
+if TYPE_CHECKING:
+    from .job import Job as Job
+    from .job import SentInPart as SentInPart
+    from .processes import Adopting as Adopting
+    from .readiness import Ready as Ready
+    from .registry import Jobs as Jobs
+    from .registry import Observer as Observer
+    from .work import Work as Work
+else:
+    __getattr__ = importer(
+        __name__,
+        {
+            "job": "Job SentInPart",
+            "processes": "Adopting",
+            "readiness": "Ready",
+            "registry": "Jobs Observer",
+            "work": "Work",
+        },
+    )

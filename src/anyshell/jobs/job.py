@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 import anyio
 
 from .._exceptions import AnyshellError, InvalidCommand
-from .._types import JobOutput, Outcome, check_count, check_port, check_seconds, check_text
+from .._types import READY_SECONDS, JobOutput, Outcome, check_count, check_port, check_seconds, check_text
 from .._waits import note_failure
 from ..output import Search, expression
 from ..output.text.search import WINDOW
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from .._types import JobStatus
     from .._types.checks import Seconds
     from .work import Work
-
-READY_SECONDS = 60.0
-"""Seconds for a job to be ready, or for what `wait_for` waits for, unless given."""
 
 PIECE = 50 * 1024
 """Bytes of a job's output that are read at once, unless given."""

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 Observer = Callable[[Job, str], object]
 """Is given a job and the end of what it has printed so far, cleaned."""
 
-MAX_JOBS = 16
-"""Jobs at once, adopted ones not counted, unless `Environment.detect(max_jobs=)` says otherwise; one more is an error."""
-
 KEEP_FINISHED = 64
 """Jobs that have ended and are remembered; then the one that ended first is forgotten."""
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
 import anyio
+
+from .._waits import expire
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -44,7 +47,7 @@ class Pump:
         self._builder = builder
         self._channel = channel
         self._listener = listener
-        self._hearing: anyio.CancelScope | None = None
+        self._hearing: asyncio.Timeout | None = None
         self.last_heard = 0.0
 
     async def run(self) -> None:
@@ -71,15 +74,19 @@ class Pump:
         """Stop telling the listener, at once; everything still reaches the builder."""
         self._listener = None
         if self._hearing is not None:
-            self._hearing.cancel()
+            expire(self._hearing)
 
     async def _tell(self, data: bytes) -> None:
         assert self._listener is not None
+        hearing = self._hearing = asyncio.timeout(None)
         try:
-            with anyio.CancelScope() as self._hearing:
+            async with hearing:
                 await self._listener(self._channel, data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._listener = None  # the listener has failed; the command goes on
+        except TimeoutError:
+            if not hearing.expired():
+                raise  # the listener's own
         finally:
             self.last_heard = time.monotonic()
             self._hearing = None  # also when it fails: or the engine would wait for it for ever

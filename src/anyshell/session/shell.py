@@ -131,6 +131,8 @@ class SessionShell:
         Raises:
             SpawnError, InvalidCommand: From the backend: nothing was started; or there are no sessions of that shell.
         """
+        # This loads what anyio needs in a loop of asyncio. The first stop may come when no descriptor is left for that.
+        anyio.get_cancelled_exc_class()
         pipe_directory = await backend.pipe_directory()
         try:
             conversation = shells.converse(shell, pipe_directory.directory)

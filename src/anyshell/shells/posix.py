@@ -12,8 +12,7 @@ What evaluating cannot hide, in long texts alone: a syntax error is reported as 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from anyshell._types import ShellCandidate
 
@@ -43,8 +42,7 @@ _UNSET = frozenset({"BASH_ENV", "ENV", "CDPATH", "OLDPWD"})
 """What would change what a text means: files that a shell reads first, and where ``cd DIR`` and ``cd -`` go."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """What a backend starts for one command.
 
     Attributes:
@@ -57,8 +55,7 @@ class Launch:
     script: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shell:
+class Shell(NamedTuple):
     """A kind of shell, and everything that is particular to it.
 
     Attributes:

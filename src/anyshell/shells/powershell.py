@@ -21,8 +21,7 @@ from __future__ import annotations
 import base64
 import ntpath
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from anyshell._exceptions import InvalidCommand
 from anyshell._types import ShellCandidate
@@ -125,8 +124,7 @@ def reads_input(text: str) -> bool:
     return _INPUT.search(text) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PowerShell:
+class PowerShell(NamedTuple):
     """One of the two PowerShells, and everything that is particular to it.
 
     Attributes:

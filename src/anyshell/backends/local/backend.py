@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import sys
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..._exceptions import InvalidCommand, SpawnError
@@ -14,14 +15,11 @@ from ..._types import HostInfo, HostQuery, ShellCandidate, ShellInfo, Spawn
 from ..._waits import in_a_worker
 from ..collect import collect
 from . import host
-from .files import LocalFiles
 
 if sys.platform == "win32":
-    from .windows.pipe_directory import LocalPipeDirectory
     from .windows.process import LocalSpawner
     from .windows.shells import find_shell, starts_wsl
 else:
-    from .posix.pipe_directory import LocalPipeDirectory, remove_abandoned
     from .posix.spawner import LocalSpawner
 
 if sys.platform == "win32":
@@ -69,12 +67,13 @@ class LocalBackend:
 
     def __init__(self, spawner: LocalSpawner | None = None) -> None:
         self._spawner = spawner or LocalSpawner()
-        self._files = LocalFiles()
 
-    @property
+    @cached_property
     def files(self) -> Files:
         """The files of this machine."""
-        return self._files
+        from .files import LocalFiles  # here, since few commands have to do with them
+
+        return LocalFiles()
 
     async def info(self, query: HostQuery) -> HostInfo:
         """Say what this machine is, and which of the asked shells answers first."""
@@ -168,7 +167,11 @@ class LocalBackend:
 
         The first removes directories of this user whose owners were killed.
         """
-        if sys.platform != "win32":
+        if sys.platform == "win32":
+            from .windows.pipe_directory import LocalPipeDirectory
+        else:
+            from .posix.pipe_directory import LocalPipeDirectory, remove_abandoned
+
             with contextlib.suppress(OSError):  # no thread can be started: the next one removes them
                 await in_a_worker(remove_abandoned)
         return LocalPipeDirectory(self._spawner.released.add)

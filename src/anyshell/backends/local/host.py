@@ -11,7 +11,15 @@ if sys.platform == "win32":
     from .windows import win32
     from .windows.programs import find_program
 else:
-    from shutil import which as find_program
+
+    def find_program(name: str) -> str | None:
+        """Look a name up on PATH, as `shutil.which` does, whose import takes longer; a path is looked at itself."""
+        places = [""] if "/" in name else filter(None, os.get_exec_path())
+        for path in (os.path.join(place, name) for place in places):
+            if os.access(path, os.X_OK) and not os.path.isdir(path):
+                return path
+        return None
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

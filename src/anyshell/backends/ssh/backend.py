@@ -7,7 +7,7 @@ import itertools
 import secrets
 import time
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import asyncssh
@@ -34,17 +34,12 @@ from .channel import (
 )
 from .connection.options import describe_address
 from .facts import Facts
-from .files.either import SSHFiles
-from .files.sftp.files import STALL_SECONDS
 from .posix.pending_stops import PendingStops
-from .posix.pipe_directory import SSHPipeDirectory
 from .posix.process import SSHProcess
 from .posix.processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, Tree
 from .posix.start import begin, check_sizes
 from .posix.watcher import SILENCE_SECONDS, HostAway, Watcher, WatcherShell, boot
 from .sessions import Sessions
-from .windows.files import WindowsFiles
-from .windows.host import WindowsHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -52,7 +47,10 @@ if TYPE_CHECKING:
     from ..._types import ProcessInfo, Signal
     from ...abc import Files, Launcher, PipeDirectory, Process, Program, WindowsLauncher
     from .connection.options import SSHOptions
+    from .files.either import SSHFiles
     from .posix.watcher import Answer
+    from .windows.files import WindowsFiles
+    from .windows.host import WindowsHost
     from .windows.process import WindowsProcess
 
 PROBE_SECONDS = 30.0
@@ -93,9 +91,7 @@ class SSHBackend:
         self._running: set[SSHProcess | WindowsProcess] = set()
         self._released: set[Channel] = set()
         self._pending = PendingStops(self._remove_directories)
-        self._files = SSHFiles(self._sessions.sftp, self._run_for_files)
         self._windows: WindowsHost | None = None
-        self._windows_files = WindowsFiles(self._files.sftp)
         self._closed = False
 
     @property
@@ -106,7 +102,21 @@ class SSHBackend:
     @property
     def files(self) -> Files:
         """The host's files."""
-        return self._files if self._windows is None else self._windows_files
+        return self._posix_files if self._windows is None else self._windows_files
+
+    # Imported with the first use, since few commands have to do with files.
+
+    @cached_property
+    def _posix_files(self) -> SSHFiles:
+        from .files.either import SSHFiles
+
+        return SSHFiles(self._sessions.sftp, self._run_for_files)
+
+    @cached_property
+    def _windows_files(self) -> WindowsFiles:
+        from .windows.files import WindowsFiles
+
+        return WindowsFiles(self._posix_files.sftp)
 
     async def info(self, query: HostQuery) -> HostInfo:
         """Ask the host what it is, in one session, which stays open for stopping commands.
@@ -242,7 +252,11 @@ class SSHBackend:
         """
         if self._windows is not None:
             raise SpawnError(f"{self.name} is a Windows host, where there are no sessions over SSH")
-        return await SSHPipeDirectory(self._spawn_apart, self._files, self._pending.add_directory).open()
+        from .posix.pipe_directory import SSHPipeDirectory  # here, since few environments have sessions
+
+        return await SSHPipeDirectory(
+            self._spawn_apart, self._posix_files, self._pending.add_directory
+        ).open()
 
     async def _spawn_apart(self, spawn: Spawn) -> Process:
         """Start a program whose stdout and stderr must come apart."""
@@ -274,7 +288,8 @@ class SSHBackend:
             await self._windows.aclose()
         for channel in tuple(self._released):
             channel.abort()
-        await self._files.aclose()
+        if "_posix_files" in vars(self):
+            await self._posix_files.aclose()
         await self._watcher.aclose()
         await self._sessions.aclose()
 
@@ -318,6 +333,8 @@ class SSHBackend:
         )
 
     async def _info_of_windows(self, logins: Sequence[WindowsLauncher], query: HostQuery) -> HostInfo:
+        from .windows.host import WindowsHost  # here, since few hosts are
+
         noise = ""
         for login in logins:
             host = WindowsHost(login, self.name, self._sessions.open, self._sessions.has_room)
@@ -378,6 +395,8 @@ class SSHBackend:
     async def _run_for_files(
         self, argv: Sequence[str], stdin: bytes | None, most: int
     ) -> tuple[int | None, bytes, bytes]:
+        from .files.sftp.files import STALL_SECONDS
+
         status, out, err = await collect(
             self,
             Spawn(argv=tuple(argv), cwd="/", stdin=stdin is not None, split_stderr=True),

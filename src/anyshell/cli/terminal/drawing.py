@@ -6,8 +6,7 @@ import os
 import stat
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from typing import Self
@@ -71,8 +70,7 @@ _BELOW, _BACK = b"\x1b7\x1b[B\r", b"\x1b8"
 """To the beginning of that row, and back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
+class Drawn(NamedTuple):
     """A line as it was drawn, after which the cursor was taken back to its beginning: so it can be found again.
 
     Where the cursor's column is not known, the drawing goes to the row below the cursor's, and the cursor is left where

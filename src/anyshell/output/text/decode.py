@@ -27,8 +27,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..sequences import (
     CSI,
@@ -64,8 +63,7 @@ _REMOVED_TO_NUL = bytes.maketrans(_REMOVED, bytes(len(_REMOVED)))
 _REMOVED_BUT_ESC_TO_NUL = bytes.maketrans(_REMOVED.replace(b"\x1b", b""), bytes(len(_REMOVED) - 1))
 
 
-@dataclass(frozen=True, slots=True)
-class OutputLine:
+class OutputLine(NamedTuple):
     """A line of output, or a piece of one.
 
     Attributes:
@@ -79,8 +77,7 @@ class OutputLine:
     complete: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """Some raw output, which may begin as UTF-8 and go on as text of a code page.
 
     Attributes:

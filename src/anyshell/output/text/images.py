@@ -9,14 +9,13 @@ import re
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..._types import OutputImage
 from ..sequences import number_of
 from .binary import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..._types import Artifact
+    from ..._types import Artifact, OutputImage
     from .keeper import Store
 
 LARGEST_IMAGE = 8 * 1024 * 1024
@@ -227,6 +226,8 @@ class Images:
         if data is not None and kind is not None and kind.endswith(" image"):
             form, pixels = kind.removesuffix(" image"), _pixels(data) or pixels
         artifact = None if data is None or self._store is None else _kept(data, self._store)
+        from ..._types import OutputImage  # here, since few outputs have one
+
         image = OutputImage(
             format=form,
             size=size if data is None else len(data),

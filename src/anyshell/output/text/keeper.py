@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ..._types import Artifact, Output
+from ..._types import Output
+
+if TYPE_CHECKING:
+    from ..._types import Artifact
 
 
 class RawWriter(Protocol):

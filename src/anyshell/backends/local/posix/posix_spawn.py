@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 assert sys.platform == "linux"
 
 from .starter import Started
-from .tty import open_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,6 +43,8 @@ AVAILABLE = all(
 
 def start(program: Program, terminal: Terminal) -> Started:
     """Start a program on a terminal of its own. See `starter.Starter`."""
+    from .tty import open_pair  # here, since few programs have a terminal
+
     master, slave = open_pair(terminal)
     try:
         pid = spawn(program, os.ttyname(slave))

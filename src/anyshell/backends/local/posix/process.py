@@ -11,15 +11,12 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-import anyio
-
 assert sys.platform != "win32"
 
 from ...._types import ProcessInfo, Usage, still_named
 from ...closing import kill_until_gone
 from ..process import LocalProcess
 from .pipes import PipeReceiveStream, PipeSendStream
-from .terminals import TerminalReceiveStream
 
 if sys.platform == "linux":
     from .linux.proc import own_pid, read_traffic, shares_session
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
     from ...._types import ExitStatus, Foreground, Signal, Terminal, TerminalKind
     from ..process import ReleasedStreams
     from .exits import ExitWatch
+    from .terminals import TerminalReceiveStream
     from .tree import Tree
 
 _LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
@@ -96,6 +94,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         stdout: PipeReceiveStream,
         stderr: PipeReceiveStream | None,
         stdin: PipeSendStream | None,
+        terminal: TerminalReceiveStream | None,
         life: PipeReceiveStream,
         mark: bytes,
         on_closed: Callable[[PosixProcess], object],
@@ -103,6 +102,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         holder: str | None = None,
     ) -> None:
         super().__init__(stdout, stderr, stdin)
+        self._terminal = terminal
         self._child = child
         self._tree = tree
         self._mark = mark
@@ -133,7 +133,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
     @property
     def terminal_kind(self) -> TerminalKind | None:
         """The kernel's own."""
-        return "pty" if self._on_terminal else None
+        return None if self._terminal is None else "pty"
 
     @property
     def can_terminate(self) -> bool:
@@ -146,7 +146,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
 
     async def send_signal(self, signal: Signal) -> None:
         """Signal the group, and everything of the tree that left it; wake what is stopped."""
-        numbers = (_SIGNALS_ON_TERMINAL if self._on_terminal else _SIGNALS)[signal]
+        numbers = (_SIGNALS if self._terminal is None else _SIGNALS_ON_TERMINAL)[signal]
         self._signalled = True
         members: Sequence[ProcessInfo] = ()
         # Out of descriptors, even of reserved ones, the group can be signalled all the same; survivors() tells.
@@ -187,7 +187,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         daemons_alone = False
         if ended and not self._signalled and self._pipes_are_closed():
             # On a terminal a shell gives its jobs groups of their own, in its session.
-            shared = self._on_terminal and shares_session(self.pid)
+            shared = self._terminal is not None and shares_session(self.pid)
             self._reap()
             daemons_alone = not shared and not _group_exists(self.pid)
             if daemons_alone and not self._named:
@@ -221,10 +221,6 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         """Whether a process can write to the life pipe or to what the program prints to, now."""
         return any(pipe is not None and pipe.held for pipe in (self._life, self._stdout, self._stderr))
 
-    @property
-    def _on_terminal(self) -> bool:
-        return isinstance(self._stdout, TerminalReceiveStream)
-
     def _pipes_are_closed(self) -> bool:
         if not (self._life.at_end() and self._stdout.ended):
             return False
@@ -233,9 +229,10 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
     async def wait_gone(self) -> None:
         """Wait for the exit and for the life pipe's end, then look whether it is true; now and then look anyway."""
         for pause in itertools.chain(_LOOK_AGAIN, itertools.repeat(_LOOK_AGAIN[-1])):
-            with anyio.move_on_after(_LOOK_ANYWAY):
-                await self._exit.wait()
-                await self._life.wait_closed_by_writers()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_ANYWAY):
+                    await self._exit.wait()
+                    await self._life.wait_closed_by_writers()
             if not await self.survivors():
                 return
             await asyncio.sleep(pause)
@@ -283,12 +280,12 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
 
     async def resize(self, terminal: Terminal) -> None:
         """Give its terminal another size; the kernel tells the foreground."""
-        if isinstance(self._stdout, TerminalReceiveStream):
-            self._stdout.resize(terminal)
+        if self._terminal is not None:
+            self._terminal.resize(terminal)
 
     async def foreground(self) -> Foreground | None:
         """The processes that have its terminal now."""
-        return self._stdout.foreground() if isinstance(self._stdout, TerminalReceiveStream) else None
+        return None if self._terminal is None else self._terminal.foreground()
 
     async def release(self) -> None:
         """Let what lives go on, and keep its writes from failing."""

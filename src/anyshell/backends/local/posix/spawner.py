@@ -11,8 +11,7 @@ import signal
 import stat
 import sys
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 assert sys.platform != "win32"
 
@@ -23,7 +22,6 @@ from .pipes import PipeReceiveStream, PipeSendStream
 from .process import Child, PosixProcess
 from .scripts import open_script
 from .starter import Program
-from .terminals import TerminalReceiveStream, TerminalSendStream
 from .tree import MARK_PREFIX
 from .variables import host_variables
 
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
 
     from ...._types import Spawn
     from .starter import Starter
+    from .terminals import TerminalReceiveStream
 
 _FIRST_FD = 100
 """Lowest descriptor that a command inherits unasked: above those that its own redirections name."""
@@ -134,7 +133,7 @@ class LocalSpawner:
             except OSError as error:
                 raise SpawnError(f"cannot start {spawn.argv[0]}: {_explain(error)}") from error
             try:
-                stdout, stderr, stdin = ends.streams()
+                stdout, stderr, stdin, terminal = ends.streams()
                 tree = make_tree(
                     child.pid,
                     since=since,
@@ -151,6 +150,7 @@ class LocalSpawner:
                     stdout=stdout,
                     stderr=stderr,
                     stdin=stdin,
+                    terminal=terminal,
                     life=PipeReceiveStream(life),
                     mark=mark,
                     on_closed=self._forget,
@@ -237,8 +237,7 @@ def _end(child: Child) -> None:
     child.wait()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ends:
+class _Ends(NamedTuple):
     """Our ends of what a program was started on. -1 is no descriptor."""
 
     stdout: int
@@ -257,14 +256,25 @@ class _Ends:
             return [self.slave]
         return [self.stdout, self.stderr] if self.stderr >= 0 else [self.stdout]
 
-    def streams(self) -> tuple[PipeReceiveStream, PipeReceiveStream | None, PipeSendStream | None]:
-        """Make streams of them, bound to the running event loop."""
+    def streams(
+        self,
+    ) -> tuple[
+        PipeReceiveStream, PipeReceiveStream | None, PipeSendStream | None, TerminalReceiveStream | None
+    ]:
+        """Make streams of them, bound to the running event loop; the last is the first, if that is a terminal."""
         if self.slave >= 0:
-            return TerminalReceiveStream(self.stdout, self.slave), None, TerminalSendStream(self.stdin)
+            from .terminals import (
+                TerminalReceiveStream,
+                TerminalSendStream,
+            )  # here, since few programs have one
+
+            terminal = TerminalReceiveStream(self.stdout, self.slave)
+            return terminal, None, TerminalSendStream(self.stdin), terminal
         return (
             PipeReceiveStream(self.stdout),
             PipeReceiveStream(self.stderr) if self.stderr >= 0 else None,
             PipeSendStream(self.stdin) if self.stdin >= 0 else None,
+            None,
         )
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 assert sys.platform != "win32"
 
@@ -17,8 +15,7 @@ if TYPE_CHECKING:
     from ...._types import Terminal
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(NamedTuple):
     """A program that was started on a terminal of its own.
 
     Attributes:
@@ -32,8 +29,7 @@ class Started:
     slave: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Program(NamedTuple):
     """A program to start, as the leader of a new session.
 
     Attributes:
@@ -57,6 +53,8 @@ class Program:
         name = self.argv[0]
         if "/" in name:
             return os.path.join(self.cwd, name)
+        import shutil  # here, since most programs are named by their path
+
         path = os.fsdecode(self.env.get(b"PATH", os.fsencode(os.defpath)))
         if (program := shutil.which(name, path=path)) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)

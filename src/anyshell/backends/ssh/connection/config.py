@@ -20,8 +20,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import psutil
-
 from ...._exceptions import InvalidCommand
 
 if TYPE_CHECKING:
@@ -311,6 +309,8 @@ def _succeeds(command: str) -> bool:
     try:
         return program.wait(MATCH_EXEC_SECONDS) == 0
     except subprocess.TimeoutExpired:
+        import psutil  # here, since few configurations run a program, and hardly one of these takes so long
+
         with suppress(psutil.Error):
             for child in psutil.Process(program.pid).children(recursive=True):
                 with suppress(psutil.Error):

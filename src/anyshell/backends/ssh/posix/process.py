@@ -14,7 +14,6 @@ from ...closing import kill_until_gone
 from ..channel import LAST_SILENCE, Channel, ChannelSendStream
 from ..process import ChannelProcess
 from .processes import EXIT_SLACK, ROUNDING, Blind, group_question
-from .terminal import MOST_SEEN, TerminalSendStream, read_foreground, read_modes
 from .watcher import HostAway
 
 if TYPE_CHECKING:
@@ -73,6 +72,8 @@ class SSHProcess(ChannelProcess[Channel]):
     ) -> None:
         stdin: ByteSendStream | None = None
         if terminal:
+            from .terminal import TerminalSendStream  # here and below, since few programs have one
+
             stdin = TerminalSendStream(channel, self._modes, longest_line=processes.longest_line)
         elif has_stdin:
             stdin = ChannelSendStream(channel)
@@ -351,6 +352,8 @@ class SSHProcess(ChannelProcess[Channel]):
 
     async def foreground(self) -> Foreground | None:
         """The processes that have its terminal now; ``None`` without one, when the leader has ended, or when the host does not say."""
+        from .terminal import MOST_SEEN, read_foreground
+
         answer = await self._ask("foreground", MOST_SEEN)
         try:
             return None if answer is None else read_foreground(answer.lines, self._processes)
@@ -359,6 +362,8 @@ class SSHProcess(ChannelProcess[Channel]):
 
     async def _modes(self) -> TtyModes | None:
         answer = await self._ask("modes", 0)
+        from .terminal import read_modes
+
         return None if answer is None else read_modes(answer.lines)
 
     async def _ask(self, verb: str, most: int) -> Answer | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ...options import load_reach
 
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from ...host.reach import Target
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
+class RunRequest(NamedTuple):
     """The options of the command line, by their names."""
 
     host: str | None

@@ -33,7 +33,7 @@ UNKNOWN_START = -1
 """The start of a process that /proc does not show."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ProcRow:
     """What ``/proc/PID/stat`` says of a process (proc(5)), and what else was read of it at the same look.
 

@@ -61,7 +61,7 @@ TAG_AGAIN_SECONDS = 0.02
 """Seconds after which that is done once more: the kernel copies the limits of a parent some time before it shows the child."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LinuxTree:
     """The processes of one command on Linux.
 
