@@ -1095,6 +1095,11 @@ def way(**facts: Any) -> words.Way:
 ASKS = Outcome(status="timed_out", output=Output(text="Proceed? [y/N]", total_bytes=14))
 MAKE = ProcessInfo(5, "make", 1.0)
 
+
+def truncated(output: Output, **way: bool) -> str:
+    return words.truncated(output, words.whole(output, **way), max_line=2000)
+
+
 NOTICES: dict[str, Callable[[], str]] = {
     "timed out at the limit": lambda: words.ending(ENDINGS["timed out"], way(timeout=3600)),
     "timed out, with all that helps": lambda: words.ending(
@@ -1123,43 +1128,33 @@ NOTICES: dict[str, Callable[[], str]] = {
     "clamped": lambda: words.clamped(9999, 3600),
     "raised": lambda: words.clamped(0.1, 1),
     "guarded": lambda: words.guarded(["EDITOR", "PAGER"]),
-    "truncated": lambda: words.truncated(Output(artifact=ARTIFACT, **MUCH), max_line=2000, readable=True),
-    "truncated, elsewhere": lambda: words.truncated(
-        Output(artifact=ARTIFACT, **MUCH), max_line=2000, readable=False
+    "truncated": lambda: truncated(Output(artifact=ARTIFACT, **MUCH), readable=True),
+    "truncated, elsewhere": lambda: truncated(Output(artifact=ARTIFACT, **MUCH), readable=False),
+    "truncated, by address": lambda: truncated(
+        Output(artifact=ARTIFACT, **MUCH), readable=False, addressed=True
     ),
-    "truncated, by address": lambda: words.truncated(
-        Output(artifact=ARTIFACT, **MUCH), max_line=2000, readable=False, addressed=True
-    ),
-    "truncated, for the job tool": lambda: words.truncated(
+    "truncated, for the job tool": lambda: truncated(
         Output(artifact=ARTIFACT, head_range=(1, 4000), tail_range=(89_000, 90_000), **MUCH),
-        max_line=2000,
         readable=False,
         job_tool=True,
     ),
-    "truncated in the middle": lambda: words.truncated(
+    "truncated in the middle": lambda: truncated(
         Output(artifact=ARTIFACT, head_range=(1, 4000), tail_range=(89_000, 90_000), **MUCH),
-        max_line=2000,
         readable=True,
     ),
-    "truncated before": lambda: words.truncated(
-        Output(artifact=ARTIFACT, tail_range=(89_000, 90_000), **MUCH), max_line=2000, readable=True
+    "truncated before": lambda: truncated(
+        Output(artifact=ARTIFACT, tail_range=(89_000, 90_000), **MUCH), readable=True
     ),
-    "truncated after": lambda: words.truncated(
-        Output(artifact=ARTIFACT, head_range=(1, 4000), **MUCH), max_line=2000, readable=True
+    "truncated after": lambda: truncated(
+        Output(artifact=ARTIFACT, head_range=(1, 4000), **MUCH), readable=True
     ),
-    "truncated, capped": lambda: words.truncated(
-        Output(artifact=CAPPED, **MUCH), max_line=2000, readable=True
+    "truncated, capped": lambda: truncated(Output(artifact=CAPPED, **MUCH), readable=True),
+    "truncated, not kept": lambda: truncated(Output(**MUCH), readable=False),
+    "truncated, disk full": lambda: truncated(
+        Output(artifact_error="No space left on device", **MUCH), readable=False
     ),
-    "truncated, not kept": lambda: words.truncated(Output(**MUCH), max_line=2000, readable=False),
-    "truncated, disk full": lambda: words.truncated(
-        Output(artifact_error="No space left on device", **MUCH), max_line=2000, readable=False
-    ),
-    "one line cut": lambda: words.truncated(
-        Output(artifact=ARTIFACT, cut_lines=1, **MUCH), max_line=2000, readable=True
-    ),
-    "lines cut": lambda: words.truncated(
-        Output(artifact=ARTIFACT, cut_lines=1234, **MUCH), max_line=2000, readable=True
-    ),
+    "one line cut": lambda: truncated(Output(artifact=ARTIFACT, cut_lines=1, **MUCH), readable=True),
+    "lines cut": lambda: truncated(Output(artifact=ARTIFACT, cut_lines=1234, **MUCH), readable=True),
     "left behind": lambda: "\n".join(words.left_behind([SLEEP.ended(), ProcessInfo(13, "evil\x1b\n", 1.0)])),
     "many left behind": lambda: "\n".join(words.left_behind([SLEEP.ended()] * 1010)),
     "left behind, now a job": lambda: "\n".join(words.left_behind([SLEEP], "j2")),

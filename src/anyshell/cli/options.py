@@ -176,6 +176,12 @@ def _filled(what: str) -> Callable[[click.Context, click.Parameter, str | None],
     return check
 
 
+def _text_option(
+    name: str, metavar: str, what: str, complete: Callable[..., list[CompletionItem]], help_: str
+) -> Callable[[F], F]:
+    return click.option(name, metavar=metavar, callback=_filled(what), shell_complete=complete, help=help_)
+
+
 host_option = click.option(
     "--host",
     type=Host(),
@@ -186,21 +192,21 @@ host_option = click.option(
     "this machine.",
 )
 
-shell_option = click.option(
+shell_option = _text_option(
     "--shell",
-    metavar="KIND|PATH",
-    callback=_filled("a shell"),
-    shell_complete=_complete_shell,
-    help="bash, zsh, sh, dash, ash, pwsh, powershell or wsl, or the absolute path of one of these. Default: "
+    "KIND|PATH",
+    "a shell",
+    _complete_shell,
+    "bash, zsh, sh, dash, ash, pwsh, powershell or wsl, or the absolute path of one of these. Default: "
     "$ANYSHELL_SHELL, else bash, else sh; on Windows pwsh, else powershell, else bash.",
 )
 
-cwd_option = click.option(
+cwd_option = _text_option(
     "--cwd",
-    metavar="DIR",
-    callback=_filled("a directory"),
-    shell_complete=_complete_directory,
-    help="Where commands run. Default: the current directory; with --host, that of a login there.",
+    "DIR",
+    "a directory",
+    _complete_directory,
+    "Where commands run. Default: the current directory; with --host, that of a login there.",
 )
 
 
@@ -282,6 +288,10 @@ snapshot_option = click.option(
     is_flag=True,
     help="Start the shell from your own set-up: the aliases, functions, options and PATH of its startup file.",
 )
+
+
+UP_TO_COMMAND = {"allow_interspersed_args": False}
+"""What click is told where a command follows: what stands after its first word is the command's own."""
 
 
 def command_options(command: F) -> F:

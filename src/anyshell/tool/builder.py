@@ -158,26 +158,15 @@ class ResultBuilder:
         messages += words.nul(output)
         job_tool = self._ledger is not None or self._terminals is not None
         readable, addressed = self._context.readable, self._context.addressed
+        whole = words.whole(output, readable=readable, job_tool=job_tool, addressed=addressed)
         if minimized is not None:
-            messages += words.minimized(
-                output, minimized, readable=readable, job_tool=job_tool, addressed=addressed
-            )
+            messages += words.minimized(output, minimized, whole)
         elif viewed is not None and run.view is not None:
-            messages += words.viewed(
-                output, run.view, viewed, readable=readable, job_tool=job_tool, addressed=addressed
-            )
+            messages += words.viewed(output, run.view, viewed, whole)
         elif output.truncated and outcome.status == "running":
             messages.append(job_words.cut(output, outcome.job or ""))
         elif output.truncated and (output.binary is None or outcome.exit_code != 0):
-            messages.append(
-                words.truncated(
-                    output,
-                    max_line=env.limits.max_line,
-                    readable=readable,
-                    job_tool=job_tool,
-                    addressed=addressed,
-                )
-            )
+            messages.append(words.truncated(output, whole, max_line=env.limits.max_line))
         if outcome.status != "lost":  # its own words have them
             messages += words.left_behind(outcome.left_behind, outcome.job)
         exit_code = outcome.exit_code

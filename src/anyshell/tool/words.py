@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from .._exceptions import AnyshellError
-    from .._types import Artifact, OperatingSystem, Outcome, Output, ProcessInfo, Refused, SessionReport
+    from .._types import OperatingSystem, Outcome, Output, ProcessInfo, Refused, SessionReport
     from ..policy.view_limit import ViewLimit
     from .limits import ToolLimits
     from .result import MinimizedOutput
@@ -293,22 +293,17 @@ def guarded(names: Sequence[str]) -> str:
     return f"Not set: {', '.join(names)}. Such variables make programs wait for a person; use a program's own options."
 
 
-def truncated(
-    output: Output, *, max_line: int, readable: bool, job_tool: bool = False, addressed: bool = False
-) -> str:
+def truncated(output: Output, whole: str, *, max_line: int) -> str:
     """Say how much is shown and where the rest is.
 
     Args:
         output: It leaves something out.
+        whole: What `whole` says of it.
         max_line: Characters of a line that are shown.
-        readable: Whether commands can read the file of the artifact.
-        job_tool: Whether the tool named ``job`` can.
-        addressed: Whether commands can read it by its address.
     """
-    rest = _rest(output, output.artifact, readable=readable, job_tool=job_tool, addressed=addressed)
     if output.binary is not None:
-        return rest
-    return f"{left_out(output, max_line)}. {rest}"
+        return whole
+    return f"{left_out(output, max_line)}. {whole}"
 
 
 def left_out(output: Output, max_line: int | None = None) -> str:
@@ -340,31 +335,19 @@ def left_out(output: Output, max_line: int | None = None) -> str:
 def minimized(
     output: Output,
     left: MinimizedOutput,
-    *,
-    readable: bool,
-    job_tool: bool = False,
-    addressed: bool = False,
+    whole: str,
 ) -> Iterator[str]:
-    """Say that noise was left out, by which rule, and where the whole is.
-
-    Args:
-        output: What is shown, and its artifact.
-        left: What was left out.
-        readable: Whether commands can read the file of the artifact.
-        job_tool: Whether the tool named ``job`` can.
-        addressed: Whether commands can read it by its address.
-    """
+    """Say that noise was left out, by which rule, and where the whole is, as `whole` says it."""
     assert output.artifact is not None
     shown = f"{output.total_lines - output.omitted_lines:,} of {output.total_lines:,} lines shown"
     long = ", and the remaining text was still too long" * left.truncated
-    rest = _rest(output, output.artifact, readable=readable, job_tool=job_tool, addressed=addressed)
     if left.grouped:
         yield (
             f"Lines grouped by the rule {visible(left.rule)}: an indented line begins with the nearest line above that is not "
-            f"indented. {shown}." + f" {rest}" * (left.dropped_lines > 0)
+            f"indented. {shown}." + f" {whole}" * (left.dropped_lines > 0)
         )
     else:
-        yield f"Noise left out by the rule {visible(left.rule)}{long}: {shown}. {rest}"
+        yield f"Noise left out by the rule {visible(left.rule)}{long}: {shown}. {whole}"
     yield f"[raw output: artifact://{output.artifact.id}]"
 
 
@@ -372,28 +355,15 @@ def viewed(
     output: Output,
     limit: ViewLimit,
     lines: ShownLines,
-    *,
-    readable: bool,
-    job_tool: bool = False,
-    addressed: bool = False,
+    whole: str,
 ) -> Iterator[str]:
-    """Say which lines are shown, by which words of the command, and where the whole is.
-
-    Args:
-        output: What is shown, and its artifact.
-        limit: What limits it.
-        lines: The lines of the view.
-        readable: Whether commands can read the file of the artifact.
-        job_tool: Whether the tool named ``job`` can.
-        addressed: Whether commands can read it by its address.
-    """
-    rest = _rest(output, output.artifact, readable=readable, job_tool=job_tool, addressed=addressed)
+    """Say which lines are shown, by which words of the command, and where the whole is, as `whole` says it."""
     if limit.head is not None and output.total_bytes >= LARGEST_WHOLE:
         first = f"the first {LARGEST_WHOLE:,} bytes, after which it was ended"
-        rest = rest.replace("Whole output", "These bytes", 1)
-        yield f"`{limit.said}` limited what is shown: {lines} of {first}. {rest}"
+        whole = whole.replace("Whole output", "These bytes", 1)
+        yield f"`{limit.said}` limited what is shown: {lines} of {first}. {whole}"
     else:
-        yield f"`{limit.said}` limited only what is shown: {lines}. {rest}"
+        yield f"`{limit.said}` limited only what is shown: {lines}. {whole}"
 
 
 def _cut_line(output: Output, line_feeds: int) -> int:
@@ -403,20 +373,27 @@ def _cut_line(output: Output, line_feeds: int) -> int:
     return last + (line_feeds - output.omitted_lines >= last)
 
 
-def _rest(
-    output: Output, artifact: Artifact | None, *, readable: bool, job_tool: bool, addressed: bool
-) -> str:
+def whole(output: Output, *, readable: bool, job_tool: bool = False, addressed: bool = False) -> str:
+    """Say where the whole of an output is, and how it is read.
+
+    Args:
+        output: Of which not all is shown.
+        readable: Whether commands can read the file of the artifact.
+        job_tool: Whether the tool named ``job`` can.
+        addressed: Whether commands can read it by its address.
+    """
+    artifact = output.artifact
     if artifact is None:
         why = f" ({visible(output.artifact_error)})" if output.artifact_error else ""
         return f"The rest was not kept{why}: print less, or into a file."
-    whole = f"All but {artifact.omitted_bytes:,} bytes" if artifact.omitted_bytes else "Whole output"
+    what = f"All but {artifact.omitted_bytes:,} bytes" if artifact.omitted_bytes else "Whole output"
     if readable:
-        return f"{whole}: {visible(str(artifact.path))}. Search that; do not rerun."
+        return f"{what}: {visible(str(artifact.path))}. Search that; do not rerun."
     if job_tool:
-        return f"{whole}: job, output, id {artifact.id}, with part."
+        return f"{what}: job, output, id {artifact.id}, with part."
     if addressed:
-        return f"{whole}: cat 'artifact://{artifact.id}?grep=REGEX', or ?lines=1-200. Do not rerun."
-    return f"{whole}: artifact {artifact.id}, for people. Print less, or into a file."
+        return f"{what}: cat 'artifact://{artifact.id}?grep=REGEX', or ?lines=1-200. Do not rerun."
+    return f"{what}: artifact {artifact.id}, for people. Print less, or into a file."
 
 
 def left_behind(

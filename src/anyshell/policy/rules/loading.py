@@ -266,6 +266,10 @@ def _line(text: str, pattern: str, count: int) -> int:
 _OPERATOR = re.compile(r"(?:\A|\s)(?:[;|&]+|[0-9]*[<>]+&?)(?:\s|\Z)|;\s*\Z")
 
 
+_LABELS = ("action", "name", "where", "message", "match", "not_match")
+"""What a rule has besides its conditions."""
+
+
 def _rule(action: Action, entry: Any, where: str) -> Rule:
     if not isinstance(entry, dict):
         raise ValueError("a rule has to be a table")  # noqa: TRY004 - a mistake in a file
@@ -302,18 +306,7 @@ def _rule(action: Action, entry: Any, where: str) -> Rule:
             raise ValueError(f"{name}: {forbidden[0]} is for ask and deny alone")
     elif rule.plain:
         raise ValueError(f"{name}: plain is for allow alone")
-    elif (
-        rule
-        == Rule(
-            action=action,
-            name=rule.name,
-            where=where,
-            message=rule.message,
-            match=rule.match,
-            not_match=rule.not_match,
-        )
-        and action == "deny"
-    ):
+    elif action == "deny" and rule == Rule(**{each: getattr(rule, each) for each in _LABELS}):
         raise ValueError(f"{name}: it would deny everything; name a condition")
     if "exact" in entry and "command" not in entry:
         raise ValueError(f"{name}: exact is about the words of command")

@@ -215,12 +215,7 @@ def asked_anew(line: str) -> str:
 
 
 def stopped(terminal: TrackedTerminal, *, before: bool) -> str:
-    """Say that a terminal's program was stopped.
-
-    Args:
-        terminal: The terminal.
-        before: Whether it had ended before.
-    """
+    """Say that a terminal's program was stopped, or had ended `before`."""
     outcome = terminal.outcome
     if outcome is None or outcome.status == "lost":
         return f"{_ended(terminal, outcome)}. Tell the user."

@@ -190,12 +190,7 @@ def shortened(output: Output, max_line: int) -> Iterator[str]:
 
 
 def stopped(entry: Entry, *, before: bool) -> str:
-    """Say that a job was stopped.
-
-    Args:
-        entry: The job.
-        before: Whether it had ended before.
-    """
+    """Say that a job was stopped, or had ended `before`."""
     job = entry.job
     if job.status == "lost":
         return f"Job {job.id} {ended(job)}. Tell the user."

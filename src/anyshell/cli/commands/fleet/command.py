@@ -12,6 +12,7 @@ import click
 
 from ...failure import Failure
 from ...options import (
+    UP_TO_COMMAND,
     Duration,
     complete_file,
     cwd_option,
@@ -41,10 +42,7 @@ LARGEST_STDIN = 16 * 1024 * 1024
 _STDIN, _STDOUT = range(2)
 
 
-@click.command(
-    short_help="Run a command on many hosts.",
-    context_settings={"allow_interspersed_args": False},
-)
+@click.command(short_help="Run a command on many hosts.", context_settings=UP_TO_COMMAND)
 @click.option(
     "--hosts",
     "lists",

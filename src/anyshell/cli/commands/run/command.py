@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from ...host.reach import Target, notices
 from ...options import (
+    UP_TO_COMMAND,
     CellCount,
     Size,
     command_options,
@@ -31,10 +32,7 @@ if TYPE_CHECKING:
 _STDIN, _STDOUT, _STDERR = range(3)
 
 
-@click.command(
-    short_help="Run a command, and exit with its exit code.",
-    context_settings={"allow_interspersed_args": False},
-)
+@click.command(short_help="Run a command, and exit with its exit code.", context_settings=UP_TO_COMMAND)
 @command_options
 @click.option(
     "--interactive",

@@ -16,6 +16,7 @@ from ...._waits import note_failure
 from ...failure import Failure
 from ...host.reach import Target, notices
 from ...options import (
+    UP_TO_COMMAND,
     command_options,
     complete_file,
     prefix_option,
@@ -44,8 +45,7 @@ _THEIRS = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
 
 
 @click.command(
-    short_help="Run a command in a console: its screen, a header, scrollback.",
-    context_settings={"allow_interspersed_args": False},
+    short_help="Run a command in a console: its screen, a header, scrollback.", context_settings=UP_TO_COMMAND
 )
 @command_options
 @click.option(
