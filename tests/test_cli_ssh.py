@@ -183,8 +183,8 @@ def test_a_malformed_address_is_wrong_usage(command: list[str], host: str) -> No
 def test_an_address_of_another_kind_is_said() -> None:
     for command in (["run", "--host", "docker://x", "true"], ["doctor", "--host", "docker://x"]):
         done = within(*command)
-        assert (done.returncode, done.stdout) == (125, b"")
-        assert done.stderr.startswith(b"anyshell: no backend knows 'docker'")
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"no backend knows 'docker'" in done.stderr
 
 
 def test_the_program_does_not_import_ssh_before_it_is_needed() -> None:

@@ -1,4 +1,4 @@
-"""What the library says of mistakes: reviewed once, and bounded. ``ANYSHELL_UPDATE_SNAPSHOTS=1`` writes it anew."""
+"""What the library and the command line say of mistakes: reviewed once, and bounded. ``ANYSHELL_UPDATE_SNAPSHOTS=1`` writes it anew."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from . import mistakes
+from . import cli_mistakes, mistakes
 
 pytestmark = pytest.mark.anyio
-SNAPSHOT = Path(__file__).parent / "snapshots" / "mistakes.txt"
+SNAPSHOTS = Path(__file__).parent / "snapshots"
 LONGEST = 240
 """Characters of a message: two lines of a wide terminal."""
 PYTHONS_OWN = (
@@ -29,6 +29,19 @@ async def test_each_mistake_is_told_in_two_lines_as_was_reviewed() -> None:
     assert [text for text in said.values() if text.count("\n") > 1 or len(text) > LONGEST] == []
     foreign = [text for text in said.values() if not text.startswith(("anyshell.", *PYTHONS_OWN))]
     assert foreign == []
+    assert_reviewed(mistakes.report(said), SNAPSHOTS / "mistakes.txt")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="each is a fork of one process")
+def test_each_mistake_on_the_command_line_is_told_in_two_lines_as_was_reviewed(tmp_path: Path) -> None:
+    said = cli_mistakes.messages(tmp_path)
+    assert len(said) >= 46
+    assert [line for line, (code, text) in said.items() if code not in (1, 2, 125) or not text] == []
+    assert [text for _, text in said.values() if text.count("\n") > 1 or len(text) > LONGEST] == []
+    assert_reviewed(cli_mistakes.report(said), SNAPSHOTS / "cli_mistakes.txt")
+
+
+def assert_reviewed(report: str, snapshot: Path) -> None:
     if os.environ.get("ANYSHELL_UPDATE_SNAPSHOTS") == "1":
-        SNAPSHOT.write_text(mistakes.report(said), encoding="utf-8", newline="\n")
-    assert mistakes.report(said) == SNAPSHOT.read_text(encoding="utf-8")
+        snapshot.write_text(report, encoding="utf-8", newline="\n")
+    assert report == snapshot.read_text(encoding="utf-8")

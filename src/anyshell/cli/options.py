@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .._exceptions import InvalidCommand
+from .._exceptions import BackendUnavailable, InvalidCommand
 from .._types import DEFAULT_GRACE
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Host(click.ParamType):  # type: ignore[type-arg]  # as above
 
         try:
             parse(value)
-        except InvalidCommand as error:
+        except (BackendUnavailable, InvalidCommand) as error:
             self.fail(str(error), param, ctx)
         return str(value)
 

@@ -95,7 +95,7 @@ class Program(click.Group):
             from difflib import get_close_matches
             from shutil import which
 
-            near = get_close_matches(name, _COMMANDS, 1)
+            near = get_close_matches(name, _COMMANDS, 1, 0.65)
             meant = f"Did you mean {near[0]}?" if near else f"The commands are {', '.join(_COMMANDS)}."
             if not near and which(name):
                 meant = f"To run that program: anyshell run -- {name}"

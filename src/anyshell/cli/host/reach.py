@@ -27,20 +27,16 @@ class LinkLost(Failure):
     exit_code = 255
 
 
-def parse(host: str | None) -> str | SSHOptions | None:
+def parse(host: str | None) -> SSHOptions | None:
     """Read an address; ``None`` is this machine.
 
     Raises:
+        BackendUnavailable: No backend knows that kind of address.
         InvalidCommand: It is malformed. A password in it is not repeated.
     """
-    from ...backends import SSHOptions
+    from ...backends import read_address
 
-    if host is None or host == "local":
-        return None
-    scheme, colon, _ = host.partition("://")
-    if colon and scheme.lower() != "ssh":
-        return host  # which backends there are, they say themselves
-    return SSHOptions.parse(host)
+    return None if host is None else read_address(host)
 
 
 class Target:
