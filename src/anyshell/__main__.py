@@ -10,7 +10,7 @@ from anyshell.cli.process.inherited import die_of_interrupts
 
 die_of_interrupts()  # before the other imports, which take a moment
 
-YOUNG_OBJECTS = 10_000  # no bound: cycles are only found later
+YOUNG_OBJECTS = 50_000  # no bound: cycles are only found later
 """Objects made and not freed, with which the garbage collector looks for cycles. Imports make many, and hardly a cycle: by
 Python's own number, 700, a twentieth of the shortest command is spent in looking."""
 

@@ -101,7 +101,7 @@ async def outlast(task: asyncio.Future[T], on_cancel: Callable[[], object]) -> a
 def _shield() -> contextlib.AbstractContextManager[object]:
     """Hold off anyio's cancel scopes. Where anyio has not loaded what it needs in a loop of asyncio, there are none.
 
-    Loading that takes a third of the time that it takes to load asyncio, and descriptors, of which none may be left.
+    Loading that takes half the time that it takes to load asyncio, and descriptors, of which none may be left.
     """
     if "anyio._backends._asyncio" not in sys.modules:
         return contextlib.nullcontext()

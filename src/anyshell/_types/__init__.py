@@ -55,13 +55,13 @@ if TYPE_CHECKING:
     from .outcome import Outcome as Outcome
     from .outcome import Status as Status
     from .output import MASK as MASK
-    from .output import Channel as Channel
     from .output import Output as Output
     from .output import OutputLimits as OutputLimits
     from .output_parts import Artifact as Artifact
     from .output_parts import JobOutput as JobOutput
     from .output_parts import OutputEvent as OutputEvent
     from .output_parts import OutputImage as OutputImage
+    from .process import Channel as Channel
     from .process import ExitStatus as ExitStatus
     from .process import ProcessInfo as ProcessInfo
     from .process import Signal as Signal
@@ -103,9 +103,9 @@ else:
             "files": "CopyProgress CopyResult FileEntry FileKind FileStat",
             "host": "HostInfo HostQuery OperatingSystem",
             "outcome": "CommandFailed JobStatus Outcome Status",
-            "output": "MASK Channel Output OutputLimits",
+            "output": "MASK Output OutputLimits",
             "output_parts": "Artifact JobOutput OutputEvent OutputImage",
-            "process": "ExitStatus ProcessInfo Signal Usage still_named",
+            "process": "Channel ExitStatus ProcessInfo Signal Usage still_named",
             "resolved": "Creates Resolved",
             "recording": "LARGEST_RECORDING LEAST_RECORDING LONGEST_TITLE Recording RecordingReport to_recording",
             "session": "SessionReport",

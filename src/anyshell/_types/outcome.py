@@ -32,7 +32,7 @@ Status = Literal["exited", "timed_out", "cancelled", "lost", "running"]
 JobStatus = Literal["running", "completed", "failed", "stopped", "timed_out", "lost"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Outcome:
     """What became of a command.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .._exceptions import OutputIncomplete
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from .output_parts import Artifact, OutputImage
 
-
-Channel = Literal["stdout", "stderr"]
 
 DEFAULT_BUDGET = 50 * 1024
 """Bytes of an output that become text."""

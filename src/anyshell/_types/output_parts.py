@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .output import Channel
+    from .process import Channel
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+Channel = Literal["stdout", "stderr"]
 Signal = Literal["interrupt", "terminate", "kill"]
 
 

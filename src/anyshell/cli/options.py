@@ -33,10 +33,12 @@ def read_duration(text: str) -> float:
     Raises:
         ValueError: It is none, or no clock can wait so long.
     """
-    found = re.fullmatch(_PARTS, text) if text else None
-    if found is None:
+    try:
         seconds = float(text)
-    else:
+    except ValueError:
+        found = re.fullmatch(_PARTS, text)
+        if found is None or not text:
+            raise
         seconds = sum(float(number) * _UNITS[unit] for unit, number in found.groupdict("0").items())
     if not math.isfinite(seconds) or seconds < 0:
         raise ValueError

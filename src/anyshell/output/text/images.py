@@ -28,11 +28,12 @@ LONGEST_START = 80
 """Bytes of a sequence that its image must be known by; a sequence with a longer start is no image."""
 
 # kitty: APC G. iTerm: OSC 1337 ; File=, or MultipartFile=, FilePart= of each part, FileEnd. sixel: DCS, numbers, q. The C1 forms as UTF-8, as in `sequences`.
-_START = re.compile(
+# Compiled with the first image: nearly no output has one.
+_START = (
     rb"(?P<kitty>(?:\x1b_|\xc2\x9f)G)|(?P<iterm>(?:\x1b\]|\xc2\x9d)1337;(?P<key>(?:Multipart)?File=|FilePart=|FileEnd))|(?P<sixel>(?:\x1bP|\xc2\x90)[0-9;]{0,%d}+q)"
     % (LONGEST_START - 3)
 )
-_BEGUN = re.compile(
+_BEGUN = (
     rb"(?:\x1b|\xc2|\x1b_|\xc2\x9f|(?:\x1b\]|\xc2\x9d)1?3?3?7?;?(?:M?u?l?t?i?p?a?r?t?F?i?l?e?|File(?:P?a?r?t?|E?n?d?))|(?:\x1bP|\xc2\x90)[0-9;]{0,%d}+)\Z"
     % (LONGEST_START - 3)
 )
@@ -118,9 +119,9 @@ class Images:
         held = self._held
         while held:
             if not self._kind:
-                start = _START.search(held)
+                start = re.search(_START, held)
                 if start is None:
-                    begun = _BEGUN.search(held, max(0, len(held) - LONGEST_START))
+                    begun = re.compile(_BEGUN).search(held, max(0, len(held) - LONGEST_START))
                     yield self._given(len(held) if begun is None else begun.start())
                     return
                 kind, looked = start.lastgroup or "", start.end() - start.start()
@@ -156,7 +157,7 @@ class Images:
 
     def _ended(self, sequence: bytes, size: int) -> Iterator[Segment]:
         """Take a whole sequence."""
-        start = _START.match(sequence)
+        start = re.match(_START, sequence)
         assert start is not None
         body = sequence[start.end() :]
         notes: list[bytes] | None = None

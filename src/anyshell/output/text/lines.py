@@ -25,7 +25,7 @@ _TOKENS = re.compile(f"([^\r\b\x1b\x9b\t]+)|(\r+|\b+|\t)|{in_text(INTRODUCER)}({
 # A bar that is printed so fast that many states of it come at once: that all of them are narrow text is worth a look.
 _WORTH_SKIPPING = 64  # no bound: where the short way is the shorter one
 _STATES_WORTH_SKIPPING = 3  # no bound: where the short way is the shorter one
-_STATES = re.compile(f"[{NARROW}\r]*+")
+_STATES = f"[{NARROW}\r]*+"  # compiled with the first bar
 _CLEARS = ("\r\x1b[K", "\r\x1b[0K", "\r\x1b[2K", "\x1b[2K\r", "\x1b[2K\x1b[1G", "\x1b[2K\x1b[G")
 
 Excess = Literal["line", "room"]
@@ -140,7 +140,7 @@ class EditedLine:
         if end and self._fits(text[:end].split("\r"), longest, largest):
             self._clear()
             text = text[end:]
-        if text.count("\r") < _STATES_WORTH_SKIPPING or not _STATES.fullmatch(text):
+        if text.count("\r") < _STATES_WORTH_SKIPPING or not re.fullmatch(_STATES, text):
             return text
         first, *states = text.split("\r")
         last = states[-1]
