@@ -199,6 +199,74 @@ async def test_a_repository_of_the_user_is_not_asked(env: Environment) -> None:
     assert truth(root / ".git") == before
 
 
+async def test_what_was_not_covered_is_kept_under_another_name(env: Environment) -> None:
+    root = Path(env.directory)
+    (root / "node_modules").mkdir()
+    (root / "node_modules" / "m").write_text("m")
+    start = await env.checkpoint()
+    await env.run("mv node_modules modules; echo n > new")
+    end = await env.checkpoint(since=start)
+    restored = await env.restore(start, until=end)
+    assert restored.removed == ("new",)
+    assert restored.kept.keys() == {"modules", "modules/m", "node_modules"}
+    assert (root / "modules" / "m").read_text() == "m"
+    assert not (root / "node_modules").exists()
+
+
+async def test_closed_directories_are_undone_and_keep_what_was_not_seen(
+    ordinary_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(ordinary_directory / "state"))
+    root = ordinary_directory / "tree"
+    root.mkdir()
+    for name in ("hidden", "closed"):
+        (root / name).mkdir()
+        (root / name / "f").write_text("f")
+    (root / "hidden").chmod(0o000)
+    (root / "closed").chmod(0o555)
+    async with Environment.detect(cwd=root) as env:
+        start = await env.checkpoint()
+        assert start.left_out == {"hidden": "its files cannot be read"}
+        (root / "hidden").chmod(0o755)
+        (root / "closed").chmod(0o755)
+        (root / "closed" / "f").write_text("changed")
+        (root / "new").mkdir()
+        (root / "new" / "n").write_text("n")
+        (root / "new").chmod(0o555)
+        end = await env.checkpoint(since=start)
+        restored = await env.restore(start, until=end)
+    assert restored.removed == ("new/n", "new")
+    assert (root / "closed" / "f").read_text() == "f"
+    modes = [stat.S_IMODE((root / name).stat().st_mode) for name in ("hidden", "closed")]
+    assert modes == [0o000, 0o555]
+    (root / "hidden").chmod(0o700)
+    assert (root / "hidden" / "f").read_text() == "f"
+    (root / "closed").chmod(0o700)
+
+
+async def test_files_of_anyshells_own_are_not_undone(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(env.directory)
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(root / "state"))
+    start = await env.checkpoint()
+    await env.run("echo b > a")
+    end = await env.checkpoint(since=start)
+    assert end.skipped == ("state",)
+    restored = await env.restore(start, until=end)
+    assert (restored.restored, restored.removed, restored.kept) == (("a",), (), {})
+
+
+async def test_the_directory_itself_comes_back(env: Environment) -> None:
+    root = Path(env.directory)
+    start = await env.checkpoint()
+    await env.run('rm -r "$PWD"')
+    assert not root.exists()
+    end = await env.checkpoint(since=start)
+    await env.restore(start, until=end)
+    assert (root / "sub" / "x").read_text() == "x\n"
+
+
 async def test_few_checkpoints_are_kept_and_that_which_is_needed(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,7 @@ class Checkpoints:
         self._root = os.path.realpath(directory)
         digest = hashlib.sha256(os.fsencode(self._root)).hexdigest()[:32]
         self._store = _private.state_directory("checkpoints") / digest
+        self._own = os.path.realpath(self._store.parent.parent)
 
     async def take(self, *, since: Checkpoint | None = None) -> Checkpoint:
         """Make one. `Environment.checkpoint` says more."""
@@ -150,12 +151,21 @@ class Checkpoints:
         left_out: dict[str, str] = {}
         added = 0
         start = f"{self._root.rstrip('/')}/."
+        skipped = {path[len(start) + 1 :] for path in look.skipped}
+        hidden = [path[len(start) + 1 :] for path in look.unseen if path != start]
+        lost = set()
         for directory, records in look.records.items():
             for record in records:
                 assert isinstance(record, tuple)
                 name, mode, size, _, inode, modified, changed = record
                 path = f"{directory}/{name}"[len(start) + 1 :]
+                place = os.path.join(self._root, path)
+                if place == self._own or place.startswith(f"{self._own}{os.sep}"):
+                    # Files of anyshell's own, such as the contents that an undo needs, are not undone.
+                    skipped.add(os.path.relpath(self._own, self._root))
+                    continue
                 facts, content = (size, inode, modified, changed), ""
+                lost.add((stat.S_IFMT(mode), inode))
                 try:
                     if stat.S_ISLNK(mode):
                         content = os.readlink(f"{directory}/{name}")
@@ -180,17 +190,20 @@ class Checkpoints:
                     left_out[path] = error.strerror or "cannot be read"
                     continue
                 entries[path] = (mode, content, facts)
+                if path not in skipped and path not in hidden:
+                    lost.discard((stat.S_IFMT(mode), inode))
+        left_out.update(dict.fromkeys(hidden, "its files cannot be read"))
         now = time.time_ns()
         checkpoint = Checkpoint(
             id=f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now // 10**9))}-{now % 10**9:09}",
             directory=self._root,
             made=now / 10**9,
             files=len(entries),
-            skipped=tuple(sorted(path[len(start) + 1 :] for path in look.skipped)),
+            skipped=tuple(sorted(skipped)),
             left_out=left_out,
             since=since,
         )
-        _write(self._path(checkpoint.id), json.dumps([asdict(checkpoint), entries]).encode())
+        _write(self._path(checkpoint.id), json.dumps([asdict(checkpoint), entries, sorted(lost)]).encode())
         kept = [checkpoint, *kept]
         for old_one in kept[KEPT_CHECKPOINTS:]:
             if old_one.id != needed:
@@ -209,11 +222,17 @@ class Checkpoints:
     def _restore(self, checkpoint: Checkpoint, until: Checkpoint | None) -> Restored:
         then = self._entries(checkpoint)
         end = None if until is None else self._entries(until)
+        lost = {tuple(each) for each in json.loads(self._path(checkpoint.id).read_bytes())[2]}
+        with suppress(FileExistsError):
+            os.makedirs(self._root)
         before, now = self._take(needed=checkpoint.id)
         new = {path: why for path, why in before.left_out.items() if path not in then}
         kept = {path: f"not covered: {why}" for path, why in new.items() if path not in checkpoint.left_out}
         uncovered = {*before.skipped, *before.left_out, *checkpoint.skipped, *checkpoint.left_out}
+        # What was not covered may have another name now, and so may what is in it.
+        uncovered.update(path for path, entry in now.items() if (stat.S_IFMT(entry[0]), entry[2][1]) in lost)
         restored, removed = [], []
+        modes: dict[str, int] = {}
 
         def is_known(path: str) -> bool:
             """Whether what is there now is what was there at the end of what is undone; of a directory, its files tell."""
@@ -224,13 +243,22 @@ class Checkpoints:
                 stat.S_ISDIR(now[path][0]) and stat.S_ISDIR(end[path][0])
             )
 
+        def is_uncovered(path: str) -> bool:
+            while path:
+                if path in uncovered:
+                    return True
+                path = os.path.dirname(path)
+            return False
+
         # What came goes first, what is in a directory before that, so that there is room for what was there.
         for path, entry in sorted(now.items(), reverse=True):
             if path in then and stat.S_IFMT(entry[0]) == stat.S_IFMT(then[path][0]):
                 continue
-            if path in uncovered or not is_known(path):
+            if is_uncovered(path):
+                kept[path] = "it was not covered"
+            elif not is_known(path):
                 kept[path] = "it came or changed after what is undone"
-            elif why := self._undone(path, None, entry):
+            elif why := self._undone(path, None, entry, modes):
                 kept[path] = why
             elif path not in then:
                 removed.append(path)
@@ -238,20 +266,26 @@ class Checkpoints:
             there = now.get(path)
             if path in kept or (there is not None and there[:2] == entry[:2]):
                 continue
-            if path in uncovered and not stat.S_ISDIR(entry[0]):
+            if path in uncovered and (there is None or not stat.S_ISDIR(entry[0])):
                 kept[path] = "it is not covered now"
             elif there is not None and not is_known(path):
                 kept[path] = "it came or changed after what is undone"
             elif why := self._undone(
-                path, entry, there if there and stat.S_IFMT(there[0]) == stat.S_IFMT(entry[0]) else None
+                path,
+                entry,
+                there if there and stat.S_IFMT(there[0]) == stat.S_IFMT(entry[0]) else None,
+                modes,
             ):
                 kept[path] = why
             else:
                 restored.append(path)
+        for path, mode in sorted(modes.items(), reverse=True):
+            with suppress(OSError):
+                os.chmod(os.path.join(self._root, path), mode)
         return Restored(restored=tuple(restored), removed=tuple(removed), kept=kept, before=before)
 
-    def _undone(self, path: str, entry: Entry | None, now: Entry | None) -> str:
-        """Have one path be as it was; say why not if it cannot."""
+    def _undone(self, path: str, entry: Entry | None, now: Entry | None, modes: dict[str, int]) -> str:
+        """Have one path be as it was; say why not if it cannot. Directories get their `modes` at the end."""
         place = os.path.join(self._root, path)
         above = os.path.dirname(place)
         if os.path.realpath(above) != above:
@@ -259,14 +293,19 @@ class Checkpoints:
         if not _is_as_seen(place, now):
             return "it changed during the undo"
         try:
+            mode = stat.S_IMODE(os.stat(above).st_mode)
+            if mode & 0o300 != 0o300:
+                modes.setdefault(os.path.dirname(path), mode)
+                os.chmod(above, mode | 0o700)
             if entry is None:
                 (os.rmdir if now is not None and stat.S_ISDIR(now[0]) else os.unlink)(place)
+                modes.pop(path, None)
                 return ""
             mode, content, facts = entry
             if stat.S_ISDIR(mode):
                 with suppress(FileExistsError):
                     os.mkdir(place)
-                os.chmod(place, stat.S_IMODE(mode))
+                modes[path] = stat.S_IMODE(mode)
                 return ""
             beside = os.path.join(above, f".anyshell-undo-{secrets.token_hex(8)}")
             try:
@@ -332,7 +371,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _read(path: Path) -> tuple[Checkpoint, dict[str, Entry]]:
-    head, entries = json.loads(path.read_bytes())
+    head, entries, _ = json.loads(path.read_bytes())
     known = {each.name: head[each.name] for each in fields(Checkpoint)}
     known["skipped"] = tuple(known["skipped"])
     return Checkpoint(**known), {

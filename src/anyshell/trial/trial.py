@@ -102,9 +102,7 @@ class Trial:
             return await self._run()
         except OSError as error:
             await self.discard()
-            did = "what the command wrote cannot be read" if self._has_run else f"no trial in {self._root}"
-            where = f": {error.filename}" if error.filename else ""
-            raise AnyshellError(f"{did}: {error.strerror}{where}") from error
+            raise AnyshellError(f"no trial in {self._root}: {error.strerror}") from error
         except BaseException:
             await self.discard()
             raise
@@ -147,7 +145,12 @@ class Trial:
             await asyncio.sleep(SETTLE_SECONDS)
         spawn = replace(spawn, argv=(*mounting, *spawn.argv))
         outcome = await runner.run(command, options, spawn=spawn, control=self._control)
-        effects = await tell(host, LOOK_SECONDS)
+        try:
+            effects = await tell(host, LOOK_SECONDS)
+        except OSError as error:
+            raise AnyshellError(
+                f"what the command wrote cannot be read: {error.strerror}: {error.filename}"
+            ) from error
         if why := still_running(outcome):
             effects = replace(effects, incomplete=(*effects.incomplete, why))
         self._outcome = replace(outcome, effects=effects)
