@@ -48,7 +48,7 @@ class EnvironmentTrials(EnvironmentDialogs):
 
         ``async with env.trial("make fix") as trial:``, then `Trial.effects` and `Trial.diff`, and ``await trial.commit()`` if
         that is wanted; otherwise nothing has happened. The command writes `directory` and its own ``/tmp``, and nothing else;
-        what it leaves behind is stopped. It needs Linux, on this machine, and bubblewrap.
+        what it leaves behind is stopped. It needs Linux and bubblewrap, over SSH a Python of 3.6 or later as well.
 
         Args:
             command: As for `run`.

@@ -14,13 +14,11 @@ from contextlib import contextmanager, suppress
 assert sys.platform == "linux"
 
 if __name__ != "__main__":
-    from .files import Record, attributes, is_directory, record_at, remove, to_record
+    from .files import Files, Record, attributes, is_directory, record_at, remove, to_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from .layer import Layer
 
 BESIDE = ".anyshell-trial-"
 """What the names begin with of files that a commit makes beside others. After SIGKILL to it they stay, until the next trial."""
@@ -40,11 +38,27 @@ class Conflict(Exception):  # noqa: N818 - an answer
 
 
 class Commit:
-    """One commit of a layer; `key` makes the names beside others unique."""
+    """One commit of a layer.
 
-    def __init__(self, layer: "Layer", key: str) -> None:
-        self._layer, self._before, self._written = layer, layer.before, layer.written
-        changes = list(layer.changes())
+    Args:
+        root: The directory above which it lies.
+        upper: What the command wrote.
+        before: The files of the first one, as the command has found them.
+        written: Those of the other one.
+        changes: What is to be done with each path, see `layer.Layer.changes`.
+        key: Makes the names beside others unique.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        upper: str,
+        before: Files,
+        written: Files,
+        changes: "list[tuple[str, str]]",
+        key: str,
+    ) -> None:
+        self._root, self._upper, self._before, self._written = root, upper, before, written
         self._names = {
             path: BESIDE + key + "-" + str(number)
             for number, (path, how) in enumerate(changes)
@@ -65,7 +79,7 @@ class Commit:
         if conflicts:
             raise Conflict(*sorted(conflicts))
         with open(journal, "wb") as file:
-            places = {os.path.dirname(os.path.join(self._layer.root, path)) for path in self._names}
+            places = {os.path.dirname(os.path.join(self._root, path)) for path in self._names}
             file.write(b"\0".join(map(os.fsencode, sorted(places))))
         done = []  # type: list[str]
         try:
@@ -103,7 +117,7 @@ class Commit:
     def _held(self, path: str) -> "Iterator[str]":
         """The directory of a path, held: no link leads to it, and another that takes its name is not it."""
         how = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-        fd = os.open(self._layer.root, how)
+        fd = os.open(self._root, how)
         try:
             for name in filter(None, path.split("/")[:-1]):
                 inner = os.open(name, how | os.O_NOFOLLOW, dir_fd=fd)
@@ -128,7 +142,7 @@ class Commit:
         if os.stat(place).st_ino != then.inode:
             return  # another program was quicker
         if path in self._facts and path:
-            wanted = attributes(os.path.join(self._layer.upper, path))
+            wanted = attributes(os.path.join(self._upper, path))
             for name in attributes(place + "/.").keys() - wanted.keys():
                 os.removexattr(place, name)
             for name, value in wanted.items():
@@ -213,11 +227,11 @@ class Commit:
             for each, record in self._written.below(path):
                 if not stat.S_ISCHR(record.mode):
                     rest = each[len(path) :]
-                    if self._copy(os.path.join(self._layer.upper, each), target + rest, real + rest, record):
+                    if self._copy(os.path.join(self._upper, each), target + rest, real + rest, record):
                         copied.append((each, record))
             # The last one first: what is in a directory changes its times, and its mode may close it.
             for each, record in reversed(copied):
-                _give_facts(os.path.join(self._layer.upper, each), target + each[len(path) :], record)
+                _give_facts(os.path.join(self._upper, each), target + each[len(path) :], record)
             self._made[path] = record_at(target)
 
     def _copy(self, source: str, target: str, real: str, record: Record) -> bool:

@@ -167,7 +167,9 @@ class Layer:
             Conflict: Something has changed meanwhile. Nothing is done.
             OSError: Something cannot be written, such as on a full disk. Nothing is done.
         """
-        Commit(self, os.path.basename(self.top)).run(self.top + "/journal")
+        key = os.path.basename(self.top)
+        commit = Commit(self.root, self.upper, self.before, self.written, list(self.changes()), key)
+        commit.run(self.top + "/journal")
 
     def close(self) -> None:
         """Remove it."""
