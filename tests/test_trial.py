@@ -373,7 +373,7 @@ async def test_a_killed_commit_leaves_whole_files(tmp_path: Path) -> None:
 
 
 def tops() -> list[str]:
-    return layer.prepare(["/"], str(state_directory("trials").parent))[2]
+    return layer.Layer(str(state_directory("trials").parent)).prepare(["/"])[2]
 
 
 def layers() -> list[Path]:
@@ -429,7 +429,7 @@ async def test_what_cannot_be_tried_is_refused_at_once(
     tree: Path, env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(layer, "prepare", lambda paths, _: (paths, "", ["/proc/nowhere"]))
+        patch.setattr(layer.Layer, "prepare", lambda _, paths: (paths, "", ["/proc/nowhere"]))
         with pytest.raises(ReachUnavailable, match="overlay above"):
             async with env.trial("echo x > a"):
                 pass

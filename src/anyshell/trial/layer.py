@@ -6,13 +6,17 @@ attribute ``user.overlay.opaque`` (Documentation/filesystems/overlayfs.rst of Li
 A host that is reached by SSH runs this text itself, a step at a time: a Python of 3.6 or later that knows nothing of anyshell.
 """
 
+import binascii
 import errno
 import fcntl
+import filecmp
+import json
 import os
 import re
 import secrets
 import stat
 import sys
+import tempfile
 import time
 from contextlib import suppress
 
@@ -35,61 +39,47 @@ FAR_SECONDS = 24 * 3600
 _LOCK = ".lock"
 
 
-def prepare(paths: "Sequence[str]", state: str) -> "tuple[list[str], str, list[str]]":
-    """Find what a trial needs to know of its host.
-
-    Args:
-        paths: The directory, and others.
-        state: Where anyshell keeps files of its own.
-
-    Returns:
-        The paths without links; where another file system is mounted in the directory, of which an overlay would show nothing; and
-        the places for a layer, since the kernel takes one on some file systems, and outside of what it is laid over.
-    """
-    import tempfile
-
-    real = [os.path.realpath(path) for path in paths]
-    mounts = []  # type: list[str]
-    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        for line in file:
-            place = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), line.split(" ")[4])
-            mounts += [place] * place.startswith(real[0].rstrip("/") + "/")
-    own = f"anyshell-trials-{os.geteuid()}"
-    shared = "/dev/shm"  # noqa: S108 - a directory of the user's own is made in it
-    tops = [os.path.join(os.path.expanduser(state), "trials")] if state else []
-    return (
-        real,
-        mounts[0] if mounts else "",
-        [*tops, os.path.join(tempfile.gettempdir(), own), shared + "/" + own],
-    )
-
-
 class Layer:
-    """A directory of one trial, locked while it is open.
+    """A directory of one trial, locked while this process has it; each public method is a step of the trial.
 
     Args:
-        top: It.
-        root: The directory above which it lies; not ``/``.
-        lock: The descriptor of its lock; ``None`` if another process is to go on with it.
+        state: Where anyshell keeps files of its own; empty is nowhere.
+        far: Seconds for which it is kept without a lock, since other processes take the next steps; 0 with a lock.
     """
 
-    before: Files
-    """What the command finds."""
-    written: Files
-    """What it wrote."""
+    def __init__(self, state: str, far: float = 0) -> None:
+        self._state, self._far = state, far
+        self.top = self.root = self.upper = ""
+        self.before = self.written = Files(Record("", 0, 0, 0, 0, 0, 0), {})
+        self._lock = -1
 
-    def __init__(self, top: str, root: str, lock: "int | None" = None) -> None:
-        self.root, self.top, self._lock = root, top, lock
-        self.upper, self.work = top + "/upper", top + "/work"
+    def prepare(self, paths: "Sequence[str]") -> "tuple[list[str], str, list[str]]":
+        """Find what a trial needs to know of its host.
 
-    @classmethod
-    def make(cls, place: str, root: str, far: float = 0) -> "Layer":
-        """Make one, and remove what trials have left there whose program was killed.
+        Args:
+            paths: The directory, and others.
+
+        Returns:
+            The paths without links; where another file system is mounted in the directory, of which an overlay would show
+            nothing; and the places for a layer, since the kernel takes one on some file systems, and outside of what it is
+            laid over.
+        """
+        real = [os.path.realpath(path) for path in paths]
+        mounts = [""]
+        with suppress(OSError), open("/proc/self/mountinfo", "rb") as file:
+            for line in map(os.fsdecode, file):
+                place = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), line.split(" ")[4])
+                mounts += [place] * place.startswith(real[0].rstrip("/") + "/")
+        own = "/anyshell-trials-" + str(os.geteuid())
+        tops = [os.path.expanduser(self._state) + "/trials"] * bool(self._state)
+        return real, mounts[-1], [*tops, tempfile.gettempdir() + own, "/dev/shm" + own]  # noqa: S108 - of this user's alone
+
+    def make(self, place: str, root: str) -> "tuple[str, str]":
+        """Make it, and remove what trials have left there whose program was killed; return the directories of an overlay.
 
         Args:
             place: Where, in a directory of this user's own.
-            root: The directory above which it is to lie.
-            far: Seconds for which it is kept without a lock.
+            root: The directory above which it is to lie; not ``/``.
 
         Raises:
             OSError: It cannot be made there.
@@ -101,16 +91,19 @@ class Layer:
         _sweep(place)
         top = place + "/" + secrets.token_hex(8)
         # Under this name no other process looks for it.
-        lock = os.open(top, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if far:
-            os.utime(top, (time.time() + far,) * 2)
+        self._lock = os.open(top, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.utime(top, (time.time() + self._far,) * 2)
         os.rename(top, top + _LOCK)
-        made = cls(top, root, lock)
-        for path in (top, made.upper, made.work):
+        self.begin(top, root)
+        for path in (top, self.upper, top + "/work"):
             os.mkdir(path, 0o700)
-        os.chmod(made.upper, stat.S_IMODE(os.stat(root).st_mode))
-        return made
+        os.chmod(self.upper, stat.S_IMODE(os.stat(root).st_mode))
+        return self.upper, top + "/work"
+
+    def begin(self, top: str, root: str) -> None:
+        """Go on with one that was made."""
+        self.top, self.root, self.upper = top, root, top + "/upper"
 
     def look(self, most: int, seconds: float) -> int:
         """Take note of what the command finds; return the last time of all files.
@@ -122,9 +115,7 @@ class Layer:
         records = (record for names in self.before.inside.values() for record in names.values())
         return max((max(record.modified, record.changed) for record in records), default=0)
 
-    def read(
-        self, seconds: float
-    ) -> "tuple[list[tuple[str, Record]], list[tuple[str, Record]], list[str], Sequence[str]]":
+    def read(self, seconds: float) -> "tuple[object, ...]":
         """Read what the command wrote.
 
         Returns:
@@ -149,15 +140,15 @@ class Layer:
         linked = [path for path in now if stat.S_ISREG(now[path].mode) and self._has_other_names(path)]
         return [*then.items()], [*now.items()], linked, self.before.unseen
 
-    def contents(self, paths: "Sequence[str]", above: bool) -> "dict[str, bytes]":
-        """The contents of files, as they are, or `above` as they would be. What cannot be read is left out."""
+    def contents(self, paths: "Sequence[str]", above: bool) -> "dict[str, str]":
+        """The contents of files in base64, as they are, or `above` as they would be. What cannot be read is left out."""
         found = {}
         for path in paths:
+            place = os.path.join(self.upper if above else self.root, path)
             with suppress(OSError):
-                place = os.path.join(self.upper if above else self.root, path)
                 if stat.S_ISREG(os.lstat(place).st_mode):
                     with open(place, "rb") as file:
-                        found[path] = file.read()
+                        found[path] = binascii.b2a_base64(file.read()).decode()
         return found
 
     def commit(self) -> None:
@@ -172,13 +163,13 @@ class Layer:
         commit.run(self.top + "/journal")
 
     def close(self) -> None:
-        """Remove it."""
-        remove(self.top)
-        with suppress(FileNotFoundError):
+        """Remove it. A second time, nothing is done."""
+        if self.top:
+            remove(self.top)
             os.unlink(self.top + _LOCK)
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+            self.top = ""
+            if self._lock >= 0:
+                os.close(self._lock)
 
     def changes(self) -> "Iterator[tuple[str, str]]":
         """What is to be done with each path.
@@ -209,13 +200,10 @@ class Layer:
 
     def _is_same(self, path: str, now: Record, then: "Record | None") -> bool:
         """Whether a file was copied into the layer and then not changed, as by a program that opens it for writing."""
-        import filecmp
-
         if (
             then is None
+            or (now[1:3], now.modified) != (then[1:3], then.modified)
             or not stat.S_ISREG(now.mode)
-            or now[1:3] != then[1:3]
-            or now.modified != then.modified
         ):
             return False
         here, below = os.path.join(self.upper, path), self._below(path)
@@ -278,31 +266,23 @@ def main() -> None:
     On stdin are, as JSON, the directory of the layer, that above which it lies, the step and its words. On stdout is what
     failed, if anything has, and the answer.
     """
-    import binascii
-    import json
-
     top, root, step, words = json.load(sys.stdin)
-    found = None  # type: object
-    failed = ""
+    layer, failed, found = Layer("~/.local/state/anyshell", FAR_SECONDS), "", None  # type: Layer, str, object
     try:
-        if step == "prepare":
-            found = prepare(words[0], "~/.local/state/anyshell")
-        elif step == "make":
-            found = Layer.make(words[0], root, FAR_SECONDS).top
-        else:
-            layer = Layer(top, root)
+        if top:
+            layer.begin(top, root)
             for name in ("before", "written"):
                 with suppress(FileNotFoundError), open(top + "/" + name, encoding="ascii") as file:
                     setattr(layer, name, Files.loaded(json.load(file)))
-            found = getattr(layer, step)(*words)
-            for name in {"look": ["before"], "read": ["written"]}.get(step, ()):
-                with open(top + "/" + name, "w", encoding="ascii") as file:
-                    json.dump(getattr(layer, name).told(), file)
+        found = getattr(layer, step)(*words)
+        for name in {"look": ["before"], "read": ["written"]}.get(step, ()):
+            with open(top + "/" + name, "w", encoding="ascii") as file:
+                json.dump(getattr(layer, name).told(), file)
     except Conflict as conflict:
         failed, found = "conflict", conflict.args
     except OSError as error:
         failed, found = "error", [error.errno, error.strerror, error.filename]
-    json.dump([failed, found], sys.stdout, default=lambda data: binascii.b2a_base64(data).decode())
+    json.dump([failed, found], sys.stdout)
 
 
 if __name__ == "__main__":

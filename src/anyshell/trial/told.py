@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import stat
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,10 +14,13 @@ if TYPE_CHECKING:
 
     from .._types import Effects
     from ..effects.look import Record as Facts
-    from .hosts import Here, Record, There
+    from .hosts import Host
+
+Record = tuple[str, int, int, int, int, int, int]
+"""As a look of `effects` has it."""
 
 
-async def tell(host: Here | There, seconds: float) -> Effects:
+async def tell(host: Host, seconds: float) -> Effects:
     """Read a layer, and tell what it would change, with a diff.
 
     Args:
@@ -26,11 +30,12 @@ async def tell(host: Here | There, seconds: float) -> Effects:
     Raises:
         OSError: It cannot be read, or is too much.
     """
-    gone, new, linked, unseen = await host.read(seconds)
-    then, now = dict(gone), dict(new)
+    gone, new, linked, unseen = await host.ask("read", seconds)
+    then: dict[str, Record] = {path: tuple(facts) for path, facts in gone}
+    now: dict[str, Record] = {path: tuple(facts) for path, facts in new}
     # A file keeps its number as far as can be told; by it `compare` knows one that was renamed.
-    old = {_content(facts): facts[4] for path, facts in gone if path not in now}
-    for number, (path, facts) in enumerate(sorted(new), 1):
+    old = {_content(facts): facts[4] for path, facts in then.items() if path not in now}
+    for number, (path, facts) in enumerate(sorted(now.items()), 1):
         was = then.get(path)
         if was is None:
             inode = -number if stat.S_ISDIR(facts[1]) else old.pop(_content(facts), -number)
@@ -41,8 +46,8 @@ async def tell(host: Here | There, seconds: float) -> Effects:
     effects = looks.compare(before, looks.Look(_by_directory(now)), {"": ""})
     kept = looks.to_keep(looks.parse(_by_directory(then), {"": ""}))
     named = {each.path for each in (*effects.changed, *effects.deleted)}
-    first = await host.contents([path for path in kept if path in named], above=False)
-    diff, without = looks.unified(effects, first, await host.contents(looks.to_read(effects), above=True))
+    first = await _contents(host, [path for path in kept if path in named], above=False)
+    diff, without = looks.unified(effects, first, await _contents(host, looks.to_read(effects), above=True))
     why = []
     if linked:
         more = f" and {len(linked) - 1} more" if len(linked) > 1 else ""
@@ -50,6 +55,11 @@ async def tell(host: Here | There, seconds: float) -> Effects:
     if unseen:
         why.append(f"{len(unseen)} directories could not be looked at")
     return replace(effects, diff=diff, without_diff=without, incomplete=(*effects.incomplete, *why))
+
+
+async def _contents(host: Host, paths: list[str], *, above: bool) -> dict[str, bytes]:
+    found = await host.ask("contents", paths, above) if paths else {}
+    return {path: binascii.a2b_base64(content) for path, content in found.items()}
 
 
 def _content(facts: Record) -> tuple[int, int, int]:

@@ -16,7 +16,7 @@ from ..reach import NONE, LocalPlaces, Reach, compile_reach, python_here
 from ..reach.bubblewrap import Bubblewrap
 from ..reach.host import text_of
 from ..reach.values import lies_in
-from .hosts import Here, There
+from .hosts import Host
 from .told import tell
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Trial:
     ) -> None:
         self._runner, self._command, self._options = runner, command, options
         self._facts, self._control = facts, control
-        self._host: Here | There | None = None
+        self._host: Host | None = None
         self._has_run = False
         self._root = ""
         self._outcome: Outcome | None = None
@@ -118,8 +118,8 @@ class Trial:
         places = LocalPlaces() if here else None
         confined = base if isinstance(base, Bubblewrap) else compile_reach(wanted, facts, places)
         python = python_here() if here else facts.python or "python3"
-        self._host = host = Here() if here else There(runner.backend, python)
-        real, mount, tops = await host.prepare([runner.directory, *wanted.write])
+        self._host = host = Host(runner.backend, None if here else python)
+        real, mount, tops = await host.ask("prepare", [runner.directory, *wanted.write])
         self._root = root = real[0]
         if root == "/":
             raise InvalidCommand(
@@ -139,7 +139,7 @@ class Trial:
             sandbox = confined.narrowed(wanted)
         spawn = sandbox.wrap(runner.spawn_of(command, options, confined=False))
         mounting = await self._choose(host, python, tops)
-        newest = await host.look(MOST_FILES, LOOK_SECONDS)
+        newest = await host.ask("look", MOST_FILES, LOOK_SECONDS)
         self._has_run = True
         if time.time_ns() - newest < SETTLE_SECONDS * 1e9 or not here:
             await asyncio.sleep(SETTLE_SECONDS)
@@ -169,7 +169,7 @@ class Trial:
                 "there is nothing to commit: the trial was committed or discarded, or has not run"
             )
         try:
-            await to_the_end(host.commit(), lambda: None)
+            await to_the_end(host.ask("commit"), lambda: None)
         except OSError as error:
             where = error.filename or self._root
             raise AnyshellError(f"nothing was committed: {error.strerror}: {where}") from error
@@ -179,7 +179,7 @@ class Trial:
         """Throw away what the command wrote. A second time, and after a commit, nothing is done."""
         host, self._host = self._host, None
         if host is not None:
-            await to_the_end(host.close(), lambda: None)
+            await to_the_end(host.ask("close"), lambda: None)
 
     def _wanted(self, base: Sandbox) -> Reach:
         """The reach of the command, with all that it may write."""
@@ -195,12 +195,12 @@ class Trial:
             "a trial within a sandbox of the caller's own", "give the environment a Reach instead"
         )
 
-    async def _choose(self, host: Here | There, python: str, tops: list[str]) -> tuple[str, ...]:
+    async def _choose(self, host: Host, python: str, tops: list[str]) -> tuple[str, ...]:
         """Find a place for the layer that the kernel takes; return the words that mount it and become another program."""
         complaint = "there is no directory for its layer"
         for top in tops:
             try:
-                upper, work = await host.make(top, self._root)
+                upper, work = await host.ask("make", top, self._root)
             except OSError as error:
                 complaint = f"{top}: {error.strerror}"
                 continue
@@ -214,5 +214,5 @@ class Trial:
             if status == ExitStatus(code=0):
                 return mounting
             complaint = err.decode(errors="replace").strip().removeprefix("anyshell: ")[:_LONGEST_COMPLAINT]
-            await to_the_end(host.close(), lambda: None)
+            await to_the_end(host.ask("close"), lambda: None)
         raise ReachUnavailable(f"an overlay above {self._root} ({complaint})", _WAY)
