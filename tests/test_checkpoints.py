@@ -10,13 +10,13 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given, settings
 
 from anyshell import AnyshellError, Environment
-from anyshell.trial import Checkpoints, checkpoints
+from anyshell.trial import Checkpoints, store
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
@@ -133,7 +133,7 @@ async def test_nothing_is_removed_without_an_end(env: Environment) -> None:
 
 
 async def test_what_is_not_covered_is_named(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "LARGEST_CONTENT", 100)
+    monkeypatch.setattr(store, "LARGEST_CONTENT", 100)
     root = Path(env.directory)
     (root / "node_modules").mkdir()
     (root / "node_modules" / "m").write_text("m")
@@ -171,15 +171,15 @@ async def test_what_changes_during_an_undo_is_kept(env: Environment, monkeypatch
     start = await env.checkpoint()
     await env.run("echo b > a; rm sub/x; echo n > new")
     end = await env.checkpoint(since=start)
-    take = Checkpoints._take
+    take = store.Store.take
 
-    def late(self: Checkpoints, *, since: str = "", needed: str = "") -> object:
-        taken = take(self, since=since, needed=needed)
+    def late(self: store.Store, *words: Any, **named: Any) -> object:
+        taken = take(self, *words, **named)
         for name in ("a", "sub/x", "new"):
             (root / name).write_text("theirs, late\n")
         return taken
 
-    monkeypatch.setattr(Checkpoints, "_take", late)
+    monkeypatch.setattr(store.Store, "take", late)
     restored = await env.restore(start, until=end)
     assert restored.kept.keys() == {"a", "sub/x", "new"}
     assert all((root / name).read_text() == "theirs, late\n" for name in restored.kept)
@@ -257,6 +257,17 @@ async def test_files_of_anyshells_own_are_not_undone(
     assert (restored.restored, restored.removed, restored.kept) == (("a",), (), {})
 
 
+async def test_what_a_killed_undo_has_left_goes(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(env.directory)
+    (root / "sub" / ".anyshell-undo-0123456789abcdef").write_text("half")
+    start = await env.checkpoint()
+    assert start.files == 3
+    assert len(list(root.rglob(".anyshell-*"))) == 1, "another undo may be at it"
+    monkeypatch.setattr(store, "UNUSED_SECONDS", -1.0)
+    await env.checkpoint()
+    assert not list(root.rglob(".anyshell-*"))
+
+
 async def test_the_directory_itself_comes_back(env: Environment) -> None:
     root = Path(env.directory)
     start = await env.checkpoint()
@@ -270,8 +281,8 @@ async def test_the_directory_itself_comes_back(env: Environment) -> None:
 async def test_few_checkpoints_are_kept_and_that_which_is_needed(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "KEPT_CHECKPOINTS", 3)
-    monkeypatch.setattr(checkpoints, "UNUSED_SECONDS", -1.0)
+    monkeypatch.setattr(store, "KEPT_CHECKPOINTS", 3)
+    monkeypatch.setattr(store, "UNUSED_SECONDS", -1.0)
     root = Path(env.directory)
     made = []
     for number in range(4):

@@ -101,7 +101,7 @@ class EnvironmentTrials(EnvironmentDialogs):
             since: An earlier one: what has changed since then is what ``anyshell undo`` takes back.
 
         Raises:
-            AnyshellError: The host is not this machine, or there are too many files.
+            AnyshellError: The host is a Windows that SSH reaches, or one without Python 3.6 or later; or there are too many files.
         """
         return await self._checkpoints().take(since=since)
 
@@ -122,10 +122,12 @@ class EnvironmentTrials(EnvironmentDialogs):
         return await self._checkpoints().restore(checkpoint, until=until)
 
     def _checkpoints(self) -> Checkpoints:
-        if not self.info.is_this_machine:
-            raise AnyshellError(
-                "checkpoints are kept for directories of this machine alone: run anyshell on that host"
-            )
         from ..trial import Checkpoints
 
-        return Checkpoints(self.directory)
+        if self.info.is_this_machine:
+            return Checkpoints(self.directory)
+        if self.info.os == "windows":
+            raise AnyshellError("checkpoints need a POSIX host, or this machine: run anyshell on that host")
+        from ..trial.hosts import Far
+
+        return Checkpoints(self.directory, Far(self.runner.backend, "python3", ("files", "store")))

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 assert sys.platform == "linux"
 
 if __name__ != "__main__":
-    from .files import Files, Record, attributes, is_directory, record_at, remove, to_record
+    from .files import Conflict, Files, Record, is_directory, record_at, remove, to_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +33,14 @@ _NOREPLACE, _EXCHANGE = 1, 2
 _AT_FDCWD = -100
 
 
-class Conflict(Exception):  # noqa: N818 - an answer
-    """Another program has changed these paths."""
+def attributes(path: str) -> "dict[str, bytes]":
+    """The extended attributes of a file, less those of overlayfs."""
+    found = {}
+    with suppress(OSError):
+        for name in os.listxattr(path, follow_symlinks=False):
+            if not name.startswith("user.overlay."):
+                found[name] = os.getxattr(path, name, follow_symlinks=False)
+    return found
 
 
 class Commit:

@@ -1,6 +1,8 @@
-"""The files of a directory as a look has seen them. A part of the program of `layer`."""
+"""The files of a directory as a look has seen them. A part of the programs of `layer` and `store`."""
 
 import errno
+import fnmatch
+import json
 import os
 import secrets
 import stat
@@ -9,11 +11,13 @@ import time
 from contextlib import suppress
 from typing import NamedTuple
 
-assert sys.platform == "linux"
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+
+class Conflict(Exception):  # noqa: N818 - an answer
+    """Another program has changed these paths."""
 
 
 class Record(NamedTuple):
@@ -59,12 +63,17 @@ class Files:
         top: The directory.
         inside: What is in each directory.
         unseen: Directories in which not all could be looked at.
+        skipped: Directories that were not entered.
     """
 
     def __init__(
-        self, top: Record, inside: "dict[str, dict[str, Record]]", unseen: "Sequence[str]" = ()
+        self,
+        top: Record,
+        inside: "dict[str, dict[str, Record]]",
+        unseen: "Sequence[str]" = (),
+        skipped: "Sequence[str]" = (),
     ) -> None:
-        self.top, self.inside, self.unseen = top, inside, unseen
+        self.top, self.inside, self.unseen, self.skipped = top, inside, unseen, skipped
 
     @classmethod
     def loaded(cls, told: "tuple[list[object], dict[str, list[list[object]]], list[str]]") -> "Files":
@@ -97,7 +106,7 @@ class Files:
                 waiting += [join(path, name) for name in self.inside.get(path, ())]
 
 
-def look(top: str, most: int, seconds: float, *, ours: bool = False) -> Files:
+def look(top: str, most: int, seconds: float, *, ours: bool = False, skip: "Sequence[str]" = ()) -> Files:
     """Look at all files of a directory.
 
     Args:
@@ -105,12 +114,14 @@ def look(top: str, most: int, seconds: float, *, ours: bool = False) -> Files:
         most: Files.
         seconds: How long, at most.
         ours: Whether it is a layer: a directory in it that cannot be read is opened then.
+        skip: Names, or ends of paths, of directories that are not entered.
 
     Raises:
         OSError: The directory cannot be read, or what is in a layer; there are more files, or they take longer.
     """
     inside = {}  # type: dict[str, dict[str, Record]]
     unseen, count, give_up, waiting = [], 0, time.monotonic() + seconds, [""]
+    skipped = []  # type: list[str]
     while waiting:
         above = waiting.pop()
         names = inside[above] = {}
@@ -120,7 +131,9 @@ def look(top: str, most: int, seconds: float, *, ours: bool = False) -> Files:
                     with suppress(FileNotFoundError):
                         names[entry.name] = record = to_record(entry.name, entry.stat(follow_symlinks=False))
                         if stat.S_ISDIR(record.mode):
-                            waiting.append(join(above, entry.name))
+                            path = join(above, entry.name)
+                            leave = any(fnmatch.fnmatchcase("/" + path, "*/" + each) for each in skip)
+                            (skipped if leave else waiting).append(path)
                             if ours and record.mode & 0o700 != 0o700:
                                 os.chmod(entry.path, 0o700)
         except OSError as error:
@@ -133,17 +146,7 @@ def look(top: str, most: int, seconds: float, *, ours: bool = False) -> Files:
             raise OSError(errno.EFBIG, f"there are too many files, more than {most:,}", top)
         if time.monotonic() > give_up:
             raise TimeoutError(errno.ETIME, f"its files are not seen within {seconds:g} s", top)
-    return Files(to_record(".", os.stat(top)), inside, unseen)
-
-
-def attributes(path: str) -> "dict[str, bytes]":
-    """The extended attributes of a file, less those of overlayfs."""
-    found = {}
-    with suppress(OSError):
-        for name in os.listxattr(path, follow_symlinks=False):
-            if not name.startswith("user.overlay."):
-                found[name] = os.getxattr(path, name, follow_symlinks=False)
-    return found
+    return Files(to_record(".", os.stat(top)), inside, unseen, skipped)
 
 
 def remove(path: str) -> None:
@@ -165,3 +168,32 @@ def remove(path: str) -> None:
             os.rename(inner, waiting[-1])
     for each in reversed(waiting):
         os.rmdir(each)
+
+
+def own_directory(path: str) -> None:
+    """Make a directory for this user alone.
+
+    Raises:
+        OSError: It cannot be made, or what is there is another's.
+    """
+    os.makedirs(path, 0o700, exist_ok=True)
+    at = os.lstat(path)
+    if not stat.S_ISDIR(at.st_mode) or at.st_uid != os.geteuid() or at.st_mode & 0o022:  # type: ignore[attr-defined,unused-ignore]  # not on Windows
+        raise PermissionError(errno.EPERM, "it is not a directory of this user's alone", path)
+
+
+def create_file(path: str) -> int:
+    """Make a file for this user alone, open to be written."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+
+
+def serve(step: "Callable[..., object]") -> None:
+    """Take one step on this host, for an anyshell elsewhere: its words are on stdin, the answer is on stdout, as JSON."""
+    failed, found = "", None  # type: str, object
+    try:
+        found = step(*json.load(sys.stdin))
+    except Conflict as conflict:
+        failed, found = "conflict", conflict.args
+    except OSError as error:
+        failed, found = "error", [error.errno, error.strerror, error.filename]
+    json.dump([failed, found], sys.stdout)

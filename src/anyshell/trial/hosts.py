@@ -36,8 +36,8 @@ class Host:
     """
 
     def __init__(self, backend: Backend, python: str | None) -> None:
-        self._backend, self._python = backend, python
         self._at = ("", "")
+        self._far = None if python is None else Far(backend, python, ("files", "commit", "layer"))
         if python is None:
             try:
                 state = str(_private.state_directory("trials").parent)
@@ -55,38 +55,61 @@ class Host:
             OSError: The step has failed.
             AnyshellError: The host does not answer.
         """
-        if self._python is not None:
-            return await self._ask_far(step, words)
+        if self._far is not None:
+            return await self._ask_far(self._far, step, words)
         try:
             call = partial(getattr(self._layer, step), *words)
             return await in_a_worker(call, abandon_on_cancel=step in _QUICK)
         except self._layers.Conflict as conflict:
             raise CommitConflict(list(conflict.args)) from None
 
-    async def _ask_far(self, step: str, words: tuple[object, ...]) -> Any:
-        assert self._python is not None
+    async def _ask_far(self, far: Far, step: str, words: tuple[object, ...]) -> Any:
         if step == "close" and not self._at[0]:
             return None
-        texts = [text_of(f"{name}.py", __package__) for name in ("files", "commit", "layer")]
-        argv = (self._python, "-I", "-S", "-c", "\n".join(texts))
-        asked = Spawn(argv=argv, cwd="/", stdin=True, split_stderr=True)
-        request = json.dumps([*self._at, step, words]).encode()
+        found = await far.ask(*self._at, step, words)
+        if step == "make":
+            self._at = (found[0].rpartition("/")[0], str(words[1]))
+        elif step == "close":
+            self._at = ("", "")
+        return found
+
+
+class Far:
+    """A host that SSH reaches, whose Python takes each step.
+
+    Args:
+        backend: Reaches it.
+        python: Its Python.
+        names: Our modules whose texts it runs.
+    """
+
+    def __init__(self, backend: Backend, python: str, names: tuple[str, ...]) -> None:
+        self._backend, self._python = backend, python
+        self._text = "\n".join(text_of(f"{name}.py", __package__) for name in names)
+
+    async def ask(self, *words: object) -> Any:
+        """Have it take a step; return the answer. It raises what `Host.ask` does."""
+        asked = Spawn(
+            argv=("/usr/bin/env", self._python, "-I", "-S", "-c", self._text),
+            cwd="/",
+            stdin=True,
+            split_stderr=True,
+        )
+        request = json.dumps(words).encode()
         try:
             _, out, err = await collect(
                 self._backend, asked, seconds=STEP_SECONDS, most=LONGEST_ANSWER, stdin=request
             )
             failed, found = json.loads(out)
         except TimeoutError:
-            raise AnyshellError(f"a trial on the host: {step} took longer than {STEP_SECONDS:g} s") from None
+            raise AnyshellError(f"the host's Python took longer than {STEP_SECONDS:g} s for a step") from None
         except ValueError:
             said = one_line(err.decode(errors="replace").strip().rpartition("\n")[2]) or "nothing was said"
-            raise AnyshellError(f"a trial on the host: {step} was not answered ({said})") from None
+            raise AnyshellError(
+                f"the host's Python, {self._python}, of 3.6 or later, did not answer ({said})"
+            ) from None
         if failed == "conflict":
             raise CommitConflict(found)
         if failed:
             raise OSError(*found)
-        if step == "make":
-            self._at = (found[0].rpartition("/")[0], str(words[1]))
-        elif step == "close":
-            self._at = ("", "")
         return found

@@ -7,7 +7,6 @@ A host that is reached by SSH runs this text itself, a step at a time: a Python 
 """
 
 import binascii
-import errno
 import fcntl
 import filecmp
 import json
@@ -23,8 +22,8 @@ from contextlib import suppress
 assert sys.platform == "linux"
 
 if __name__ != "__main__":  # otherwise their texts stand before this one
-    from .commit import BESIDE, Commit, Conflict
-    from .files import Files, Record, attributes, is_directory, join, look, remove
+    from .commit import BESIDE, Commit, attributes
+    from .files import Files, Record, is_directory, join, look, own_directory, remove, serve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,10 +83,7 @@ class Layer:
         Raises:
             OSError: It cannot be made there.
         """
-        os.makedirs(place, 0o700, exist_ok=True)
-        at = os.lstat(place)
-        if not stat.S_ISDIR(at.st_mode) or at.st_uid != os.geteuid() or at.st_mode & 0o022:
-            raise PermissionError(errno.EPERM, "it is not a directory of this user's alone", place)
+        own_directory(place)
         _sweep(place)
         top = place + "/" + secrets.token_hex(8)
         # Under this name no other process looks for it.
@@ -261,14 +257,10 @@ def _sweep(place: str) -> None:
 
 
 def main() -> None:
-    """Take one step on this host, for an anyshell elsewhere.
+    """Take one step on this host: the directory of the layer, that above which it lies, the step and its words are on stdin."""
 
-    On stdin are, as JSON, the directory of the layer, that above which it lies, the step and its words. On stdout is what
-    failed, if anything has, and the answer.
-    """
-    top, root, step, words = json.load(sys.stdin)
-    layer, failed, found = Layer("~/.local/state/anyshell", FAR_SECONDS), "", None  # type: Layer, str, object
-    try:
+    def take(top: str, root: str, step: str, words: "Sequence[object]") -> object:
+        layer = Layer("~/.local/state/anyshell", FAR_SECONDS)
         if top:
             layer.begin(top, root)
             for name in ("before", "written"):
@@ -278,11 +270,9 @@ def main() -> None:
         for name in {"look": ["before"], "read": ["written"]}.get(step, ()):
             with open(top + "/" + name, "w", encoding="ascii") as file:
                 json.dump(getattr(layer, name).told(), file)
-    except Conflict as conflict:
-        failed, found = "conflict", conflict.args
-    except OSError as error:
-        failed, found = "error", [error.errno, error.strerror, error.filename]
-    json.dump([failed, found], sys.stdout)
+        return found
+
+    serve(take)
 
 
 if __name__ == "__main__":
