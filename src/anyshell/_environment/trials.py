@@ -94,7 +94,7 @@ class EnvironmentTrials(EnvironmentDialogs):
     async def checkpoint(self, *, since: Checkpoint | None = None) -> Checkpoint:
         """Keep how the files in `directory` are now, so that `restore` can bring them back.
 
-        They are kept in a private directory of anyshell's own. A repository there is not asked, and none is needed. Not covered
+        They are kept in a private directory of anyshell's own, on the host. A repository there is not asked, and none is needed. Not covered
         are `SKIPPED` directories, large and special files: `Checkpoint.skipped` and `Checkpoint.left_out` name them.
 
         Args:
