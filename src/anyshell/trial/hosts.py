@@ -13,6 +13,7 @@ from .._types import Spawn, one_line
 from .._waits import in_a_worker
 from ..backends.collect import collect
 from ..reach.host import text_of
+from .files import Conflict
 
 if TYPE_CHECKING:
     from ..abc import Backend
@@ -44,8 +45,7 @@ class Host:
             except OSError:
                 state = ""
             # mypy sees nothing of it for other systems.
-            self._layers: Any = import_module(".layer", __package__)
-            self._layer = self._layers.Layer(state)
+            self._layer: Any = import_module(".layer", __package__).Layer(state)
 
     async def ask(self, step: str, *words: object) -> Any:
         """Take a step, see `layer.Layer`; return its answer.
@@ -60,7 +60,7 @@ class Host:
         try:
             call = partial(getattr(self._layer, step), *words)
             return await in_a_worker(call, abandon_on_cancel=step in _QUICK)
-        except self._layers.Conflict as conflict:
+        except Conflict as conflict:
             raise CommitConflict(list(conflict.args)) from None
 
     async def _ask_far(self, far: Far, step: str, words: tuple[object, ...]) -> Any:

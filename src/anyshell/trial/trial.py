@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -100,11 +101,11 @@ class Trial:
             raise AnyshellError("a trial runs once: make another one")
         try:
             return await self._run()
-        except OSError as error:
-            await self.discard()
-            raise AnyshellError(f"no trial in {self._root}: {error.strerror}") from error
-        except BaseException:
-            await self.discard()
+        except BaseException as error:
+            with suppress(AnyshellError, OSError):  # what has failed first is told
+                await self.discard()
+            if isinstance(error, OSError) and not isinstance(error, AnyshellError):
+                raise AnyshellError(f"no trial in {self._root}: {error.strerror}") from error
             raise
 
     async def _run(self) -> Outcome:
