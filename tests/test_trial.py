@@ -511,6 +511,15 @@ async def test_names_of_one_file_are_committed_together(env: Environment, tree: 
     assert (tree / "sub" / "d").read_text() == "a\n"
 
 
+async def test_no_more_is_read_for_a_diff_than_may_be(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anyshell.effects.diff.LARGEST_KEPT", 3)
+    async with env.trial("rm a b") as trial:
+        assert list(trial.effects.without_diff.values()) == ["not read"]
+        assert trial.diff.count("deleted file") == 1
+
+
 async def test_what_lies_deeper_than_a_path_can_be_long_is_removed(env: Environment, tree: Path) -> None:
     text = "n=$(printf %0200d 0); for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do mkdir $n && cd $n; done; echo x > f"
     with pytest.raises(AnyshellError, match="File name too long"):
