@@ -60,6 +60,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_reach": "bubblewrap and Landlock, of Linux",
     "test_reach_ssh": "bubblewrap is a program of Linux, and OpenSSH's server is asked",
     "test_trial": "overlays and bubblewrap, of Linux",
+    "test_trial_ssh": "overlays and bubblewrap, of Linux",
     "test_tool_trial": "overlays and bubblewrap, of Linux",
     "test_cli_trial": "overlays and bubblewrap, of Linux",
     "test_checkpoints": "its commands are texts of a POSIX shell, and its files have names and kinds of POSIX",
@@ -240,6 +241,7 @@ NOT_QUICK: Mapping[str, str] = {
     "test_terminal_programs": "vim, less, sudo and other programs",
     "test_tool_powershell::test_a_tool_with_a_policy_asks_powershell_what_its_texts_run": "Wine",
     "test_trees": "sudo, su and unshare",
+    "test_trial_ssh": "SSH",
     "test_wine": "Wine",
 }
 """Each test module, or test of one, that `--quick` leaves out, and what it needs. Of the others it leaves out what runs over SSH."""

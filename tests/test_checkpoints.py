@@ -10,13 +10,13 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given, settings
 
 from anyshell import AnyshellError, Environment
-from anyshell.trial import Checkpoints, checkpoints
+from anyshell.trial import Checkpoints, store
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
@@ -133,7 +133,7 @@ async def test_nothing_is_removed_without_an_end(env: Environment) -> None:
 
 
 async def test_what_is_not_covered_is_named(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "LARGEST_CONTENT", 100)
+    monkeypatch.setattr(store, "LARGEST_CONTENT", 100)
     root = Path(env.directory)
     (root / "node_modules").mkdir()
     (root / "node_modules" / "m").write_text("m")
@@ -171,15 +171,15 @@ async def test_what_changes_during_an_undo_is_kept(env: Environment, monkeypatch
     start = await env.checkpoint()
     await env.run("echo b > a; rm sub/x; echo n > new")
     end = await env.checkpoint(since=start)
-    take = Checkpoints._take
+    take = store.Store.take
 
-    def late(self: Checkpoints, *, since: str = "", needed: str = "") -> object:
-        taken = take(self, since=since, needed=needed)
+    def late(self: store.Store, *words: Any, **named: Any) -> object:
+        taken = take(self, *words, **named)
         for name in ("a", "sub/x", "new"):
             (root / name).write_text("theirs, late\n")
         return taken
 
-    monkeypatch.setattr(Checkpoints, "_take", late)
+    monkeypatch.setattr(store.Store, "take", late)
     restored = await env.restore(start, until=end)
     assert restored.kept.keys() == {"a", "sub/x", "new"}
     assert all((root / name).read_text() == "theirs, late\n" for name in restored.kept)
@@ -199,11 +199,90 @@ async def test_a_repository_of_the_user_is_not_asked(env: Environment) -> None:
     assert truth(root / ".git") == before
 
 
+async def test_what_was_not_covered_is_kept_under_another_name(env: Environment) -> None:
+    root = Path(env.directory)
+    (root / "node_modules").mkdir()
+    (root / "node_modules" / "m").write_text("m")
+    start = await env.checkpoint()
+    await env.run("mv node_modules modules; echo n > new")
+    end = await env.checkpoint(since=start)
+    restored = await env.restore(start, until=end)
+    assert restored.removed == ("new",)
+    assert restored.kept.keys() == {"modules", "modules/m", "node_modules"}
+    assert (root / "modules" / "m").read_text() == "m"
+    assert not (root / "node_modules").exists()
+
+
+async def test_closed_directories_are_undone_and_keep_what_was_not_seen(
+    ordinary_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(ordinary_directory / "state"))
+    root = ordinary_directory / "tree"
+    root.mkdir()
+    for name in ("hidden", "closed"):
+        (root / name).mkdir()
+        (root / name / "f").write_text("f")
+    (root / "hidden").chmod(0o000)
+    (root / "closed").chmod(0o555)
+    async with Environment.detect(cwd=root) as env:
+        start = await env.checkpoint()
+        assert start.left_out == {"hidden": "its files cannot be read"}
+        (root / "hidden").chmod(0o755)
+        (root / "closed").chmod(0o755)
+        (root / "closed" / "f").write_text("changed")
+        (root / "new").mkdir()
+        (root / "new" / "n").write_text("n")
+        (root / "new").chmod(0o555)
+        end = await env.checkpoint(since=start)
+        restored = await env.restore(start, until=end)
+    assert restored.removed == ("new/n", "new")
+    assert (root / "closed" / "f").read_text() == "f"
+    modes = [stat.S_IMODE((root / name).stat().st_mode) for name in ("hidden", "closed")]
+    assert modes == [0o000, 0o555]
+    (root / "hidden").chmod(0o700)
+    assert (root / "hidden" / "f").read_text() == "f"
+    (root / "closed").chmod(0o700)
+
+
+async def test_files_of_anyshells_own_are_not_undone(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(env.directory)
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(root / "state"))
+    start = await env.checkpoint()
+    await env.run("echo b > a")
+    end = await env.checkpoint(since=start)
+    assert end.skipped == ("state",)
+    restored = await env.restore(start, until=end)
+    assert (restored.restored, restored.removed, restored.kept) == (("a",), (), {})
+
+
+async def test_what_a_killed_undo_has_left_goes(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(env.directory)
+    (root / "sub" / ".anyshell-undo-0123456789abcdef").write_text("half")
+    start = await env.checkpoint()
+    assert start.files == 3
+    assert len(list(root.rglob(".anyshell-*"))) == 1, "another undo may be at it"
+    monkeypatch.setattr(store, "UNUSED_SECONDS", -1.0)
+    await env.checkpoint()
+    assert not list(root.rglob(".anyshell-*"))
+
+
+async def test_the_directory_itself_comes_back(env: Environment) -> None:
+    root = Path(env.directory)
+    start = await env.checkpoint()
+    await env.run('rm -r "$PWD"')
+    assert not root.exists()
+    end = await env.checkpoint(since=start)
+    await env.restore(start, until=end)
+    assert (root / "sub" / "x").read_text() == "x\n"
+
+
 async def test_few_checkpoints_are_kept_and_that_which_is_needed(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "KEPT_CHECKPOINTS", 3)
-    monkeypatch.setattr(checkpoints, "UNUSED_SECONDS", -1.0)
+    monkeypatch.setattr(store, "KEPT_CHECKPOINTS", 3)
+    monkeypatch.setattr(store, "UNUSED_SECONDS", -1.0)
     root = Path(env.directory)
     made = []
     for number in range(4):

@@ -24,7 +24,7 @@ from anyshell.cli.host.person import _harmless
 from anyshell.tool.unconfined import NO_SANDBOX
 
 from .cli_program import anyshell, read_line, start, wait_until, wait_written, within
-from .conftest import missing
+from .conftest import bubblewrap, missing
 from .processes import living, unique_seconds, wait_living
 from .ssh_server import HOST, SSHD, WORKER, Server, account, embedded, free_port, openssh, sessions, wait_open
 from .test_cli import completed
@@ -778,3 +778,14 @@ def test_completion_never_fails(home: Path, config: bytes | None) -> None:
     else:
         path.write_bytes(config)
     assert completed("bash", "run", "--host", "web") == []
+
+
+def test_a_trial_is_on_the_host(web: str, tmp_path: Path) -> None:
+    bubblewrap()
+    (tmp_path / "tree").mkdir()
+    tried = ("run", "--host", web, "--cwd", str(tmp_path / "tree"), "--trial")
+    shown = anyshell(*tried, "--discard", "--", "echo new > a")
+    assert b"\n+new\n" in shown.stderr
+    assert not (tmp_path / "tree" / "a").exists()
+    assert anyshell(*tried, "--commit", "--", "echo new > a; exit 3").returncode == 3
+    assert (tmp_path / "tree" / "a").read_text() == "new\n"

@@ -13,10 +13,10 @@ from anyshell import AnyshellError, Approved, Environment, Policy, Reach, Refuse
 
 assert sys.platform == "linux"  # mypy follows what is below otherwise
 
-from anyshell.trial import places
 from anyshell.types import CommandRequest
 
 from .conftest import bubblewrap
+from .test_trial import layers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -154,7 +154,7 @@ async def test_a_cancelled_call_leaves_nothing(env: Environment) -> None:
     tool.cancel("one")
     assert (await call).details.status == "cancelled"
     assert Path(env.directory, "a").read_text() == "a\n"
-    assert [path for root in places.roots() if root.is_dir() for path in root.iterdir()] == []
+    assert layers() == []
 
 
 async def test_jobs_are_asked_about_by_their_text(env: Environment) -> None:

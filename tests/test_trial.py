@@ -21,6 +21,7 @@ from hypothesis import example, given, settings
 
 import anyshell
 from anyshell import AnyshellError, Environment, InvalidCommand, Reach, run
+from anyshell._private import state_directory
 from anyshell.errors import CommitConflict, ReachUnavailable
 from anyshell.reach import Facts, Sandbox
 from anyshell.trial import Trial
@@ -28,7 +29,7 @@ from anyshell.types import Control
 
 assert sys.platform == "linux"  # mypy follows what is below otherwise
 
-from anyshell.trial import commit, places
+from anyshell.trial import commit, layer
 
 from .conftest import bubblewrap, once_more_as_an_ordinary_user, python_for_all, row
 from .processes import living, unique_seconds, wait_living, wait_none
@@ -200,6 +201,10 @@ CHANGES = {
     "a directory with something new": ("sub", "echo theirs > sub/deep/new"),
     "a directory with something changed": ("sub", "echo theirs > sub/x"),
     "a directory that is another": ("sub", "mv sub other; mkdir sub"),
+    "the mode of a directory": ("kept", "chmod 711 kept"),
+    "a file in the place of a directory that is given a mode": ("kept", "rmdir kept; echo theirs > kept"),
+    "a link there": ("kept", "rmdir kept; ln -s a kept"),
+    "nothing there": ("kept", "rmdir kept"),
     "a new file that is there already": ("new", "echo theirs > new"),
     "a new directory that is there already": ("dir", "mkdir dir"),
 }
@@ -210,10 +215,11 @@ async def test_conflict_is_named_and_nothing_is_done(env: Environment, tree: Pat
         with row(name):
             shutil.rmtree(tree)
             (tree / "sub" / "deep").mkdir(parents=True)
+            (tree / "kept").mkdir()
             for each in ("a", "b", "sub/x", "sub/deep/y"):
                 (tree / each).write_text(f"{each}\n")
             async with env.trial(
-                "echo ours >> a; rm b; rm -r sub; echo 1 > new; mkdir dir; echo 2 > dir/f; echo 3 > z"
+                "echo ours >> a; rm b; rm -r sub; echo 1 > new; mkdir dir; echo 2 > dir/f; echo 3 > z; chmod 700 kept"
             ) as trial:
                 subprocess.run(theirs, shell=True, cwd=tree, check=True)
                 before = truth(tree)
@@ -366,8 +372,12 @@ async def test_a_killed_commit_leaves_whole_files(tmp_path: Path) -> None:
     assert len(states) > 1, states
 
 
+def tops() -> list[str]:
+    return layer.Layer(str(state_directory("trials").parent)).prepare(["/"])[2]
+
+
 def layers() -> list[Path]:
-    return [path for root in places.roots() if root.is_dir() for path in root.iterdir()]
+    return [path for root in map(Path, tops()) if root.is_dir() for path in root.iterdir()]
 
 
 async def test_timeout_and_cancellation_leave_nothing_behind(env: Environment, tree: Path) -> None:
@@ -419,7 +429,7 @@ async def test_what_cannot_be_tried_is_refused_at_once(
     tree: Path, env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(places, "roots", lambda: iter([Path("/proc/nowhere")]))
+        patch.setattr(layer.Layer, "prepare", lambda _, paths: (paths, "", ["/proc/nowhere"]))
         with pytest.raises(ReachUnavailable, match="overlay above"):
             async with env.trial("echo x > a"):
                 pass
@@ -463,6 +473,59 @@ async def test_a_file_with_two_names_is_told(env: Environment, tree: Path) -> No
     os.link(tree / "a", tree / "c")
     async with env.trial("echo more >> a; cat a c") as trial:
         assert any("a has other names" in why for why in trial.effects.incomplete)
+
+
+async def test_facts_of_directories_are_committed(env: Environment, tree: Path) -> None:
+    set_one = "import os; os.setxattr('sub', 'user.anyshell', b'1')"
+    text = f'chmod 711 .; {PYTHON} -c "{set_one}"; touch -d @1000 sub/deep'
+    async with env.trial(text) as trial:
+        assert trial.outcome.output.text == ""
+        assert [(each.path, each.mode) for each in trial.effects.changed if each.path == "."] == [
+            (".", 0o711)
+        ]
+        await trial.commit()
+    assert stat.S_IMODE(tree.stat().st_mode) == 0o711
+    assert os.getxattr(tree / "sub", "user.anyshell") == b"1"
+    assert (tree / "sub" / "deep").stat().st_mtime == 1000
+
+
+async def test_closed_directories_are_read_and_committed(env: Environment, tree: Path) -> None:
+    (tree / "sub" / "deep").chmod(0o555)
+    text = "chmod 700 sub/deep; echo n > sub/deep/n; chmod 500 sub/deep; mkdir new; echo x > new/x; chmod 000 new"
+    async with env.trial(text) as trial:
+        assert [each.path for each in trial.effects.created] == ["new", "new/x", "sub/deep/n"]
+        await trial.commit()
+    modes = {name: stat.S_IMODE((tree / name).stat().st_mode) for name in ("sub/deep", "new")}
+    assert modes == {"sub/deep": 0o500, "new": 0o000}
+    (tree / "new").chmod(0o700)
+    assert (tree / "new" / "x").read_text() == "x\n"
+
+
+async def test_names_of_one_file_are_committed_together(env: Environment, tree: Path) -> None:
+    os.link(tree / "a", tree / "c")
+    os.link(tree / "a", tree / "sub" / "c")
+    async with env.trial("rm a; echo other > c; mv sub/c sub/d") as trial:
+        await trial.commit()
+    assert not (tree / "a").exists()
+    assert (tree / "c").read_text() == "other\n"
+    assert (tree / "sub" / "d").read_text() == "a\n"
+
+
+async def test_no_more_is_read_for_a_diff_than_may_be(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anyshell.effects.diff.LARGEST_KEPT", 3)
+    async with env.trial("rm a b") as trial:
+        assert list(trial.effects.without_diff.values()) == ["not read"]
+        assert trial.diff.count("deleted file") == 1
+
+
+async def test_what_lies_deeper_than_a_path_can_be_long_is_removed(env: Environment, tree: Path) -> None:
+    text = "n=$(printf %0200d 0); for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do mkdir $n && cd $n; done; echo x > f"
+    with pytest.raises(AnyshellError, match="File name too long"):
+        async with env.trial(text):
+            pass
+    assert layers() == []
 
 
 @pytest.mark.timeout(240)  # all tests of this file, in one

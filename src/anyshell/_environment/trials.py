@@ -48,7 +48,7 @@ class EnvironmentTrials(EnvironmentDialogs):
 
         ``async with env.trial("make fix") as trial:``, then `Trial.effects` and `Trial.diff`, and ``await trial.commit()`` if
         that is wanted; otherwise nothing has happened. The command writes `directory` and its own ``/tmp``, and nothing else;
-        what it leaves behind is stopped. It needs Linux, on this machine, and bubblewrap.
+        what it leaves behind is stopped. It needs Linux and bubblewrap, over SSH a Python of 3.6 or later as well.
 
         Args:
             command: As for `run`.
@@ -94,14 +94,14 @@ class EnvironmentTrials(EnvironmentDialogs):
     async def checkpoint(self, *, since: Checkpoint | None = None) -> Checkpoint:
         """Keep how the files in `directory` are now, so that `restore` can bring them back.
 
-        They are kept in a private directory of anyshell's own. A repository there is not asked, and none is needed. Not covered
+        They are kept in a private directory of anyshell's own, on the host. A repository there is not asked, and none is needed. Not covered
         are `SKIPPED` directories, large and special files: `Checkpoint.skipped` and `Checkpoint.left_out` name them.
 
         Args:
             since: An earlier one: what has changed since then is what ``anyshell undo`` takes back.
 
         Raises:
-            AnyshellError: The host is not this machine, or there are too many files.
+            AnyshellError: The host is a Windows that SSH reaches, or one without Python 3.6 or later; or there are too many files.
         """
         return await self._checkpoints().take(since=since)
 
@@ -122,10 +122,12 @@ class EnvironmentTrials(EnvironmentDialogs):
         return await self._checkpoints().restore(checkpoint, until=until)
 
     def _checkpoints(self) -> Checkpoints:
-        if not self.info.is_this_machine:
-            raise AnyshellError(
-                "checkpoints are kept for directories of this machine alone: run anyshell on that host"
-            )
         from ..trial import Checkpoints
 
-        return Checkpoints(self.directory)
+        if self.info.is_this_machine:
+            return Checkpoints(self.directory)
+        if self.info.os == "windows":
+            raise AnyshellError("checkpoints need a POSIX host, or this machine: run anyshell on that host")
+        from ..trial.hosts import Far
+
+        return Checkpoints(self.directory, Far(self.runner.backend, "python3", ("files", "store")))

@@ -1,224 +1,279 @@
-"""What a command has written into the upper layer of an overlay, against what was there before it.
+"""The layer of a trial: what its command writes lies in it, above the directory, until a commit carries it down there.
 
-overlayfs marks there what is gone by a character device 0:0 of its name, and a directory that hides the one below it by the
+overlayfs marks in it what is gone by a character device 0:0 of its name, and a directory that hides the one below it by the
 attribute ``user.overlay.opaque`` (Documentation/filesystems/overlayfs.rst of Linux).
+
+A host that is reached by SSH runs this text itself, a step at a time: a Python of 3.6 or later that knows nothing of anyshell.
 """
 
-from __future__ import annotations
-
+import binascii
+import fcntl
 import filecmp
+import json
 import os
+import re
+import secrets
 import stat
 import sys
+import tempfile
+import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from itertools import islice
-from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
-from .._exceptions import AnyshellError
-from ..effects import Look, compare
+if __name__ != "__main__":  # otherwise their texts stand before this one
+    from .commit import BESIDE, Commit, attributes
+    from .files import Files, Record, is_directory, join, look, own_directory, remove, serve
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from .._types import Effects
-    from ..effects.look import Record
-
-Facts = tuple[str, int, int, int, int, int, int]
-"""A record of `effects.here`: name, mode, size, of a directory the owner, inode, and the times of modification and change."""
+    from collections.abc import Iterator, Sequence
 
 MOST_WRITTEN = 500_000
 """Files that a command on trial may have written; with more the trial ends with an error."""
 
-_OPAQUE, _OF_OVERLAYS = "user.overlay.opaque", "user.overlay."
+FAR_SECONDS = 24 * 3600
+"""Seconds after which the layer of a trial over SSH is swept, by the next trial there, if its program has gone away."""
+
+_LOCK = ".lock"
 
 
-def facts_at(path: str) -> Facts | None:
-    """What is at a path now; ``None`` is nothing."""
-    try:
-        at = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    owner = at.st_uid << 32 | at.st_gid if stat.S_ISDIR(at.st_mode) else 0
-    return os.path.basename(path), at.st_mode, at.st_size, owner, at.st_ino, at.st_mtime_ns, at.st_ctime_ns
-
-
-def is_directory(facts: Facts | None) -> bool:
-    """Whether something is there, and a directory."""
-    return facts is not None and stat.S_ISDIR(facts[1])
-
-
-class Before:
-    """The files of a directory as a look has seen them, by their paths relative to it.
+class Layer:
+    """A directory of one trial, locked while this process has it; each public method is a step of the trial.
 
     Args:
-        root: The directory, without links; not ``/``.
-        look: A look at all of it.
+        state: Where anyshell keeps files of its own; empty is nowhere.
+        far: Seconds for which it is kept without a lock, since other processes take the next steps; 0 with a lock.
     """
 
-    def __init__(self, root: str, look: Look) -> None:
-        assert look.records is not None
-        self.root = root
-        self._start = f"{root}/."
-        self._records: Mapping[str, object] = look.records
-        self._named: dict[str, dict[str, Facts]] = {}
+    def __init__(self, state: str, far: float = 0) -> None:
+        self._state, self._far = state, far
+        self.top = self.root = self.upper = ""
+        self.before = self.written = Files(Record("", 0, 0, 0, 0, 0, 0), {})
+        self._lock = -1
 
-    def children(self, path: str) -> dict[str, Facts]:
-        """What was in a directory, by the names."""
-        if path not in self._named:
-            records = self._records.get(f"{self._start}/{path}" if path else self._start, ())
-            self._named[path] = {record[0]: record for record in records}  # type: ignore[attr-defined]  # of this machine
-        return self._named[path]
+    def prepare(self, paths: "Sequence[str]") -> "tuple[list[str], str, list[str]]":
+        """Find what a trial needs to know of its host.
 
-    def at(self, path: str) -> Facts | None:
-        """What was at a path; ``None`` is nothing."""
-        above, _, name = path.rpartition("/")
-        return self.children(above).get(name)
+        Args:
+            paths: The directory, and others.
 
-    def below(self, path: str) -> Iterator[tuple[str, Facts]]:
-        """What was at a path and below it, a directory before what is in it."""
-        facts = self.at(path)
-        if facts is None:
-            return
-        yield path, facts
-        if is_directory(facts):
-            for name in self.children(path):
-                yield from self.below(f"{path}/{name}")
+        Returns:
+            The paths without links; where another file system is mounted in the directory, of which an overlay would show
+            nothing; and the places for a layer, since the kernel takes one on some file systems, and outside of what it is
+            laid over.
+        """
+        real = [os.path.realpath(path) for path in paths]
+        mounts = [""]
+        with suppress(OSError), open("/proc/self/mountinfo", "rb") as file:
+            for line in map(os.fsdecode, file):
+                place = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), line.split(" ")[4])
+                mounts += [place] * place.startswith(real[0].rstrip("/") + "/")
+        own = "/anyshell-trials-" + str(os.geteuid())
+        tops = [os.path.expanduser(self._state) + "/trials"] * bool(self._state)
+        return real, mounts[-1], [*tops, tempfile.gettempdir() + own, "/dev/shm" + own]  # noqa: S108 - of this user's alone
 
+    def make(self, place: str, root: str) -> "tuple[str, str]":
+        """Make it, and remove what trials have left there whose program was killed; return the directories of an overlay.
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What is to be done with one path.
+        Args:
+            place: Where, in a directory of this user's own.
+            root: The directory above which it is to lie; not ``/``.
 
-    Attributes:
-        path: Relative to the directory.
-        how: ``put`` what the layer has there in its place, a directory with all that is in it; ``delete`` it; or give the
-            directory there another ``mode``.
-    """
+        Raises:
+            OSError: It cannot be made there.
+        """
+        own_directory(place)
+        _sweep(place)
+        top = place + "/" + secrets.token_hex(8)
+        # Under this name no other process looks for it.
+        self._lock = os.open(top, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.utime(top, (time.time() + self._far,) * 2)
+        os.rename(top, top + _LOCK)
+        self.begin(top, root)
+        for path in (top, self.upper, top + "/work"):
+            os.mkdir(path, 0o700)
+        os.chmod(self.upper, stat.S_IMODE(os.stat(root).st_mode))
+        return self.upper, top + "/work"
 
-    path: str
-    how: str
+    def begin(self, top: str, root: str) -> None:
+        """Go on with one that was made."""
+        self.top, self.root, self.upper = top, root, top + "/upper"
 
+    def look(self, most: int, seconds: float) -> int:
+        """Take note of what the command finds; return the last time of all files.
 
-def changes_of(upper: str, before: Before) -> list[Change]:
-    """Read an upper layer.
+        Raises:
+            OSError: As `look` says.
+        """
+        self.before = look(self.root, most, seconds)
+        records = (record for names in self.before.inside.values() for record in names.values())
+        return max((max(record.modified, record.changed) for record in records), default=0)
 
-    Raises:
-        AnyshellError: There are too many files in it.
-    """
-    found: list[Change] = []
-    waiting = [""]
-    count = 0
-    while waiting:
-        above = waiting.pop()
-        for name in sorted(os.listdir(os.path.join(upper, above))):
-            count += 1
-            if count > MOST_WRITTEN:
-                raise AnyshellError(
-                    f"the command wrote more than {MOST_WRITTEN:,} files, too many for a trial"
-                )
-            path = f"{above}/{name}" if above else name
-            here, then = os.lstat(os.path.join(upper, path)), before.at(path)
-            if is_whiteout(here):
-                found.append(Change(path, "delete"))
-            elif stat.S_ISDIR(here.st_mode) and is_directory(then) and not _is_opaque(upper, path):
-                if then is not None and then[1] != here.st_mode:
-                    found.append(Change(path, "mode"))
-                waiting.append(path)
-            elif not _is_same(upper, path, here, then, before):
-                found.append(Change(path, "put"))
-    return found
+    def read(self, seconds: float) -> "tuple[object, ...]":
+        """Read what the command wrote.
 
+        Returns:
+            The files that differ, as they were and as they would be; those that have other names; and the directories of which
+            not all is known.
 
-def is_whiteout(facts: os.stat_result) -> bool:
-    """Whether a file of an upper layer stands for one that is gone."""
-    return stat.S_ISCHR(facts.st_mode) and facts.st_rdev == 0
+        Raises:
+            OSError: As `look` says.
+        """
+        self.written = look(self.upper, MOST_WRITTEN, seconds, ours=True)
+        then = {}  # type: dict[str, Record]
+        now = {}  # type: dict[str, Record]
+        for path, how in self.changes():
+            if how == "facts":
+                for found, files in ((then, self.before), (now, self.written)):
+                    record = files.at(path)
+                    assert record is not None
+                    found[path or "."] = record
+            else:
+                then.update(self.before.below(path))
+                now.update(each for each in self.written.below(path) if not stat.S_ISCHR(each[1].mode))
+        linked = [path for path in now if stat.S_ISREG(now[path].mode) and self._has_other_names(path)]
+        return [*then.items()], [*now.items()], linked, self.before.unseen
 
+    def contents(self, paths: "Sequence[str]", above: bool) -> "dict[str, str]":
+        """The contents of files in base64, as they are, or `above` as they would be. What cannot be read is left out."""
+        found = {}
+        for path in paths:
+            place = os.path.join(self.upper if above else self.root, path)
+            with suppress(OSError):
+                if stat.S_ISREG(os.lstat(place).st_mode):
+                    with open(place, "rb") as file:
+                        found[path] = binascii.b2a_base64(file.read()).decode()
+        return found
 
-def attributes(path: str) -> dict[str, bytes]:
-    """The extended attributes of a file, less those of overlayfs."""
-    found = {}
-    with suppress(OSError):
-        for name in os.listxattr(path, follow_symlinks=False):
-            if not name.startswith(_OF_OVERLAYS):
-                found[name] = os.getxattr(path, name, follow_symlinks=False)
-    return found
+    def commit(self) -> None:
+        """Make it real: all of it, or nothing.
 
+        Raises:
+            Conflict: Something has changed meanwhile. Nothing is done.
+            OSError: Something cannot be written, such as on a full disk. Nothing is done.
+        """
+        key = os.path.basename(self.top)
+        commit = Commit(self.root, self.upper, self.before, self.written, list(self.changes()), key)
+        commit.run(self.top + "/journal")
 
-def _is_opaque(upper: str, path: str) -> bool:
-    with suppress(OSError):
-        return os.getxattr(os.path.join(upper, path), _OPAQUE, follow_symlinks=False) == b"y"
-    return False
+    def close(self) -> None:
+        """Remove it. A second time, nothing is done."""
+        if self.top:
+            remove(self.top)
+            os.unlink(self.top + _LOCK)
+            self.top = ""
+            if self._lock >= 0:
+                os.close(self._lock)
 
+    def changes(self) -> "Iterator[tuple[str, str]]":
+        """What is to be done with each path.
 
-def _is_same(upper: str, path: str, here: os.stat_result, then: Facts | None, before: Before) -> bool:
-    """Whether a file was copied into the layer and then not changed, as by a program that opens it for writing."""
-    if then is None or not stat.S_ISREG(here.st_mode) or here.st_nlink > 1:
+        ``put`` what the layer has there in its place, a directory with all that is in it; ``delete`` it; or give the directory
+        there other ``facts``.
+        """
+        if self.written.top.mode != self.before.top.mode:
+            yield "", "facts"
+        waiting = [""]
+        while waiting:
+            above = waiting.pop()
+            for name, now in sorted(self.written.inside[above].items()):
+                path = join(above, name)
+                then, place = self.before.at(path), os.path.join(self.upper, path)
+                if stat.S_ISCHR(now.mode):
+                    yield path, "delete"
+                elif is_directory(now) and is_directory(then) and not _is_opaque(place):
+                    waiting.append(path)
+                    touched = now.modified != then.modified and not self.written.inside[path]  # type: ignore[union-attr]  # a directory
+                    if touched or now.mode != then.mode or attributes(place) != attributes(self._below(path)):  # type: ignore[union-attr]  # as above
+                        yield path, "facts"
+                elif not self._is_same(path, now, then):
+                    yield path, "put"
+
+    def _below(self, path: str) -> str:
+        return os.path.join(self.root, path)
+
+    def _is_same(self, path: str, now: Record, then: "Record | None") -> bool:
+        """Whether a file was copied into the layer and then not changed, as by a program that opens it for writing."""
+        if (
+            then is None
+            or (now[1:3], now.modified) != (then[1:3], then.modified)
+            or not stat.S_ISREG(now.mode)
+        ):
+            return False
+        here, below = os.path.join(self.upper, path), self._below(path)
+        with suppress(OSError):
+            same = os.lstat(here).st_nlink == 1 and filecmp.cmp(here, below, shallow=False)
+            return same and attributes(here) == attributes(below)
         return False
-    if then[1:3] != (here.st_mode, here.st_size) or then[5] != here.st_mtime_ns:
+
+    def _has_other_names(self, path: str) -> bool:
+        then = self.before.at(path)
+        with suppress(OSError):
+            return then is not None and stat.S_ISREG(then.mode) and os.lstat(self._below(path)).st_nlink > 1
         return False
-    one, two = os.path.join(upper, path), os.path.join(before.root, path)
+
+
+def _is_opaque(place: str) -> bool:
     with suppress(OSError):
-        return filecmp.cmp(one, two, shallow=False) and attributes(one) == attributes(two)
+        return os.getxattr(place, "user.overlay.opaque", follow_symlinks=False) == b"y"
     return False
 
 
-def written(upper: str, path: str) -> Iterator[tuple[str, Facts]]:
-    """What a layer has at a path and below it, a directory before what is in it."""
-    facts = facts_at(os.path.join(upper, path))
-    if facts is None or stat.S_ISCHR(facts[1]):
-        return
-    yield path, facts
-    if is_directory(facts):
-        for name in sorted(os.listdir(os.path.join(upper, path))):
-            yield from written(upper, f"{path}/{name}")
-
-
-def effects_of(upper: str, before: Before, changes: list[Change]) -> Effects:
-    """Tell what a layer would change."""
-    then: dict[str, Facts] = {}
-    now: dict[str, Facts] = {}
-    for change in changes:
-        was, there = before.below(change.path), written(upper, change.path)
-        if change.how == "mode":
-            was, there = islice(was, 1), islice(there, 1)
-        then.update(was)
-        now.update(there)
-    # A file keeps its number as far as can be told; by it `compare` knows one that was renamed.
-    gone = {_content(facts): facts[4] for path, facts in then.items() if path not in now}
-    for number, (path, facts) in enumerate(sorted(now.items()), 1):
-        old = then.get(path)
-        if old is None:
-            inode = -number if is_directory(facts) else gone.pop(_content(facts), -number)
-        else:
-            inode = old[4] if stat.S_IFMT(old[1]) == stat.S_IFMT(facts[1]) else -number
-        now[path] = (*facts[:4], inode, *facts[5:])
-    effects = compare(Look(_by_directory(then)), Look(_by_directory(now)), {"": ""})
-    linked = [path for path in now if path in then and _has_other_names(before, path)]
-    if linked:
-        more = f" and {len(linked) - 1} more" if len(linked) > 1 else ""
-        why = f"{linked[0]}{more} has other names (hard links), which would keep their content"
-        effects = replace(effects, incomplete=(*effects.incomplete, why))
-    return effects
-
-
-def _content(facts: Facts) -> tuple[int, int, int]:
-    """By what a file is known again that has another name: the kind, the size, and the time of its content."""
-    return stat.S_IFMT(facts[1]), facts[2], facts[5]
-
-
-def _has_other_names(before: Before, path: str) -> bool:
+def _locked(path: str) -> "int | None":
+    """Open a file and lock it; ``None`` if a running program has the lock."""
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     with suppress(OSError):
-        at = os.lstat(os.path.join(before.root, path))
-        return stat.S_ISREG(at.st_mode) and at.st_nlink > 1
-    return False
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.stat(path).st_ino == os.fstat(fd).st_ino:
+            return fd
+    os.close(fd)
+    return None
 
 
-def _by_directory(files: Mapping[str, Facts]) -> dict[str, list[Record]]:
-    found: dict[str, list[Record]] = {}
-    for path, facts in files.items():
-        above = path.rpartition("/")[0]
-        found.setdefault(f"/./{above}" if above else "/.", []).append(facts)
-    return found
+def _sweep(place: str) -> None:
+    """Remove what trials have left whose program was killed, beside files of their directories as well."""
+    for name in os.listdir(place):
+        with suppress(OSError):
+            lock = place + "/" + name
+            if not name.endswith(_LOCK) or os.stat(lock).st_mtime > time.time():
+                continue
+            fd = _locked(lock)
+            if fd is None:
+                continue
+            try:
+                top = lock[: -len(_LOCK)]
+                with suppress(FileNotFoundError), open(top + "/journal", "rb") as file:
+                    for directory in map(os.fsdecode, file.read().split(b"\0")):
+                        with suppress(FileNotFoundError, NotADirectoryError):
+                            for each in os.listdir(directory):
+                                if each.startswith(BESIDE + os.path.basename(top) + "-"):
+                                    remove(directory + "/" + each)
+                remove(top)
+                os.unlink(lock)
+            finally:
+                os.close(fd)
+
+
+def main() -> None:
+    """Take one step on this host: the directory of the layer, that above which it lies, the step and its words are on stdin."""
+
+    def take(top: str, root: str, step: str, words: "Sequence[object]") -> object:
+        layer = Layer("~/.local/state/anyshell", FAR_SECONDS)
+        if top:
+            layer.begin(top, root)
+            for name in ("before", "written"):
+                with suppress(FileNotFoundError), open(top + "/" + name, encoding="ascii") as file:
+                    setattr(layer, name, Files.loaded(json.load(file)))
+        found = getattr(layer, step)(*words)
+        for name in {"look": ["before"], "read": ["written"]}.get(step, ()):
+            with open(top + "/" + name, "w", encoding="ascii") as file:
+                json.dump(getattr(layer, name).told(), file)
+        return found
+
+    serve(take)
+
+
+if __name__ == "__main__":
+    main()

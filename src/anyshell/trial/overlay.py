@@ -24,7 +24,7 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def main(words: list[str]) -> None:
+def main(words: "list[str]") -> None:
     """Mount, and become the program."""
     libc = ctypes.CDLL(None, use_errno=True)
     directory, upper, work, *program = words

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-from .. import effects as looks
 from .._exceptions import AnyshellError, InvalidCommand, ReachUnavailable
 from .._runner.effects import LOOK_SECONDS, MOST_FILES, SETTLE_SECONDS, still_running
 from .._types import ExitStatus, Spawn
-from .._waits import in_a_worker, to_the_end
+from .._waits import to_the_end
 from ..backends.collect import collect
 from ..reach import NONE, LocalPlaces, Reach, compile_reach, python_here
 from ..reach.bubblewrap import Bubblewrap
 from ..reach.host import text_of
 from ..reach.values import lies_in
+from .hosts import Host
+from .told import tell
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,18 +39,6 @@ _LONGEST_COMPLAINT = 300
 _WAY = "run it on Linux 5.11 or later, as a user who may make user namespaces ('anyshell doctor' tells), or without a trial"
 
 
-class _Place(Protocol):
-    """Where the layer of a trial is: a `places.Place`."""
-
-    upper: str
-    work: str
-
-    def remember(self, root: str, look: looks.Look) -> None: ...
-    def read(self) -> Effects: ...
-    def commit(self) -> None: ...
-    def close(self) -> None: ...
-
-
 class Trial:
     """A command on trial: ``async with env.trial("make fix") as trial:`` runs it, and nothing is real before `commit`.
 
@@ -70,7 +56,7 @@ class Trial:
     ) -> None:
         self._runner, self._command, self._options = runner, command, options
         self._facts, self._control = facts, control
-        self._place: _Place | None = None
+        self._host: Host | None = None
         self._has_run = False
         self._root = ""
         self._outcome: Outcome | None = None
@@ -109,41 +95,59 @@ class Trial:
             ReachUnavailable: The host cannot do it; nothing was started.
             AnyshellError: As for `Environment.run`; or too many files are in the directory, or were written.
         """
-        if not self._runner.info.is_this_machine or self._runner.info.os != "linux":
-            raise ReachUnavailable(
-                "overlays: a trial runs on Linux, on this machine alone",
-                "run anyshell there, or the command without a trial",
-            )
-        if self._has_run or self._place is not None:
+        if self._runner.info.os != "linux":
+            raise ReachUnavailable("overlays: a trial runs on Linux alone", "run the command without a trial")
+        if self._has_run or self._host is not None:
             raise AnyshellError("a trial runs once: make another one")
         try:
             return await self._run()
-        except BaseException:
-            await self.discard()
+        except BaseException as error:
+            with suppress(AnyshellError, OSError):  # what has failed first is told
+                await self.discard()
+            if isinstance(error, OSError) and not isinstance(error, AnyshellError):
+                raise AnyshellError(f"no trial in {self._root}: {error.strerror}") from error
             raise
 
     async def _run(self) -> Outcome:
         runner, options = self._runner, self._options
-        self._root = os.path.realpath(runner.directory)
+        self._root = runner.directory
         command = await runner.addresses.expand(self._command)
         runner.check(options)
-        sandbox = await self._sandbox()
+        here, base = runner.info.is_this_machine, runner.sandbox
+        facts = base.facts if isinstance(base, Bubblewrap) else await self._facts()
+        wanted = self._wanted(base)
+        places = LocalPlaces() if here else None
+        confined = base if isinstance(base, Bubblewrap) else compile_reach(wanted, facts, places)
+        python = python_here() if here else facts.python or "python3"
+        self._host = host = Host(runner.backend, None if here else python)
+        real, mount, tops = await host.ask("prepare", [runner.directory, *wanted.write])
+        self._root = root = real[0]
+        if root == "/":
+            raise InvalidCommand(
+                "a trial needs a directory to run above, and '/' is all of them: give the environment another"
+            )
+        if mount:
+            raise ReachUnavailable(
+                f"an overlay above {root}: another file system is mounted at {mount}, which it would not show",
+                "give the environment a directory without mounts in it",
+            )
+        write = (
+            (root,) if lies_in(root, real[1:]) else tuple(path for path in real[1:] if lies_in(path, (root,)))
+        )
+        wanted = replace(wanted, read=(*wanted.read, *wanted.write), write=write)
+        sandbox: Sandbox = compile_reach(wanted, facts, places)
+        if isinstance(confined, Bubblewrap) and confined is base:
+            sandbox = confined.narrowed(wanted)
         spawn = sandbox.wrap(runner.spawn_of(command, options, confined=False))
-        _refuse_mounts(self._root)
-        self._place = place = await self._choose()
-        look = partial(looks.here, [self._root], (), seconds=LOOK_SECONDS, most=MOST_FILES)
-        seen = await in_a_worker(look, abandon_on_cancel=True)
-        if seen.records is None:
-            raise AnyshellError(f"no trial in {self._root}: {seen.incomplete}")
-        place.remember(self._root, seen)
+        mounting = await self._choose(host, python, tops)
+        newest = await host.ask("look", MOST_FILES, LOOK_SECONDS)
         self._has_run = True
-        if seen.newest is None or time.time_ns() - seen.newest < SETTLE_SECONDS * 1e9:
+        if time.time_ns() - newest < SETTLE_SECONDS * 1e9 or not here:
             await asyncio.sleep(SETTLE_SECONDS)
-        argv = (*self._mounting(place), *spawn.argv)
-        outcome = await runner.run(command, options, spawn=replace(spawn, argv=argv), control=self._control)
-
+        spawn = replace(spawn, argv=(*mounting, *spawn.argv))
+        outcome = await runner.run(command, options, spawn=spawn, control=self._control)
         try:
-            effects = await in_a_worker(place.read)
+            effects = await tell(host, LOOK_SECONDS)
         except OSError as error:
             raise AnyshellError(
                 f"what the command wrote cannot be read: {error.strerror}: {error.filename}"
@@ -160,97 +164,56 @@ class Trial:
             CommitConflict: Another program has changed some of the files since the trial began, which are named.
             AnyshellError: It was committed or discarded before, or a file cannot be written.
         """
-        place = self._place
-        if place is None or not self._has_run:
+        host = self._host
+        if host is None or not self._has_run:
             raise AnyshellError(
                 "there is nothing to commit: the trial was committed or discarded, or has not run"
             )
         try:
-            await to_the_end(in_a_worker(place.commit), lambda: None)
+            await to_the_end(host.ask("commit"), lambda: None)
         except OSError as error:
-            raise AnyshellError(
-                f"nothing was committed: {error.strerror}: {error.filename or self._root}"
-            ) from error
+            where = error.filename or self._root
+            raise AnyshellError(f"nothing was committed: {error.strerror}: {where}") from error
         await self.discard()
 
     async def discard(self) -> None:
         """Throw away what the command wrote. A second time, and after a commit, nothing is done."""
-        place, self._place = self._place, None
-        if place is not None:
-            await to_the_end(in_a_worker(place.close), lambda: None)
+        host, self._host = self._host, None
+        if host is not None:
+            await to_the_end(host.ask("close"), lambda: None)
 
-    async def _sandbox(self) -> Sandbox:
-        """What keeps the command from writing elsewhere."""
-        runner, root = self._runner, self._root
-        asked, base = self._options.reach, runner.sandbox
+    def _wanted(self, base: Sandbox) -> Reach:
+        """The reach of the command, with all that it may write."""
+        runner, asked = self._runner, self._options.reach
         if asked is not None:
             asked = asked.resolved(runner.directory, runner.info.home)
         if isinstance(base, Bubblewrap):
-            wanted = asked or base.reach
-        elif base is NONE:
-            wanted = asked or Reach(read=("/", root), write=(root,), hide=(), protect=(), network=True)
-        else:
-            raise ReachUnavailable(
-                "a trial within a sandbox of the caller's own", "give the environment a Reach instead"
-            )
-        if root == "/":
-            raise InvalidCommand(
-                "a trial needs a directory to run above, and '/' is all of them: give the environment another"
-            )
-        real = [os.path.realpath(path) for path in wanted.write]
-        write = (root,) if lies_in(root, real) else tuple(path for path in real if lies_in(path, (root,)))
-        wanted = replace(wanted, read=(*wanted.read, *wanted.write), write=write)
-        if isinstance(base, Bubblewrap):
-            return base.narrowed(wanted)
-        return compile_reach(wanted, await self._facts(), LocalPlaces())
+            return asked or base.reach
+        if base is NONE:
+            root = runner.directory
+            return asked or Reach(read=("/", root), write=(root,), hide=(), protect=(), network=True)
+        raise ReachUnavailable(
+            "a trial within a sandbox of the caller's own", "give the environment a Reach instead"
+        )
 
-    async def _choose(self) -> _Place:
-        """Find a place for the layer that the kernel takes."""
-        # mypy sees nothing of it for other systems.
-        places: Any = import_module(".places", __package__)
+    async def _choose(self, host: Host, python: str, tops: list[str]) -> tuple[str, ...]:
+        """Find a place for the layer that the kernel takes; return the words that mount it and become another program."""
         complaint = "there is no directory for its layer"
-        for root in places.roots():
+        for top in tops:
             try:
-                await in_a_worker(partial(self._take, places.Place, root))
+                upper, work = await host.ask("make", top, self._root)
             except OSError as error:
-                complaint = f"{root}: {error.strerror}"
+                complaint = f"{top}: {error.strerror}"
                 continue
-            place = self._place
-            assert place is not None
-            os.chmod(place.upper, os.stat(self._root).st_mode & 0o7777)
-            asked = Spawn(argv=(*self._mounting(place), "/bin/sh", "-c", ":"), cwd="/", split_stderr=True)
+            text = text_of("overlay.py", __package__)
+            mounting = (python, "-I", "-S", "-c", text, self._root, upper, work)
+            asked = Spawn(argv=(*mounting, "/bin/sh", "-c", ":"), cwd="/", split_stderr=True)
             try:
                 status, _, err = await collect(self._runner.backend, asked, seconds=MOUNT_SECONDS, most=1)
             except TimeoutError:
                 status, err = None, b"it took too long"
             if status == ExitStatus(code=0):
-                return place
+                return mounting
             complaint = err.decode(errors="replace").strip().removeprefix("anyshell: ")[:_LONGEST_COMPLAINT]
-            await self.discard()
+            await to_the_end(host.ask("close"), lambda: None)
         raise ReachUnavailable(f"an overlay above {self._root} ({complaint})", _WAY)
-
-    def _take(self, make: Callable[[Path], _Place], root: Path) -> None:
-        self._place = make(root)  # here, since a cancellation comes between a call in a worker and its answer
-
-    def _mounting(self, place: _Place) -> tuple[str, ...]:
-        text = text_of("overlay.py", __package__)
-        return (python_here(), "-I", "-S", "-c", text, self._root, place.upper, place.work)
-
-
-def _refuse_mounts(root: str) -> None:
-    """Refuse a directory with another file system in it, of which an overlay would show nothing.
-
-    Raises:
-        ReachUnavailable: There is one.
-    """
-    try:
-        lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
-    except OSError:
-        return
-    for line in lines:
-        path = line.split(" ")[4].replace("\\040", " ")
-        if path != root and lies_in(path, (root,)):
-            raise ReachUnavailable(
-                f"an overlay above {root}: another file system is mounted at {path}, which it would not show",
-                "give the environment a directory without mounts in it",
-            )

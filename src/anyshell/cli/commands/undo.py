@@ -53,11 +53,10 @@ def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
     from ...trial import Checkpoints
     from ..host.person import can_be_asked, confirm
 
-    directory = Path(cwd)
-    if not directory.is_dir():
-        raise click.BadParameter(f"{cwd!r} is not a directory", param_hint="--cwd")
-    checkpoints = Checkpoints(str(directory))
+    checkpoints = Checkpoints(cwd)
     known = {each.id: each for each in checkpoints.list()}
+    if not known and not Path(cwd).is_dir():
+        raise click.BadParameter(f"{cwd!r} is not a directory", param_hint="--cwd")
     if listed:
         for each in known.values():
             of = f"after the command that began at {each.since}" if each.since in known else ""

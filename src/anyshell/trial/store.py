@@ -1,0 +1,363 @@
+"""The store of the checkpoints of one directory: contents, each kept once by its digest, and what was where.
+
+A checkpoint names for each path what was there. So the next one reads only the files that have changed since the last, which
+their facts tell. A host that is reached by SSH runs this text itself, behind that of `files`.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import stat
+import time
+from contextlib import suppress
+
+if __name__ != "__main__":
+    from .files import Files, create_file, look, own_directory, serve, to_record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    Entry = tuple[int, str, tuple[int, int, int, int]]
+    """A mode; a digest of the content, or where a link leads; and size, inode, and the times of modification and change."""
+
+LARGEST_CONTENT = 64 * 1024 * 1024
+"""Bytes of a file that a checkpoint keeps; a larger one is in `Checkpoint.left_out`."""
+
+LARGEST_CHECKPOINT = 2 * 1024 * 1024 * 1024
+"""Bytes that a checkpoint adds to what is kept already; the files beyond them are in `Checkpoint.left_out`."""
+
+KEPT_CHECKPOINTS = 10
+"""Checkpoints of one directory that are kept; then the oldest is removed."""
+
+UNUSED_SECONDS = 3600.0
+"""Seconds after which a content that no checkpoint names is removed: another program may be making the one that does. So is
+what an undo has left in the directory that was killed."""
+
+_BESIDE = ".anyshell-undo-"
+
+
+class Store:
+    """The checkpoints of a directory; each method has plain data for an answer.
+
+    Args:
+        directory: It.
+        state: Where anyshell keeps files of its own.
+        own: Makes a directory for this user alone, or refuses one that is there.
+        create: Makes a file for this user alone.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        state: str,
+        own: "Callable[[str], object]" = own_directory,
+        create: "Callable[[str], int]" = create_file,
+    ) -> None:
+        self._root, self._own, self._create = os.path.realpath(directory), own, create
+        self._state = os.path.realpath(os.path.expanduser(state))
+        digest = hashlib.sha256(os.fsencode(self._root)).hexdigest()[:32]
+        self._top = os.path.join(self._state, "checkpoints", digest)
+        self._objects = os.path.join(self._top, "objects")
+
+    def kept(self) -> "Sequence[dict[str, Any]]":
+        """Those that are kept, the newest first."""
+        found = []
+        with suppress(FileNotFoundError):
+            for name in sorted(os.listdir(self._top), reverse=True):
+                with suppress(OSError, ValueError):
+                    if name.endswith(".json"):
+                        found.append(self._read(name[:-5])[0])
+        return found
+
+    def between(self, start: str, end: str) -> "Sequence[str]":
+        """The paths that differ."""
+        then, now = self._read(start)[1], self._read(end)[1]
+        return sorted(path for path in {*then, *now} if then.get(path, ())[:2] != now.get(path, ())[:2])
+
+    def forget(self, name: str) -> None:
+        """Keep one no longer. Contents that no other has are removed with the next one that is made."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._path(name))
+
+    def take(
+        self,
+        skip: "Sequence[str]",
+        most: int,
+        seconds: float,
+        settle: float,
+        since: str = "",
+        needed: str = "",
+    ) -> "dict[str, Any]":
+        """Make one.
+
+        Args:
+            skip: Directories that it does not cover.
+            most: Files.
+            seconds: For the look at them.
+            settle: Seconds of a tick of the kernel's clock.
+            since: What the checkpoint says.
+            needed: One that is kept all the same.
+
+        Raises:
+            OSError: There are too many files, or nothing can be kept.
+        """
+        for path in (self._top, self._objects):
+            self._own(path)
+        kept = self.kept()
+        last = self._read(kept[0]["id"])[1] if kept else {}
+        there = os.path.isdir(self._root)
+        seen = (
+            look(self._root, most, seconds, skip=skip) if there else Files(to_record("", os.stat(os.sep)), {})
+        )
+        now = time.time()
+        if any(
+            max(each[5:]) > (now - settle) * 1e9 for names in seen.inside.values() for each in names.values()
+        ):
+            time.sleep(settle)  # a file that is changed within a tick looks the same
+        entries = {}  # type: dict[str, Entry]
+        left_out = dict.fromkeys(seen.unseen, "its files cannot be read")
+        skipped, lost, added = set(seen.skipped), set(), 0
+        for path, record in seen.below(""):
+            place, kind = os.path.normpath(os.path.join(self._root, path)), stat.S_IFMT(record.mode)
+            if not path or place.startswith(self._state + os.sep):
+                continue
+            if place == self._state:
+                # Files of anyshell's own, such as the contents that an undo needs, are not undone.
+                skipped.add(path)
+            if record.name.startswith(_BESIDE):
+                with suppress(OSError):
+                    if record.changed < (now - UNUSED_SECONDS) * 1e9:
+                        os.unlink(place)
+                continue
+            facts, content = (record.size, record.inode, record.modified, record.changed), ""
+            try:
+                if kind == stat.S_IFLNK:
+                    content = os.readlink(place)
+                elif kind == stat.S_IFREG:
+                    old = last.get(path)
+                    if (
+                        old
+                        and (old[0], old[2]) == (record.mode, facts)
+                        and os.path.exists(self._object(old[1]))
+                    ):
+                        content = old[1]
+                    elif record.size > LARGEST_CONTENT or added + record.size > LARGEST_CHECKPOINT:
+                        left_out[path] = "too large"
+                    else:
+                        content = self._keep(place)
+                        added += record.size
+                elif kind != stat.S_IFDIR:
+                    left_out[path] = "not a regular file"
+            except OSError as error:
+                left_out[path] = error.strerror or "cannot be read"
+            if path in left_out or path in skipped:
+                lost.add((kind, record.inode))
+            if path not in left_out or kind == stat.S_IFDIR:
+                entries[path] = (record.mode, content, facts)
+        at = time.time_ns() if hasattr(time, "time_ns") else int(time.time() * 1e9)
+        name = time.strftime("%Y%m%d-%H%M%S", time.gmtime(at // 10**9)) + f"-{at % 10**9:09}"
+        made = {
+            "id": name,
+            "directory": self._root,
+            "made": at / 10**9,
+            "files": len(entries),
+            "since": since,
+        }
+        made.update(skipped=sorted(skipped), left_out=left_out)
+        self._put(self._path(name), json.dumps([made, entries, sorted(lost)]).encode())
+        kept = [made, *kept]
+        for each in kept[KEPT_CHECKPOINTS:]:
+            if each["id"] != needed:
+                self.forget(each["id"])
+        if len(kept) > KEPT_CHECKPOINTS:
+            self._remove_unused()
+        return made
+
+    def restore(
+        self, checkpoint: "Sequence[str]", until: "Sequence[str] | None", words: "Sequence[Any]"
+    ) -> "dict[str, Any]":
+        """Go back to one.
+
+        Args:
+            checkpoint: The name and directory of it.
+            until: Those of the end of what is undone.
+            words: The first four of `take`.
+
+        Raises:
+            OSError: As for `take`; or a checkpoint is not there.
+        """
+        then, lost = self._read(*checkpoint)[1:]
+        start, end = self._read(checkpoint[0])[0], self._read(*until)[1] if until else None
+        os.makedirs(self._root, exist_ok=True)
+        skip, most, seconds, settle = words
+        before = self.take(skip, most, seconds, settle, needed=checkpoint[0])
+        now = self._read(before["id"])[1]
+        kept = {
+            path: "not covered: " + why
+            for path, why in before["left_out"].items()
+            if path not in then and path not in start["left_out"]
+        }
+        uncovered = {*before["skipped"], *before["left_out"], *start["skipped"], *start["left_out"]}
+        # What was not covered may have another name now, and so may what is in it.
+        uncovered.update(path for path, entry in now.items() if [stat.S_IFMT(entry[0]), entry[2][1]] in lost)
+        restored, removed = [], []
+        modes = {}  # type: dict[str, int]
+
+        def is_known(path: str) -> bool:
+            """Whether what is there now is what was there at the end of what is undone; of a directory, its files tell."""
+            if end is None or path not in end:
+                return end is None and path in then
+            # What it holds, since an undo that came before has made it anew.
+            both = stat.S_ISDIR(now[path][0]) and stat.S_ISDIR(end[path][0])
+            return both or bool(now[path][:2] == end[path][:2])
+
+        def is_uncovered(path: str) -> bool:
+            while path and path not in uncovered:
+                path = path.rpartition("/")[0]
+            return bool(path)
+
+        # What came goes first, what is in a directory before that, so that there is room for what was there.
+        for path, entry in sorted(now.items(), reverse=True):
+            if path in then and stat.S_IFMT(entry[0]) == stat.S_IFMT(then[path][0]):
+                continue
+            if is_uncovered(path):
+                kept[path] = "it was not covered"
+            elif not is_known(path):
+                kept[path] = "it came or changed after what is undone"
+            else:
+                why = self._undo(path, None, entry, modes)
+                if why:
+                    kept[path] = why
+                elif path not in then:
+                    removed.append(path)
+        for path, entry in sorted(then.items()):
+            there = now.get(path)
+            if path in kept or (there is not None and there[:2] == entry[:2]):
+                continue
+            if path in uncovered and (there is None or not stat.S_ISDIR(entry[0])):
+                kept[path] = "it is not covered now"
+            elif there is not None and not is_known(path):
+                kept[path] = "it came or changed after what is undone"
+            else:
+                same = there is not None and stat.S_IFMT(there[0]) == stat.S_IFMT(entry[0])
+                why = self._undo(path, entry, there if same else None, modes)
+                if why:
+                    kept[path] = why
+                else:
+                    restored.append(path)
+        for path, mode in sorted(modes.items(), reverse=True):
+            with suppress(OSError):
+                os.chmod(os.path.join(self._root, path), mode)
+        return {"restored": restored, "removed": removed, "kept": kept, "before": before}
+
+    def _undo(self, path: str, entry: "Entry | None", now: "Entry | None", modes: "dict[str, int]") -> str:
+        """Have one path be as it was; say why not if it cannot. Directories get their `modes` at the end."""
+        place = os.path.join(self._root, path)
+        above = os.path.dirname(place)
+        if os.path.realpath(above) != above:
+            return "a link is in the place of a directory above it"
+        if not _is_as_seen(place, now):
+            return "it changed during the undo"
+        try:
+            mode = stat.S_IMODE(os.stat(above).st_mode)
+            if mode & 0o300 != 0o300:
+                modes.setdefault(os.path.dirname(path), mode)
+                os.chmod(above, mode | 0o700)
+            if entry is None:
+                (os.rmdir if now is not None and stat.S_ISDIR(now[0]) else os.unlink)(place)
+                modes.pop(path, None)
+                return ""
+            mode, content, facts = entry
+            if stat.S_ISDIR(mode):
+                with suppress(FileExistsError):
+                    os.mkdir(place)
+                modes[path] = stat.S_IMODE(mode)
+                return ""
+            beside = os.path.join(above, _BESIDE + secrets.token_hex(8))
+            try:
+                if stat.S_ISLNK(mode):
+                    os.symlink(content, beside)
+                else:
+                    with open(self._object(content), "rb") as old, open(self._create(beside), "wb") as new:
+                        shutil.copyfileobj(old, new)
+                    os.chmod(beside, stat.S_IMODE(mode))
+                    os.utime(beside, ns=(facts[2], facts[2]))
+                os.replace(beside, place)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(beside)
+        except OSError as error:
+            return error.strerror or type(error).__name__
+        return ""
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._top, name + ".json")
+
+    def _object(self, digest: str) -> str:
+        return os.path.join(self._objects, digest)
+
+    def _read(
+        self, name: str, directory: str = ""
+    ) -> "tuple[dict[str, Any], dict[str, Entry], list[list[int]]]":
+        if directory not in ("", self._root):
+            raise OSError(0, f"the checkpoint is of {directory}, not of {self._root}")
+        try:
+            with open(self._path(name), encoding="ascii") as file:
+                head, entries, lost = json.load(file)
+        except (FileNotFoundError, ValueError):
+            raise OSError(0, "the checkpoint " + name + " is not kept any more") from None
+        return head, {path: (mode, text, tuple(facts)) for path, (mode, text, facts) in entries.items()}, lost
+
+    def _keep(self, place: str) -> str:
+        """Keep a content; return its digest."""
+        digest, beside = hashlib.sha256(), self._object(secrets.token_hex(8) + ".part")
+        with open(place, "rb") as old, open(self._create(beside), "wb") as new:
+            for data in iter(lambda: old.read(1024 * 1024), b""):
+                digest.update(data)
+                new.write(data)
+        os.replace(beside, self._object(digest.hexdigest()))
+        return digest.hexdigest()
+
+    def _put(self, path: str, data: bytes) -> None:
+        with open(self._create(path + ".part"), "wb") as file:
+            file.write(data)
+        os.replace(path + ".part", path)
+
+    def _remove_unused(self) -> None:
+        used = {entry[1] for each in self.kept() for entry in self._read(each["id"])[1].values()}
+        for name in os.listdir(self._objects):
+            with suppress(FileNotFoundError):
+                if name not in used and time.time() - os.stat(self._object(name)).st_mtime > UNUSED_SECONDS:
+                    os.unlink(self._object(name))
+
+
+def _is_as_seen(place: str, seen: "Entry | None") -> bool:
+    """Whether a file has not changed since it was kept. Of a directory, the kind is enough: its files tell."""
+    try:
+        at = os.lstat(place)
+    except OSError:
+        return seen is None
+    if seen is None or stat.S_IFMT(at.st_mode) != stat.S_IFMT(seen[0]):
+        return False
+    size, inode, modified, _ = seen[2]
+    # Windows tells no inode in a look.
+    return stat.S_ISDIR(at.st_mode) or (
+        (at.st_size, at.st_mtime_ns) == (size, modified) and inode in (0, at.st_ino)
+    )
+
+
+def main() -> None:
+    """Take one step on this host, for an anyshell elsewhere: its directory, the step and its words are on stdin."""
+
+    def step(directory: str, name: str, words: "Sequence[Any]") -> object:
+        return getattr(Store(directory, "~/.local/state/anyshell"), name)(*words)
+
+    serve(step)
+
+
+if __name__ == "__main__":
+    main()
