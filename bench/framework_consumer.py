@@ -301,7 +301,7 @@ def main(name: str, rounds: str, linger: str, nap: str) -> None:
                 try:
                     theirs.append(asyncio.run(_seen(peer.theirs, float(linger), int(nap))))
                 except Exception as error:  # noqa: BLE001 - whatever it is, it is said, and ours is measured
-                    absent, theirs = f"{error}" or type(error).__name__, []
+                    absent, theirs = (str(error).strip().splitlines() or [type(error).__name__])[-1][-_LONGEST:], []
             ours.append(asyncio.run(_seen(peer.ours, float(linger), int(nap))))
     print(json.dumps({"theirs": theirs, "ours": ours, "absent": absent}))
 
