@@ -186,7 +186,7 @@ def _harbor(own: bool) -> Open:
             await made.start(force_build=False)
             yield lambda command, seconds: made.exec(command, timeout_sec=seconds)
         finally:
-            await made.stop(delete=True)
+            await made.stop(delete=False)  # which keeps the image
 
     return opened
 
@@ -301,7 +301,7 @@ def main(name: str, rounds: str, linger: str, nap: str) -> None:
                 try:
                     theirs.append(asyncio.run(_seen(peer.theirs, float(linger), int(nap))))
                 except Exception as error:  # noqa: BLE001 - whatever it is, it is said, and ours is measured
-                    absent, theirs = (str(error).strip().splitlines() or [type(error).__name__])[-1][-_LONGEST:], []
+                    absent, theirs = (str(error).strip().splitlines() or [type(error).__name__])[-1], []
             ours.append(asyncio.run(_seen(peer.ours, float(linger), int(nap))))
     print(json.dumps({"theirs": theirs, "ours": ours, "absent": absent}))
 
