@@ -205,6 +205,26 @@ async def test_timeout_and_cancel_stop_the_tree(pool: Environments) -> None:
     await wait_none(seconds)
 
 
+async def test_what_a_command_leaves_behind_is_stopped_or_kept(pool: Environments) -> None:
+    seconds = unique_seconds()
+    outcome = await pool.run(f"sleep {seconds} & echo started")
+    assert (outcome.output.text, len(outcome.left_behind)) == ("started\n", 1)
+    await wait_none(seconds)
+    outcome = await pool.run(f"sleep {seconds} & echo $!", left_behind="keep")
+    await asyncio.to_thread(wait_living, f"sleep {seconds}")
+    os.kill(int(outcome.output.text), signal.SIGKILL)
+
+
+async def test_files_are_those_of_the_environment(pool: Environments, tmp_path: Path) -> None:
+    async def write(env: Environment, path: str) -> bytes:
+        await env.files.write(path, b"a\0b")
+        return await env.files.read(path)
+
+    async with pool.environment() as env:
+        assert await env.call(write, str(tmp_path / "new")) == b"a\0b"
+    assert (tmp_path / "new").read_bytes() == b"a\0b"
+
+
 async def test_one_environment_serves_several_commands_and_is_new_after_that(pool: Environments) -> None:
     async def remember(env: Environment, name: str) -> str:
         session = env.session("kept")
