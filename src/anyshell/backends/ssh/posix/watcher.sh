@@ -269,12 +269,13 @@ hold() {
     for each in $known; do [ -d "/proc/${each%%:*}" ] && held="$held $each"; done
 }
 
-# parent PID: $above
+# parent PID: $above, unless it has ended, though its end was not asked for
 parent() {
     stat=
     while read -r line; do stat="$stat $line"; done 2>/dev/null <"/proc/$1/stat"
     set -- ${stat##*) }
     above=$2
+    case $1 in '' | [ZX]*) return 1 ;; esac
 }
 
 # over: when the requests have ended, stop what is held and has lost its server: the connection has ended, and what asked for
