@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -97,9 +97,9 @@ def cluster() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def another_node(**given: object) -> Iterator[Node]:
+def another_node(**given: Any) -> Iterator[Node]:
     """One more node on loopback; given up at the end, or before by `lose`."""
-    head = ray._private.worker._global_node
+    head: Any = ray._private.worker._global_node
     params = RayParams(
         gcs_address=head.gcs_address,
         redis_address=head.redis_address,
@@ -110,8 +110,7 @@ def another_node(**given: object) -> Iterator[Node]:
         dashboard_agent_listen_port=None,
         num_cpus=1,
         object_store_memory=80 * 1024 * 1024,
-        include_log_monitor=False,
-        **given,
+        **{"include_log_monitor": False, **given},
     )
     node = Node(params, head=False, shutdown_at_exit=False, spawn_reaper=False)
     try:
