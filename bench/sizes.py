@@ -26,6 +26,7 @@ class Sizes:
         timeout: Seconds until a command is stopped.
         grace: Seconds between the request to end and the kill.
         linger: Seconds after which survivors are counted.
+        nap: Seconds that a process in the background sleeps.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Sizes:
     timeout: float
     grace: float
     linger: float
+    nap: int
 
 
 FULL = Sizes(
@@ -67,6 +69,7 @@ FULL = Sizes(
     timeout=1.0,
     grace=0.3,
     linger=1.0,
+    nap=8,
 )
 QUICK = Sizes(
     name="quick",
@@ -87,6 +90,7 @@ QUICK = Sizes(
     timeout=0.5,
     grace=0.3,
     linger=1.0,
+    nap=8,
 )
 TINY = Sizes(
     name="tiny",
@@ -107,5 +111,6 @@ TINY = Sizes(
     timeout=0.3,
     grace=0.1,
     linger=0.1,
+    nap=1,
 )
 """Only shows that a benchmark runs."""

@@ -239,6 +239,8 @@ async def test_end_of_a_long_output_is_told_with_what_is_missing(here: Environme
     outcome = await here.run("seq 200000")
     assert outcome.output.text.endswith("199999\n200000\n")
     assert outcome.exit_code == 0
+    assert outcome.output.artifact is not None
+    assert outcome.output.artifact.path.read_text().endswith("199999\n200000\n")
     short = await here.run("echo first; head -c 150000 /dev/zero | tr '\\0' x; echo; echo last")
     assert "kept only the end of the output" in short.output.text
     assert short.output.text.endswith("last\n")

@@ -17,6 +17,7 @@ import pytest
 from bench import floors, frameworks
 from bench.__main__ import main, measure
 from bench.distance import HOST, distant, echo
+from bench.framework_consumer import PEERS
 from bench.report import Reach, Report, Result, Row
 from bench.rounds import Spread, interleave, ratios
 from bench.sizes import TINY
@@ -61,14 +62,45 @@ def _check(result: Result) -> None:
 
 
 @posix
-def test_a_frameworks_own_shell_is_measured_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of them: each takes as long as it sleeps."""
-    framework("deepagents")
-    monkeypatch.setattr(frameworks, "NAP", 1)
-    monkeypatch.setattr(frameworks, "PEERS", {"Deep Agents": frameworks.PEERS["Deep Agents"]})
+@pytest.mark.timeout(150)  # two calls of each framework are given up after 30 s where they do not come back
+@pytest.mark.parametrize("name", ["Deep Agents", "Inspect", "Strands", "harbor", "kimi-cli"])
+def test_a_frameworks_own_shell_is_measured_beside_ours(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of those that are installed together, since each takes as long as it sleeps, and each other one in its environment."""
+    peer = PEERS[name]
+    framework(
+        peer.package,
+        apart=peer.environment == peer.package,
+        python=(3, 12) if peer.environment == "contract-py312" else (3, 11),
+    )
+    monkeypatch.setattr(frameworks, "PEERS", {name: PEERS[name]})
     result = BENCHMARKS["frameworks"].measure(TINY, 1)
     _check(result)
-    assert result.rows[-1].ours == [0]
+    assert (len(result.rows), result.rows[-1].ours) == (3, [0])
+    if name == "harbor":  # its own are containers
+        assert result.rows[0].floor or "its own shell was not measured (" in result.notes[-1]
+    else:
+        assert all(row.floor for row in result.rows)
+
+
+@posix
+def test_framework_that_is_nowhere_or_fails_is_told_and_the_others_are_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(
+        "#!/bin/sh\n[ $1 = -c ] && echo '[\"broken\"]' || { echo 'it is broken' >&2; exit 1; }\n"
+    )
+    python.chmod(0o700)
+    monkeypatch.setenv(frameworks.PYTHONS, str(python))
+    peers = {name: PEERS["Strands"]._replace(package=name) for name in ("nowhere", "broken")}
+    monkeypatch.setattr(frameworks, "PEERS", peers)
+    result = frameworks.measure(TINY, 1)
+    assert result.rows == []
+    nowhere, broken = result.notes[1:]
+    assert nowhere.startswith(
+        "nowhere was not measured: nowhere is not here. `tox -e strands --notest` installs it"
+    )
+    assert broken == "broken was not measured, since it failed (it is broken)."
 
 
 @posix

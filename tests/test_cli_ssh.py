@@ -789,3 +789,74 @@ def test_a_trial_is_on_the_host(web: str, tmp_path: Path) -> None:
     assert not (tmp_path / "tree" / "a").exists()
     assert anyshell(*tried, "--commit", "--", "echo new > a; exit 3").returncode == 3
     assert (tmp_path / "tree" / "a").read_text() == "new\n"
+
+
+# --- a program that is killed ---------------------------------------------------------------------------------
+
+_HELLO = {"id": 1, "method": "hello", "params": {"version": 1}}
+_INITIALIZE = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
+
+def _to_rpc(command: str) -> list[object]:
+    return [_HELLO, {"id": 2, "method": "run", "params": {"command": command}}]
+
+
+def _to_mcp(command: str) -> list[object]:
+    return [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _INITIALIZE},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "shell", "arguments": {"command": command}},
+        },
+    ]
+
+
+def sleeping(seconds: str) -> list[int]:
+    lines = (line.partition(" ") for line in living(seconds))
+    return [int(pid) for pid, _, words in lines if words == f"sleep {seconds}"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the watcher needs /proc")
+@pytest.mark.parametrize("door", ["run", "rpc", "mcp"])
+def test_killed_program_leaves_no_command_on_the_host(door: str, home: Path) -> None:
+    """The host's watcher stops it, with what has left its session and what ignores SIGTERM; a daemon lives on."""
+    require_openssh()
+    rules = home / "rules.toml"
+    rules.write_text('preset = "trusted"\n')
+    seconds, daemon = unique_seconds(), unique_seconds()
+    command = home / "command"
+    command.write_text(
+        f"#!/bin/sh\n(trap '' TERM; sleep {seconds}) & setsid sleep {seconds} & sleep {seconds}; true\n"
+    )
+    command.chmod(0o755)
+    words = {
+        "run": ["--", str(command)],
+        "rpc": [],
+        "mcp": ["--cwd", str(home), "--policy", str(rules)],
+    }[door]
+    lines = {"run": [], "rpc": _to_rpc(str(command)), "mcp": _to_mcp("./command")}[door]
+    with openssh(ME) as server:
+        host = named(server, home)
+        anyshell(
+            "run", "--host", host, "--left-behind", "keep", "--", f"setsid sleep {daemon} >/dev/null 2>&1 &"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-m", "anyshell", door, "--host", host, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        ) as program:
+            assert program.stdin is not None
+            program.stdin.write("".join(json.dumps(line) + "\n" for line in lines).encode())
+            program.stdin.flush()
+            wait_until(lambda: len(sleeping(seconds)) == 3, "the command's processes")
+            program.kill()
+        wait_until(lambda: not sleeping(seconds), "the end of the command's processes")
+        (pid,) = sleeping(daemon)
+        os.kill(pid, signal.SIGKILL)

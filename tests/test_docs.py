@@ -14,6 +14,7 @@ How the code of a page is run, from its top to its bottom, all of it in one dire
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import re
@@ -87,6 +88,17 @@ ASPECTS = [
     "SSH",
 ]
 """What the page of doors says of each."""
+
+SHOWN_BY = {
+    "cancel": r"cancel|abort|interrupt|\.kill\(",
+    "timeout": r"timeout|timed_out|\.kill\(",
+    "background child": r" & |&\"|background|setsid",
+    "approval": r"approv",
+    "artifact": r"artifact|\.out\b",
+    "session": r"session|restart",
+    "files": r"file|upload|write|self_check",
+}
+"""Something that a test of each has to name."""
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
@@ -434,6 +446,22 @@ def test_matrix_of_doors_is_what_their_tables_say() -> None:
             made.append(" | ".join([door, *("yes" if offered[what] else "-" for what in ASPECTS)]))
     matrix = "".join(f"| {row} |\n" for row in made)
     assert matrix in (DOCS / "reference" / "doors.md").read_text(), matrix
+
+
+def test_tests_of_the_matrix_of_doors_do_what_their_cells_say() -> None:
+    """At least one test of each cell names what the cell is about; those of a suite of others' stand in a class."""
+    for door, text in sections(DOCS / "reference" / "doors.md").items():
+        for file in re.findall(r"`tests/(test_\w+\.py)`", text):
+            source = (TOP / "tests" / file).read_text()
+            bodies = {
+                node.name: ast.get_source_segment(source, node) or ""
+                for node in ast.walk(ast.parse(source))
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            }
+            for what, said, tests in re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]*)\|$", text, re.MULTILINE):
+                named = re.findall(r"`(test_\w+)`", tests)
+                if named and what in SHOWN_BY and not re.match(r"none\b|refused", said):
+                    assert any(re.search(SHOWN_BY[what], bodies[name]) for name in named), (door, what)
 
 
 # --- limits ---------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -80,8 +81,27 @@ def test_every_example_is_run_by_a_test() -> None:
     assert len(there - ELSEWHERE) == 10
 
 
-def test_an_agent_without_a_framework_has_thirty_lines(tmp_path: Path) -> None:
-    assert len((EXAMPLES / "agent.py").read_text(encoding="utf-8").splitlines()) <= 30
+def test_examples_of_doors_are_short() -> None:
+    """Thirty lines for an agent and for the code of a page of a framework, and sixty for a client of the protocol."""
+    agents = [
+        *EXAMPLES.glob("*agent.py"),
+        EXAMPLES / "anthropic_messages.py",
+        EXAMPLES / "openai_responses.py",
+    ]
+    texts = {path.name: path.read_text(encoding="utf-8") for path in [*agents, *EXAMPLES.glob("rpc.*")]}
+    for page in (EXAMPLES.parent / "docs" / "how-to").glob("use-it-[iw]*.md"):
+        blocks = re.findall(
+            r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        )
+        texts[page.name] = max(blocks, key=len)
+    assert len(texts) == 18
+    long = {name: len(text.splitlines()) for name, text in texts.items()}
+    assert {
+        name: count for name, count in long.items() if count > (60 if name.startswith("rpc.") else 30)
+    } == {}
+
+
+def test_an_agent_without_a_framework_works(tmp_path: Path) -> None:
     said = run("agent.py", tmp_path)
     assert "Exit code 2." in said
     assert said.endswith("'text': 'I have read 5 messages.'}\n")

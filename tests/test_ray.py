@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -22,7 +22,7 @@ from anyshell.backends import connect
 from anyshell.errors import BackendUnavailable, EnvironmentLost
 
 from . import test_docs
-from .conftest import framework
+from .conftest import framework, open_to_all
 from .processes import unique_seconds, wait_living, wait_none
 
 framework("ray", apart=True)
@@ -38,12 +38,15 @@ with pytest.MonkeyPatch.context() as settings:  # it reads them as it is importe
         settings.setenv(_name, _value)
     import ray
     from ray._private.node import Node
+    from ray._private.parameter import RayParams
 
 from anyshell.ray import Environments
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
+
+    from .ssh_server import Server
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
@@ -91,6 +94,33 @@ def cluster() -> Iterator[None]:
             shutil.rmtree(place, ignore_errors=True)
         assert len(started) > 3
         assert not alive
+
+
+@contextlib.contextmanager
+def another_node(**given: Any) -> Iterator[Node]:
+    """One more node on loopback; given up at the end, or before by `lose`."""
+    head: Any = ray._private.worker._global_node
+    params = RayParams(
+        gcs_address=head.gcs_address,
+        redis_address=head.redis_address,
+        node_ip_address="127.0.0.1",
+        node_manager_port=0,
+        min_worker_port=0,
+        max_worker_port=0,
+        dashboard_agent_listen_port=None,
+        num_cpus=1,
+        object_store_memory=80 * 1024 * 1024,
+        **{"include_log_monitor": False, **given},
+    )
+    node = Node(params, head=False, shutdown_at_exit=False, spawn_reaper=False)
+    try:
+        yield node
+    finally:
+        lose(node)
+
+
+def lose(node: Node) -> None:
+    node.kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +202,26 @@ async def test_timeout_and_cancel_stop_the_tree(pool: Environments) -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     await wait_none(seconds)
+
+
+async def test_what_a_command_leaves_behind_is_stopped_or_kept(pool: Environments) -> None:
+    seconds = unique_seconds()
+    outcome = await pool.run(f"sleep {seconds} & echo started")
+    assert (outcome.output.text, len(outcome.left_behind)) == ("started\n", 1)
+    await wait_none(seconds)
+    outcome = await pool.run(f"sleep {seconds} & echo $!", left_behind="keep")
+    await asyncio.to_thread(wait_living, f"sleep {seconds}")
+    os.kill(int(outcome.output.text), signal.SIGKILL)
+
+
+async def test_files_are_those_of_the_environment(pool: Environments, tmp_path: Path) -> None:
+    async def write(env: Environment, path: str) -> bytes:
+        await env.files.write(path, b"a\0b")
+        return await env.files.read(path)
+
+    async with pool.environment() as env:
+        assert await env.call(write, str(tmp_path / "new")) == b"a\0b"
+    assert (tmp_path / "new").read_bytes() == b"a\0b"
 
 
 async def test_one_environment_serves_several_commands_and_is_new_after_that(pool: Environments) -> None:
@@ -300,6 +350,59 @@ async def test_lost_environment_says_whether_its_command_had_started() -> None:
                 assert caught.value.started is False
         with pytest.raises(EnvironmentLost, match="all actors"):
             await pool.run("true")
+
+
+async def test_actors_are_where_labels_and_resources_say_and_a_lost_node_is_survived() -> None:
+    """What it ran is lost and said to be, nothing of that lives on, and the others go on; another node takes its actor."""
+    wanted = ({"resources": {"box": 0.1}}, {"label_selector": {"zone": "b"}, "resources": {"lab": 1}})
+    own, seconds = ray.get_runtime_context().get_node_id(), unique_seconds()
+    with another_node(labels={"zone": "b"}, resources={"lab": 1}) as first:
+        async with Environments(2, per_actor=1, options=lambda number: wanted[number]) as pool:
+            async with pool.environment() as here, pool.environment() as there:
+                assert (here.number, here.node, there.number, there.node) == (0, own, 1, first.node_id)
+                running = asyncio.create_task(there.run(f"setsid sleep {seconds} & sleep {seconds}"))
+                await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
+                assert there._place is not None
+                while not there._place.started:
+                    await asyncio.sleep(0.02)
+                await asyncio.to_thread(lose, first)
+                with pytest.raises(EnvironmentLost, match="the command had started") as caught:
+                    await running
+                assert (caught.value.environment, caught.value.node) == (1, first.node_id)
+                await wait_none(seconds)
+                assert (await here.run("echo here")).output.text == "here\n"
+            given = [result async for result in pool.map(["true"] * 4)]
+            assert [isinstance(result, Outcome) for result in given] == [True] * 4
+            with another_node(labels={"zone": "b"}, resources={"lab": 1}) as second:
+                async with (
+                    pool.environment(),
+                    pool.environment() as there,
+                ):  # the one that there is, then the one that comes
+                    assert (there.number, there.node) == (1, second.node_id)
+                    assert (await there.run("echo there")).output.text == "there\n"
+
+
+@pytest.mark.parametrize("host", ["openssh"])
+async def test_environments_are_on_hosts_that_the_actor_reaches_by_ssh(
+    host: str, ssh_host: Callable[[str], Server], tmp_path: Path
+) -> None:
+    options = ssh_host(host).options()
+    open_to_all(tmp_path)
+
+    def make(number: int) -> contextlib.AbstractAsyncContextManager[Environment]:
+        return Environment.detect(options, cwd=tmp_path)
+
+    seconds = unique_seconds()
+    async with Environments(2, make=make) as pool:
+        outcome = await pool.run(f"pwd; setsid sleep {seconds} & sleep {seconds}", timeout=1)
+        assert (outcome.status, outcome.output.text) == ("timed_out", f"{tmp_path}\n")
+        await wait_none(seconds)
+        async with pool.environment() as env:
+            assert await env.call(name_of_host) == f"{options.user}@{options.host}:{options.port}"
+
+
+async def name_of_host(env: Environment) -> str:
+    return env.host
 
 
 async def test_what_never_started_is_tried_elsewhere() -> None:

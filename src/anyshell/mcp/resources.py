@@ -44,7 +44,7 @@ COMPLETIONS = 100
 _PATIENCE = 60.0
 """Seconds for which a job is waited for at once; then it is looked at again."""
 
-_TEMPLATES = (
+TEMPLATES = [
     types.ResourceTemplate(
         name="artifact",
         title="A kept output",
@@ -58,8 +58,10 @@ _TEMPLATES = (
         description="By default the end of it; since=BYTES skips what came before. It can be subscribed to.",
         mime_type="text/plain",
     ),
-)
-_PROMPT = types.Prompt(
+]
+"""The forms of all that can be read."""
+
+PROMPT = types.Prompt(
     name="run",
     title="Run a command",
     arguments=[
@@ -68,6 +70,7 @@ _PROMPT = types.Prompt(
         types.PromptArgument(name="host", description="A host of ssh_config, to run it there by ssh."),
     ],
 )
+"""The only prompt. A client can complete its arguments."""
 
 
 class ClientResources:
@@ -237,23 +240,13 @@ async def _news(job: Job) -> AsyncIterator[None]:
             await asyncio.sleep(NEWS_SECONDS)
 
 
-def templates() -> list[types.ResourceTemplate]:
-    """The forms of all that can be read."""
-    return [*_TEMPLATES]
-
-
-def prompts() -> list[types.Prompt]:
-    """The prompts: one, whose arguments a client can complete."""
-    return [_PROMPT]
-
-
 def prompt(name: str, arguments: dict[str, str]) -> types.GetPromptResult:
     """What a prompt says.
 
     Raises:
         MCPError: There is no such prompt, or its command is missing.
     """
-    if name != _PROMPT.name or not arguments.get("command"):
+    if name != PROMPT.name or not arguments.get("command"):
         raise MCPError(types.INVALID_PARAMS, "there is the prompt 'run', with the argument 'command'")
     where = "".join(
         f" {word} {arguments[key]}"

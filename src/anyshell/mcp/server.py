@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.server.lowlevel import Server
 
 from .. import __version__
-from .resources import prompt, prompts, templates
+from .resources import PROMPT, TEMPLATES, prompt
 
 if TYPE_CHECKING:
     from .approval import Context
@@ -38,7 +38,7 @@ def make(clients: Clients) -> Server[Any]:
     async def list_templates(
         context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=templates())
+        return types.ListResourceTemplatesResult(resource_templates=TEMPLATES)
 
     async def read(context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         tools = await tools_of(context)
@@ -68,7 +68,7 @@ def make(clients: Clients) -> Server[Any]:
     async def list_prompts(
         context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=prompts())
+        return types.ListPromptsResult(prompts=[PROMPT])
 
     async def get_prompt(context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         return prompt(params.name, params.arguments or {})

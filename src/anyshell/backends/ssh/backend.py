@@ -234,6 +234,7 @@ class SSHBackend:
         try:
             process.holds_channel = await self._sessions.open(channel, start.line, spawn.terminal)
             tree.leader = await begin(channel, start, spawn, self.name) or tree.leader
+            process.be_held(self._watcher.hold)
         except BaseException as error:
             if not channel.asked or (isinstance(error, AnyshellError) and channel.over):
                 channel.abort()
@@ -305,6 +306,9 @@ class SSHBackend:
         shell = WatcherShell(token)
         await self._sessions.open_reserved(shell.channel, start.line, fresh=fresh, on_closed=shell.ended)
         shell.channel.write_now(start.sent)
+        for process in self._running:
+            if isinstance(process, SSHProcess):
+                process.be_held(shell.hold)
         if not first:
             shell.ask()
         return shell

@@ -392,6 +392,11 @@ class SSHProcess(ChannelProcess[Channel]):
                 await self.wait_gone()
         await self.aclose()
 
+    def be_held(self, hold: Callable[[int, int], object]) -> None:
+        """Have it stopped by the host when the connection ends, with this process or alone: its leader and its tag."""
+        if self.pid is not None and not self._channel.exit.done():
+            hold(self.pid, self._tree.tag)
+
     async def stop_now(self) -> bool:
         """Kill what lives of the tree, now that the host is back; whether that is known to have worked."""
         self._signalled = True

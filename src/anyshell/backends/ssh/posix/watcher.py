@@ -35,6 +35,12 @@ where two round trips take longer."""
 AWAY_SECONDS = 1.0
 """Seconds in which a host that is away is asked nothing, unless a connection is made."""
 
+SERVER_SECONDS = 1
+"""Seconds for the server of a connection to end with it, before the watcher on the host looks for commands that have lost it."""
+
+ORPHAN_GRACE = 2
+"""Seconds between the request to end and the kill by the watcher on the host, of commands whose connection has ended."""
+
 
 class HostAway(Exception):  # noqa: N818 - it is no error but a state, and never leaves this package
     """The host did not answer in time."""
@@ -80,7 +86,8 @@ def boot(mark: str, token: str, first: str = "") -> str:
         first: A line of shell text.
     """
     return (
-        f"token={token[:10]}; token=${{token}}{token[10:]}; mark={mark}\n{program()}\nprintf '%s started %s\\n' $token $$\n"
+        f"token={token[:10]}; token=${{token}}{token[10:]}; mark={mark}\n"
+        f"server_seconds={SERVER_SECONDS} grace_seconds={ORPHAN_GRACE}\n{program()}\nprintf '%s started %s\\n' $token $$\n"
         f"sample\n{first}\nanswer\nboth\n"
     )
 
@@ -127,6 +134,11 @@ class WatcherShell:
             self.channel.write_now(f"{number} {question}\n".encode())
         self._waiting[number] = (time.monotonic(), future)
         return future
+
+    def hold(self, leader: int, tag: int) -> None:
+        """Have it stop a command when the connection ends. Never waits, and there is no answer."""
+        if self.alive:
+            self.channel.write_now(f"0 hold {leader} {tag}\n".encode())
 
     def _take(self, data: bytes) -> None:
         *whole, self._held = (self._held + data).split(b"\n")
@@ -210,6 +222,11 @@ class Watcher:
         if self._shell is None or not self._shell.alive:
             return None
         return self._shell.ask(question)
+
+    def hold(self, leader: int, tag: int) -> None:
+        """Have the shell stop a command when the connection ends, if there is one."""
+        if self._shell is not None:
+            self._shell.hold(leader, tag)
 
     async def ask(self, question: str, asked: asyncio.Future[Answer] | None = None) -> Answer:
         """Put a question that may be put twice.

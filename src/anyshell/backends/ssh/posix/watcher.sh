@@ -7,7 +7,7 @@
 # Looking takes other programs. When the user has no process left to start one, the shell that looks is ended by that.
 # A second one waits for it, says so ("$token !"), and goes on answering what it can answer by itself.
 #
-# Nothing here is a secret, and nothing comes from a command's text. $token and $mark are set before it.
+# Nothing here is a secret, and nothing comes from a command's text. $token, $mark, $server_seconds and $grace_seconds are set before it.
 
 # shellcheck shell=sh disable=SC2086,SC2046,SC2154  # word splitting is how a list of numbers is passed on
 
@@ -260,6 +260,42 @@ sweep() {
         printf 'process %s %s %s %s %s %s %s\n' "$pid" "$parent" "$group" "$session" "$began" "$locks" "${stat%%)*}"
     done
     set -f
+}
+
+# hold PID TAG: remember a command that runs, by its leader, and forget those that have ended. This is not answered.
+hold() {
+    [ "$proc" ] && has_tag "$1" "$2" && parent "$1" && started "$1" || return
+    known=$held held="$1:$2:$began:$above"
+    for each in $known; do [ -d "/proc/${each%%:*}" ] && held="$held $each"; done
+}
+
+# parent PID: $above, unless it has ended, though its end was not asked for
+parent() {
+    stat=
+    while read -r line; do stat="$stat $line"; done 2>/dev/null <"/proc/$1/stat"
+    set -- ${stat##*) }
+    above=$2
+    case $1 in '' | [ZX]*) return 1 ;; esac
+}
+
+# over: when the requests have ended, stop what is held and has lost its server: the connection has ended, and what asked for
+# the command with it, or the command is lost to it. While the connection is there, the server is the parent of a leader.
+over() {
+    [ "$held" ] || return
+    sleep $server_seconds
+    lost=
+    for each in $held; do
+        pid=${each%%:*} rest=${each#*:*:}
+        parent "$pid" && started "$pid" && [ "$began" = "${rest%:*}" ] && [ "$above" != "${rest#*:}" ] && lost="$lost $each"
+    done
+    for name in TERM KILL KILL; do
+        for each in $lost; do
+            rest=${each#*:} pid=${each%%:*}
+            tag=${rest%%:*} rest=${rest#*:}
+            sweep $name "${rest%:*}" "$tag" "$pid" "$place"
+        done
+        [ "$lost" ] && [ $name = TERM ] && sleep $grace_seconds
+    done
 }
 
 # lead NAME[+NAME] PID SINCE TAG FD MARK: signal the whole group of a command's leader, and what descends from it, at once,
@@ -588,8 +624,9 @@ answer() {
 
 watch() {
     while read -r number verb arguments; do
-        [ "$verb" = group ] || printf '%s +\n' "$token"
         set -- $arguments
+        [ "$verb" = hold ] && { hold "$@"; continue; }
+        [ "$verb" = group ] || printf '%s +\n' "$token"
         case $verb in
         # Whether any process is in a process group.
         group) if kill -s 0 $end "-$1" 2>/dev/null; then echo some; else echo none; fi ;;
@@ -613,7 +650,7 @@ watch() {
 # The first of these looks. The second waits for its end, which is that of the requests, if all is well.
 both() {
     exec 3<&0 4>&1
-    { watch <&3 >&4; echo over; } | {
+    { watch <&3 >&4; over >/dev/null 2>&1 3<&- 4>&-; echo over; } | {
         read -r _ && exit
         printf '%s !\n' "$token" >&4
         look() { echo failed; }
