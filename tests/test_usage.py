@@ -92,5 +92,26 @@ async def test_usage_that_cannot_be_known_is_none(here: Environment) -> None:
     left = await here.run("sleep 300 & true")
     assert left.job is not None
     assert left.usage is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not tell")
+async def test_time_of_a_command_in_a_session(here: Environment) -> None:
     async with here.session() as session:
+        await session.run(BURN)
+        used = (await session.run(f"true; {BURN}; true")).usage
+        assert used is not None
+        assert used.how == "waited"
+        assert 0.28 <= used.user + used.system < 0.6
+        assert used.memory is None
+        idle = (await session.run("sleep 0.3")).usage
+        assert idle is not None
+        assert idle.user + idle.system < 0.28
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not tell")
+async def test_time_in_a_session_is_unknown_while_another_command_has_a_part(here: Environment) -> None:
+    async with here.session() as session:
+        assert (await session.run(f"mkfifo fifo; {{ read -r _ < fifo; {BURN}; }} &")).usage is None
         assert (await session.run("true")).usage is None
+        assert (await session.run("echo > fifo; wait")).usage is None
+        assert (await session.run("true")).usage is not None
