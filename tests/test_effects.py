@@ -536,3 +536,15 @@ def test_command_line_says_what_was_done(tmp_path: Path) -> None:
         done = anyshell_program("run", "--effects", option, "--", "true")
         assert done.returncode == 2
         assert b"--effects does not go with " + option.encode() in done.stderr
+
+
+def test_roots_in_one_another_are_told_once(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "src").mkdir(parents=True)
+    scan = Scan(paths=(".", str(work / "src"), "src", ".."), diff=True)
+    effects = anyshell.run("echo one > src/one; echo two > ../two", cwd=work, effects=scan).effects
+    assert effects is not None
+    assert [each.path for each in effects.created] == [str(tmp_path / "two"), "src/one"]
+    assert effects.diff is not None
+    assert f"+++ b{tmp_path}/two\n" in effects.diff
+    assert [line for line in effects.diff.splitlines() if line.startswith("+++")][1:] == ["+++ b/src/one"]
