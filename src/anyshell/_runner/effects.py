@@ -68,7 +68,7 @@ class Looks:
         self._scan = scan
         self._base = base = info.resolve(scan.directory, base)
         self._paths = ntpath if windows else posixpath
-        self._names = {}
+        self._names: dict[str, str] = {}
         for path in scan.paths:
             root = info.resolve(path, base)
             plain = _plain(path.replace("\\", "/") if windows else path)
