@@ -498,6 +498,7 @@ class Fleet:
         grace: Seconds = ...,
         left_behind: Literal["stop", "keep"] = "stop",
         split_stderr: bool = False,
+        effects: bool | Sequence[str] | Scan = False,
         listener: FleetListener | None = None,
         observer: FleetObserver | None = None,
     ) -> FleetRun:
@@ -722,6 +723,7 @@ class ShellTool:
         minimize: bool | Iterable[str | PathLike[str]] = False,
         view_limits: bool = False,
         ask_each: bool = False,
+        effects: bool | Sequence[str] | Scan = False,
         approve: Approve = "command",
     ) -> None: ...
     @property

@@ -46,6 +46,7 @@ class ResultBuilder:
         ledger: Its jobs, if it has any.
         terminals: Its terminals, if it has any.
         secrets: Whether the model can have a secret typed.
+        effects: Whether it is told which files a command has changed.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class ResultBuilder:
         ledger: Ledger | None,
         terminals: Terminals | None,
         secrets: bool,
+        effects: bool,
     ) -> None:
         self._context = context
         self._env = context.env
@@ -65,6 +67,7 @@ class ResultBuilder:
         self._ledger = ledger
         self._terminals = terminals
         self._secrets = secrets
+        self._effects = effects
 
     @property
     def directory(self) -> str | None:
@@ -159,6 +162,8 @@ class ResultBuilder:
                 messages.append(why)
         messages += filter(None, [unreached])
         messages += words.nul(output)
+        if self._effects and outcome.effects is not None:
+            messages.append(words.effects(outcome.effects))
         job_tool = self._ledger is not None or self._terminals is not None
         readable, addressed = self._context.readable, self._context.addressed
         if minimized is not None:
