@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell import Environment
+from anyshell import Environment, Reach
+
+from .conftest import bubblewrap
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -115,3 +117,14 @@ async def test_time_in_a_session_is_unknown_while_another_command_has_a_part(her
         assert (await session.run("true")).usage is None
         assert (await session.run("echo > fifo; wait")).usage is None
         assert (await session.run("true")).usage is not None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is of Linux")
+async def test_usage_within_a_reach_is_none_rather_than_that_of_the_sandbox(tmp_path: Path) -> None:
+    bubblewrap()
+    async with Environment.detect(cwd=tmp_path, reach=Reach.preset("workspace")) as env:
+        assert (await env.run(BURN)).usage is None
+        async with env.session() as session:
+            used = (await session.run(BURN)).usage
+            assert used is not None
+            assert used.user + used.system >= 0.28

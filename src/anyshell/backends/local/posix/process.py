@@ -125,10 +125,13 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
 
     @property
     def usage(self) -> Usage | None:
-        """What it and those that it waited for have used, once nothing of its tree lives."""
+        """What it and those that it waited for have used, once nothing of its tree lives.
+
+        Not known in a sandbox: bubblewrap does not wait for the first process of its namespace, which has waited for all others.
+        """
         if self._gone:
             self._reap()
-        return self._child.usage
+        return None if self._holder is not None else self._child.usage
 
     @property
     def terminal_kind(self) -> TerminalKind | None:
