@@ -27,6 +27,7 @@ from anyshell.errors import ReachUnavailable
 from anyshell.reach import NONE, Facts, LocalPlaces, compile_reach, explain, narrow, question, read_facts
 from anyshell.reach.places import PRIVATE
 from anyshell.reach.values import lies_in
+from anyshell.reach.view import View
 from anyshell.tool import unconfined
 
 from .conftest import (
@@ -770,12 +771,45 @@ def test_where_no_user_namespace_is_allowed_the_message_says_how_to_allow_them(t
             compile_reach(Reach(write=("/",)), read_facts(answer), LocalPlaces())
 
 
+def test_a_view_finds_what_links_lead_to_as_the_system_does(tmp_path: Path) -> None:
+    base = Path(os.path.realpath(tmp_path))
+    (base / "a" / "b").mkdir(parents=True)
+    (base / "link").symlink_to("a")
+    (base / "a" / "deep").symlink_to("../link/b")
+    (base / "loop").symlink_to("loop")
+    (base / "gone").symlink_to("nowhere/x")
+    places = LocalPlaces()
+    view = View({"private": (), "system": ()}, places)
+    names = [
+        "a",
+        "link",
+        "link/b",
+        "link/deep/x",
+        "loop",
+        "loop/x",
+        "gone",
+        "gone/y",
+        "none/x/y",
+        "a/../link/b",
+        "a/",
+        "a/./b",
+        "",
+    ]
+    for path in [*(f"{base}/{name}" for name in names), "/", "/..", "/etc/../etc", "//etc", "/proc/self/cwd"]:
+        with row(path):
+            assert view._real(path) == places.real(path)
+
+
 class MacPlaces:
     """Paths as macOS has them."""
 
     def real(self, path: str) -> str:
         """The path without the links of the system."""
         return f"/private{path}" if lies_in(path, ("/tmp", "/var", "/etc")) else path
+
+    def is_link(self, path: str) -> bool:
+        """Whether it is one of these."""
+        return path in ("/tmp", "/var", "/etc")
 
     def kind(self, path: str) -> Kind:
         """Everything is there."""

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
         def real(self, path: str) -> str:
             """The path without links."""
 
+        def is_link(self, path: str) -> bool:
+            """Whether it is a link itself."""
+
         def kind(self, path: str) -> Kind:
             """What is there; empty for nothing, and for what a command could not look at either."""
 
@@ -80,6 +83,10 @@ class LocalPlaces:
     def real(self, path: str) -> str:
         """The path without links."""
         return os.path.realpath(path)
+
+    def is_link(self, path: str) -> bool:
+        """Whether it is a link itself."""
+        return os.path.islink(path)
 
     def kind(self, path: str) -> "Kind":
         """What is there."""
@@ -162,7 +169,7 @@ class View:
 
     def __init__(self, plan: "Plan", places: "Places") -> None:
         self._places = places
-        self._real = real = _Once(places.real).__getitem__
+        self._real = real = _Once(self._found).__getitem__
         self._kind = _Once(places.kind).__getitem__
         reads, writes = plan.get("read", ()), plan.get("write", ())
         self._whole = "/" in reads or "/" in writes
@@ -189,6 +196,13 @@ class View:
         self._hide = list(dict.fromkeys(path for each in plan.get("hide", ()) for path in (each, real(each))))
         protect = [self._file_above(real(path)) for path in plan.get("protect", ())]
         self._protect = [path for path in dict.fromkeys(protect) if lies_in(path, self._write)]
+
+    def _found(self, path: str) -> str:
+        """The path without links. In a directory that is reached without any, only the last part can be one."""
+        above, name = posixpath.split(path)
+        if name in ("", ".", "..") or self._real(above) != above or self._places.is_link(path):
+            return self._places.real(path)
+        return path
 
     def _file_above(self, path: str) -> str:
         """The file that stands where a path would need a directory, as the .git of a worktree; otherwise the path."""
