@@ -2,7 +2,7 @@
 # that is told at descriptor 6, as a line when it begins, and then the number of the signal, or 0. The signals by which a caller
 # asks are not for it: the command decides on those.
 # $1 is where a control group is made for the command, and $2 and $3 are its bytes of memory and its processes at once; each may be
-# empty. What a leader that was killed has left is removed by the next one.
+# empty.
 # $4 is how often the sandbox is tried to be built: a socket or a mount may vanish meanwhile, and nothing has run then. What is
 # said of that is shown for the last time alone; so the command has its standard error at 5. It uses no descriptor that a
 # start over SSH gives to the command. $5 sockets are covered that still
@@ -28,7 +28,8 @@ ungroup() {
         [ "$event" != oom_kill ] || [ "$count" -eq 0 ] ||
             printf '%s\n' "anyshell: the limit of memory was reached ($memory bytes): the kernel killed processes of the command" >&2
     done <"$group/memory.events"
-    rmdir "$group"
+    # What goes on in the background, or has not quite ended, holds it: then the next leader removes it.
+    rmdir "$group" 2>/dev/null
 }
 if [ -n "$place" ] && ! grouped; then
     printf '%s\n' "anyshell: the command was not run: its limits could not be set by a control group (see above)" >&2
