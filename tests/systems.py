@@ -53,7 +53,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_detached": "detached jobs are of POSIX hosts",
     "test_effects": "its commands are texts of a POSIX shell, and its files those of POSIX",
     "test_examples": "their commands are texts of a POSIX shell",
-    "test_usage": "its commands are texts of a POSIX shell; Windows tells nothing yet",
+    "test_usage": "its commands are texts of a POSIX shell; test_windows has what Windows tells",
     "test_endings": "its commands are texts of a POSIX shell; test_windows has the endings there",
     "test_in_jobs": "its commands are texts of a POSIX shell; test_windows has jobs there",
     "test_in_reach": "bubblewrap is a program of Linux",

@@ -20,7 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import anyshell
-from anyshell import Environment, InvalidCommand, Outcome, Terminal
+from anyshell import Environment, Fleet, InvalidCommand, Outcome, ShellTool, Terminal, approve_all
 from anyshell._runner import effects as runner_effects
 from anyshell._runner.effects import Looks
 from anyshell.effects import diff
@@ -536,3 +536,41 @@ def test_command_line_says_what_was_done(tmp_path: Path) -> None:
         done = anyshell_program("run", "--effects", option, "--", "true")
         assert done.returncode == 2
         assert b"--effects does not go with " + option.encode() in done.stderr
+
+
+def test_roots_in_one_another_are_told_once(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "src").mkdir(parents=True)
+    scan = Scan(paths=(".", str(work / "src"), "src", ".."), diff=True)
+    effects = anyshell.run("echo one > src/one; echo two > ../two", cwd=work, effects=scan).effects
+    assert effects is not None
+    assert [each.path for each in effects.created] == [str(tmp_path / "two"), "src/one"]
+    assert effects.diff is not None
+    assert f"+++ b{tmp_path}/two\n" in effects.diff
+    assert [line for line in effects.diff.splitlines() if line.startswith("+++")][1:] == ["+++ b/src/one"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("session", [False, True])
+async def test_a_model_is_told_what_a_command_changed(session: bool, tmp_path: Path) -> None:
+    async with Environment.detect(cwd=tmp_path) as env:
+        tool = ShellTool(env, approver=approve_all, session=session, effects=True)
+        result = await tool({"command": "mkdir new && cd new && echo x | tee 1 2 3 4 5 6 7 8 9 'a\nb'"})
+        assert (
+            "[anyshell] Files: created new/, new/1, new/2, new/3, new/4, new/5, new/6, new/7 and 3 more."
+            in result.text
+        )
+        result = await tool({"command": f"cd '{tmp_path}'; echo y > new/1; rm new/2; mv new/3 3"})
+        assert "Files: changed new/1; deleted new/2; renamed 3." in result.text
+        assert "Files: nothing changed." in (await tool({"command": "ls"})).text
+        await tool.aclose()
+        assert "Files:" not in (await ShellTool(env, approver=approve_all)({"command": "touch other"})).text
+
+
+@pytest.mark.anyio
+async def test_effects_of_each_host_of_a_fleet(tmp_path: Path) -> None:
+    async with Fleet(["local"], cwd=tmp_path) as fleet:
+        async for result in fleet.run("echo x > made", effects=True):
+            assert result.outcome is not None
+            assert result.outcome.effects is not None
+            assert [each.path for each in result.outcome.effects.created] == ["made"]

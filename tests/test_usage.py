@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anyshell import Environment
+from anyshell import Environment, Reach
+
+from .conftest import bubblewrap
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -92,5 +94,37 @@ async def test_usage_that_cannot_be_known_is_none(here: Environment) -> None:
     left = await here.run("sleep 300 & true")
     assert left.job is not None
     assert left.usage is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not tell")
+async def test_time_of_a_command_in_a_session(here: Environment) -> None:
     async with here.session() as session:
+        await session.run(BURN)
+        used = (await session.run(f"true; {BURN}; true")).usage
+        assert used is not None
+        assert used.how == "waited"
+        assert 0.28 <= used.user + used.system < 0.6
+        assert used.memory is None
+        idle = (await session.run("sleep 0.3")).usage
+        assert idle is not None
+        assert idle.user + idle.system < 0.28
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not tell")
+async def test_time_in_a_session_is_unknown_while_another_command_has_a_part(here: Environment) -> None:
+    async with here.session() as session:
+        assert (await session.run(f"mkfifo fifo; {{ read -r _ < fifo; {BURN}; }} &")).usage is None
         assert (await session.run("true")).usage is None
+        assert (await session.run("echo > fifo; wait")).usage is None
+        assert (await session.run("true")).usage is not None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is of Linux")
+async def test_usage_within_a_reach_is_none_rather_than_that_of_the_sandbox(tmp_path: Path) -> None:
+    bubblewrap()
+    async with Environment.detect(cwd=tmp_path, reach=Reach.preset("workspace")) as env:
+        assert (await env.run(BURN)).usage is None
+        async with env.session() as session:
+            used = (await session.run(BURN)).usage
+            assert used is not None
+            assert used.user + used.system >= 0.28

@@ -850,3 +850,22 @@ async def test_a_process_gets_no_more_than_its_job_object_allows(backend: Backen
     busy = replace(python("while True: pass"), job_limits=(None, None, 1))
     outcome = await run(backend, busy, timeout=60)
     assert outcome.status == "exited"
+
+
+async def test_usage_is_what_the_job_object_has_counted(backend: Backend) -> None:
+    """Wine does not tell what a job has used, and no number is made up."""
+    burn = (
+        "import subprocess, sys, time\nif sys.argv[1:]: subprocess.run([sys.executable, '-c', sys.argv[1]])\n"
+    )
+    burn += "while time.process_time() < 0.3: pass\nprint('x' * 100_000)"
+    usage = (await run(backend, python(burn, "import time\nwhile time.process_time() < 0.3: pass"))).usage
+    if SYSTEM == "wine":
+        assert usage is None
+        return
+    assert usage is not None
+    assert usage.how == "exact"
+    assert usage.user + usage.system >= 0.55
+    assert usage.processes is not None
+    assert usage.processes >= 2
+    assert usage.written is not None
+    assert usage.written >= 100_000

@@ -186,6 +186,12 @@ class CommandTree(Protocol):
     async def shell_is_back(self) -> bool:
         """Whether the shell has its own input again; true where the host does not tell. Reads no more than one process."""
 
+    def cpu(self) -> tuple[float, float] | None:
+        """Seconds of CPU time that the shell, and what it has waited for, have used so far, in programs and in the kernel.
+
+        ``None`` where that is not known, and while the shell has a child: it may wait for that in another command.
+        """
+
     async def send_signal(self, signal: Signal) -> None:
         """Signal all of that. Never fails because it is gone, and never reaches anything else."""
 

@@ -247,7 +247,7 @@ class Fleet:
     def hosts(self) -> tuple[str, ...]: r"""The names of the hosts, in their order."""
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
-    def run(self, command: CommandLike | Callable[[Environment], CommandLike], *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: bytes | str | PathLike[str] | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: Literal['stop', 'keep']='stop', split_stderr: bool=False, listener: FleetListener | None=None, observer: FleetObserver | None=None) -> FleetRun: r"""Run a command on every host, each in a fresh shell. It begins with the first step of ``async for``."""
+    def run(self, command: CommandLike | Callable[[Environment], CommandLike], *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: bytes | str | PathLike[str] | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: Literal['stop', 'keep']='stop', split_stderr: bool=False, effects: bool | Sequence[str] | Scan=False, listener: FleetListener | None=None, observer: FleetObserver | None=None) -> FleetRun: r"""Run a command on every host, each in a fresh shell. It begins with the first step of ``async for``."""
 
 class FleetRun:
     @property
@@ -353,7 +353,7 @@ class Session:
     def close(self) -> None: r"""Stop what runs and end the shell. Closing twice does nothing."""
 
 class ShellTool:
-    def __init__(self, env: Environment, *, approver: Approver, limits: ToolLimits | None=None, session: bool=False, jobs: bool=False, terminals: bool=False, secrets: SecretSource | None=None, console: ConsoleOpener | None=None, silence: float | None=None, confirmed: bool=False, tools: Sequence[str]=..., advice: Collection[str]=..., policy: Policy | None=None, interception: bool | Iterable[InterceptionRule]=False, minimize: bool | Iterable[str | PathLike[str]]=False, view_limits: bool=False, ask_each: bool=False, approve: Approve='command') -> None: ...
+    def __init__(self, env: Environment, *, approver: Approver, limits: ToolLimits | None=None, session: bool=False, jobs: bool=False, terminals: bool=False, secrets: SecretSource | None=None, console: ConsoleOpener | None=None, silence: float | None=None, confirmed: bool=False, tools: Sequence[str]=..., advice: Collection[str]=..., policy: Policy | None=None, interception: bool | Iterable[InterceptionRule]=False, minimize: bool | Iterable[str | PathLike[str]]=False, view_limits: bool=False, ask_each: bool=False, effects: bool | Sequence[str] | Scan=False, approve: Approve='command') -> None: ...
     @property
     def definition(self) -> ToolDefinition: r"""What the model is told: a name, a description of this host and its limits, and a JSON schema."""
     def describe(self, *, sections: Mapping[str, str | None] | None=None) -> ToolDefinition: r"""Make the definition with other words."""

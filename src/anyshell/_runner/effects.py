@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ntpath
+import os
 import posixpath
 import time
 from contextlib import suppress
@@ -67,14 +68,19 @@ class Looks:
         self._scan = scan
         self._base = base = info.resolve(scan.directory, base)
         self._paths = ntpath if windows else posixpath
-        self._names = {}
+        self._names: dict[str, str] = {}
         for path in scan.paths:
             root = info.resolve(path, base)
-            root = ntpath.normpath(root).replace("\\", "/") if windows else f"/{_plain(root)}"
+            plain = _plain(path.replace("\\", "/") if windows else path)
             above = path.startswith("~") or self._paths.isabs(path)
-            self._names[root.rstrip("/")] = (
-                root if above else _plain(path.replace("\\", "/") if windows else path)
-            )
+            if windows:
+                root = ntpath.normpath(root).replace("\\", "/")
+            elif self._here and ".." in plain.split("/"):
+                # What is above the directory has a path from there that no diff can be applied by.
+                root, above = os.path.realpath(root), True
+            else:
+                root = f"/{_plain(root)}"
+            self._names.setdefault(root.rstrip("/"), root if above else plain)
         self._roots = [root or "/" for root in self._names]
         self._before = effects.Look(None)
         self._kept: dict[str, bytes] = {}
@@ -100,7 +106,7 @@ class Looks:
     async def end(self, outcome: Outcome) -> Outcome:
         """Look after it, and put the difference into the outcome."""
         try:
-            after = await self._look()
+            after = await self._look(self._before)
             for root in after.missing:
                 if not await self._is_gone(root):
                     after = replace(
@@ -120,9 +126,11 @@ class Looks:
             found = replace(found, incomplete=(*found.incomplete, why))
         return replace(outcome, effects=found)
 
-    async def _look(self) -> effects.Look:
+    async def _look(self, known: effects.Look | None = None) -> effects.Look:
         if self._here:
-            look = partial(effects.here, self._roots, self._scan.skip, seconds=LOOK_SECONDS, most=MOST_FILES)
+            look = partial(
+                effects.here, self._roots, self._scan.skip, seconds=LOOK_SECONDS, most=MOST_FILES, known=known
+            )
             return await in_a_worker(look, abandon_on_cancel=True)
         argv = effects.arguments(self._roots, self._scan.skip)
         spawn = Spawn(argv=argv, cwd="/", split_stderr=True)

@@ -69,7 +69,7 @@ class Usage:
             Linux known of a process alone that took more than this program has: the kernel begins to count with that.
         read: Bytes that were read by system calls, from files as well as from pipes.
         written: Bytes that were written so.
-        processes: Processes that were started, the program included.
+        processes: Processes that were started, the program included, and on Windows its console.
     """
 
     how: Literal["exact", "waited"]

@@ -51,6 +51,8 @@ def parse(records: Mapping[str, Iterable[Record]], names: Mapping[str, str]) -> 
         names: What each root is called in the paths of effects; empty for the directory to which these are relative.
     """
     entries: dict[str, Entry] = {}
+    told: dict[str, str] = {}
+    """What each file is called: roots may lie in one another, and their files are told once, by the shortest name."""
     for directory, record in ((each, record) for each, found in records.items() for record in found):
         if isinstance(record, tuple):
             name, mode, size, owner, inode, modified, changed = record
@@ -62,6 +64,11 @@ def parse(records: Mapping[str, Iterable[Record]], names: Mapping[str, str]) -> 
         else:
             path, entry = _read(record)
         if called := _name(path, names):
+            whole = path.replace("/./", "/", 1)
+            if (other := told.setdefault(whole, called)) != called:
+                called = min(other, called, key=lambda each: (len(each), each))
+                del entries[other]
+                told[whole] = called
             entries[called] = entry
     return entries
 
@@ -137,7 +144,7 @@ def _differing(
     return {
         directory: set(records).difference(others.get(directory, ()))
         for directory, records in some.items()
-        if records != others.get(directory)
+        if (other := others.get(directory)) is not records and other != records
     }
 
 

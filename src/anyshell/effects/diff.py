@@ -124,7 +124,8 @@ def _why_not(content: bytes | None, size: int | None) -> str:
 
 def _part(effect: FileEffect, before: bytes | None, after: bytes | None) -> str:
     """The change of a file as git writes it, whose header says what has no line; empty if there is none."""
-    old, new = _name(f"a/{effect.path}"), _name(f"b/{effect.path}")
+    inside = effect.path.lstrip("/")
+    old, new = _name(f"a/{inside}"), _name(f"b/{inside}")
     mode_before, mode = _mode(effect.mode_before), _mode(effect.mode)
     if before is None:
         says = f"new file mode {mode}\n" + ("" if after else f"index {_NO_FILE}..{_EMPTY_FILE}\n")

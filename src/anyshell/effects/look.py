@@ -12,12 +12,11 @@ import re
 import stat
 import time
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from operator import itemgetter
+from fnmatch import fnmatchcase, translate
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _Found: TypeAlias = tuple[str, int, int, int, int, int, int]
 Record: TypeAlias = bytes | _Found
@@ -26,9 +25,10 @@ Record: TypeAlias = bytes | _Found
 END = b"//\n"
 """What a printed record ends with. No path holds it, since no name holds a slash."""
 
-_TIMES: Sequence[Callable[[_Found], int]] = (itemgetter(-2), itemgetter(-1))
-
 _FORMAT = stat.S_IFMT(0o7777777)
+
+_BY_DESCRIPTOR = os.scandir in os.supports_fd
+_TO_LIST = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 _DIRECTORIES = (b"d", b"x 4", b"o 4")
 """What the printed record of a directory begins with."""
@@ -115,7 +115,9 @@ def printed(out: bytes, complaint: bytes, roots: Sequence[str], skip: Sequence[s
     return Look({"": records}, _unreadable(failed - len(missing)), missing, skipped, unseen)
 
 
-def here(roots: Sequence[str], skip: Sequence[str], *, seconds: float, most: int) -> Look:
+def here(
+    roots: Sequence[str], skip: Sequence[str], *, seconds: float, most: int, known: Look | None = None
+) -> Look:
     """Look at directories of this machine.
 
     Args:
@@ -123,17 +125,25 @@ def here(roots: Sequence[str], skip: Sequence[str], *, seconds: float, most: int
         skip: Patterns of the directories that are not entered.
         seconds: Bound of the time; it blocks for that.
         most: Bound of the files.
+        known: An earlier look. What is as it was then is not kept once more.
     """
-    seen: dict[str, list[_Found]] = {}
-    missing, skipped, unseen, failed, count = [], set(), set(), 0, 0
+    seen: dict[str, Sequence[Record]] = {}
+    then = (known and known.records) or {}
+    names = re.compile("|".join(translate(each) for each in skip if "/" not in each) or r"(?!)")
+    paths = [each for each in skip if "/" in each]
+    missing, skipped, unseen, failed, count, newest = [], set(), set(), 0, 0, 0
     give_up = time.monotonic() + seconds
     for root in roots:
         waiting = [start(root)]
         while waiting:
             directory = waiting.pop()
-            records = seen[directory] = []
+            records: list[_Found] = []
+            opened: int | str = directory
             try:
-                with os.scandir(directory) as entries:
+                # By the descriptor of their directory, the kernel need not follow the path for each.
+                if _BY_DESCRIPTOR:
+                    opened = os.open(directory, _TO_LIST)
+                with os.scandir(opened) as entries:
                     for entry in entries:
                         try:
                             found = entry.stat(follow_symlinks=False)
@@ -144,29 +154,34 @@ def here(roots: Sequence[str], skip: Sequence[str], *, seconds: float, most: int
                             continue
                         mode = found.st_mode
                         owner = 0
+                        name = entry.name
                         if mode & _FORMAT == stat.S_IFDIR:
                             owner = found.st_uid << 32 | found.st_gid
-                            path = f"{directory}/{entry.name}"
-                            if _is_skipped(path, skip):
+                            path = f"{directory}/{name}"
+                            if names.match(name) or (paths and _is_skipped(path, paths)):
                                 skipped.add(path)
                             else:
                                 waiting.append(path)
                         modified, changed = found.st_mtime_ns, found.st_ctime_ns
-                        records.append(
-                            (entry.name, mode, found.st_size, owner, found.st_ino, modified, changed)
-                        )
+                        if modified > newest or changed > newest:
+                            newest = max(modified, changed)
+                        records.append((name, mode, found.st_size, owner, found.st_ino, modified, changed))
             except OSError:
                 if directory == start(root):
                     missing.append(root)
                 else:
                     failed += 1
                     unseen.add(directory)
+            finally:
+                if isinstance(opened, int):
+                    os.close(opened)
+            before = then.get(directory)
+            seen[directory] = before if before == records else records
             count += len(records)
             if count > most:
                 return Look(None, too_many(f"{most:,} files"))
             if time.monotonic() > give_up:
                 return Look(None, too_slow(seconds))
-    newest = max((max(map(at, records)) for records in seen.values() if records for at in _TIMES), default=0)
     return Look(seen, _unreadable(failed), tuple(missing), frozenset(skipped), frozenset(unseen), newest)
 
 

@@ -12,19 +12,19 @@ from .. import shells
 from .._environment import Detection, Environment, EnvironmentOptions, to_redaction
 from .._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
 from .._runner import RunOptions, to_command
-from .._types import DEFAULT_GRACE, OutputLimits, check_choice, check_count, check_seconds
+from .._types import DEFAULT_GRACE, OutputLimits, check_choice, check_count, check_seconds, to_scan
 from .._waits import AsyncOnly
 from ..output import ArtifactStore
 from .hosts import read_hosts
 from .run import FleetRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
     from .._engine import Control
-    from .._types import Channel, Outcome, Variables
+    from .._types import Channel, Outcome, Scan, Variables
     from .._types.checks import Seconds
     from ..abc import Backend, Resolver
     from ..backends import SSHOptions
@@ -150,6 +150,7 @@ class Fleet(AsyncOnly):
         grace: Seconds = DEFAULT_GRACE,
         left_behind: Literal["stop", "keep"] = "stop",
         split_stderr: bool = False,
+        effects: bool | Sequence[str] | Scan = False,
         listener: FleetListener | None = None,
         observer: FleetObserver | None = None,
     ) -> FleetRun:
@@ -167,6 +168,7 @@ class Fleet(AsyncOnly):
             left_behind: What becomes of processes that outlive the command: ``stop`` or ``keep``, as for
                 `Environment.run`.
             split_stderr: Two texts. Otherwise one, in which both channels are in true order.
+            effects: As for `Environment.run`, on every host: the `Outcome.effects` of each.
             listener: Is given a host's `HostProgress`, the channel and the bytes of every piece of output as it comes,
                 and is awaited.
             observer: Is given a host's `HostProgress` when its state has changed. It must not wait. What it raises
@@ -195,6 +197,7 @@ class Fleet(AsyncOnly):
             grace=grace,
             left_behind=left_behind,
             split_stderr=split_stderr,
+            effects=to_scan(effects),
         )
 
         async def perform(environment: Environment, host: HostProgress, control: Control) -> Outcome:

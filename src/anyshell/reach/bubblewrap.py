@@ -33,6 +33,9 @@ STATUS_FD = 6  # no bound
 ERRORS_FD = 5  # no bound
 """The descriptor at which the program inside has the command's standard error: what bubblewrap says is the leader's."""
 
+OWN_PROCESSES = 3  # no bound
+"""Those of a sandbox beside the command: bubblewrap, the first of its pid namespace, and the program inside."""
+
 _HELP = {
     "user": "user namespaces: bubblewrap cannot make one here",
     "pid": "a pid namespace: bubblewrap cannot make one here",
@@ -83,10 +86,14 @@ def missing(reach: Reach, facts: Facts) -> tuple[str, str] | None:
             return f"{what} ({facts.cannot[part]})", way
     if facts.python is None:
         return "Python 3: no program python3 on PATH", "apt-get install python3-minimal"
-    if reach.limits.processes is not None and not facts.counts_processes():
+    if (
+        reach.limits.processes is not None
+        and "pids" not in facts.controllers
+        and not facts.counts_processes()
+    ):
         return (
             "limits: processes: the kernel does not count those of root, nor before 5.14 those of one command",
-            "run it as an ordinary user, or leave the limit out",
+            "run it as an ordinary user or where cgroup v2 is delegated, or leave the limit out",
         )
     return None
 
@@ -144,7 +151,12 @@ class Bubblewrap:
         if self.reach.network is not True:
             options.append("--unshare-net")
         plan = self._plan(spawn)
-        inside = [f"status={STATUS_FD}", f"errors={ERRORS_FD}", *limits(self.reach.limits)]
+        inside = [
+            f"status={STATUS_FD}",
+            f"errors={ERRORS_FD}",
+            *limits(self.reach.limits, self.facts.controllers),
+        ]
+        group = self._group()
         if isinstance(self.reach.network, tuple):
             from .gate import INSIDE, Gate  # here, since few reaches have names
 
@@ -162,14 +174,24 @@ class Bubblewrap:
             view = View(plan, self.places)
             if wrong := view.wrong(spawn.cwd):
                 raise InvalidCommand(wrong)
-            argv = view.command(spawn.cwd, words, options, leader)
+            argv = view.command(spawn.cwd, words, options, leader, group)
         else:
             self._check(spawn)
             given = (f"{name}={path}" for name, paths in plan.items() for path in paths)
-            own = (f"cwd={spawn.cwd}", f"leader={leader}")
+            own = (f"cwd={spawn.cwd}", f"leader={leader}", *(f"group={each}" for each in group))
             argv = (*python, text_of("view.py"), *given, *own, "--", *options, "--", *words)
         settings = spawn.settings if "TMPDIR" in spawn.env else {**spawn.settings, "TMPDIR": "/tmp"}  # noqa: S108 - its own
         return replace(spawn, argv=tuple(argv), settings=settings, holder="bwrap")
+
+    def _group(self) -> tuple[str, str, str]:
+        """Where a control group is made for a command, with its limits; empty texts for what it does not limit."""
+        given, controllers = self.reach.limits, self.facts.controllers
+        memory = given.memory if "memory" in controllers else None
+        processes = given.processes if "pids" in controllers else None
+        if self.facts.cgroup is None or memory is processes is None:
+            return "", "", ""
+        most = "" if processes is None else str(processes + OWN_PROCESSES)
+        return self.facts.cgroup, "" if memory is None else str(memory), most
 
     def _plan(self, spawn: Spawn) -> dict[str, Sequence[str]]:
         assert self.facts.python is not None
@@ -207,12 +229,11 @@ class Bubblewrap:
             raise InvalidCommand(not_within(cwd))
 
 
-def limits(given: Limits) -> Iterator[str]:
-    """The limits as words for the program inside."""
-    yield "limit=CORE:0"
+def limits(given: Limits, controllers: Sequence[str]) -> Iterator[str]:
+    """The limits as words for the program inside, less those of a control group."""
     for name, value in (
-        ("AS", given.memory),
-        ("NPROC", given.processes),
+        ("AS", None if "memory" in controllers else given.memory),
+        ("NPROC", None if "pids" in controllers else given.processes),
         ("FSIZE", given.file_size),
         ("CPU", given.cpu),
     ):

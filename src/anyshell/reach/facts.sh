@@ -1,5 +1,5 @@
 # What this host has for confining a command, a fact a line. $1: a Python that runs here; $2: a program for it that tells
-# the version of Landlock. Changes nothing.
+# the version of Landlock. Changes nothing, but makes a control group for a moment.
 say() { printf '%s %s\n' "$1" "$2"; }
 # Not by "read", which may take a byte at a time: /proc/sys gives one, and no more.
 first() { line=$(cat "$2" 2>/dev/null) && say "$1" "$line"; }
@@ -40,14 +40,30 @@ if bwrap=$(command -v bwrap); then
         fi
     fi
 fi
+# The nearest group above this process in which others can be made and entered, and what they can limit.
 while IFS=: read -r number _ group; do
-    [ "$number" = 0 ] || continue
+    case $number$group in
+        0*..*) continue ;;
+        0*) ;;
+        *) continue ;;
+    esac
     for top in /sys/fs/cgroup /sys/fs/cgroup/unified; do
-        if [ -r "$top$group/cgroup.controllers" ]; then
-            read -r controllers <"$top$group/cgroup.controllers"
-            [ -w "$top$group/cgroup.procs" ] && say cgroup "${controllers:-none}"
-            break
-        fi
+        [ -r "$top$group/cgroup.controllers" ] || continue
+        place=$top${group%/}
+        while :; do
+            controllers=
+            for each in $(cat "$place/cgroup.subtree_control"); do
+                case $each in memory | pids) controllers="$controllers $each" ;; esac
+            done
+            if [ -n "$controllers" ] && made=$(mktemp -d "$place/anyshell-$$-XXXXXX"); then
+                (printf 0 >"$made/cgroup.procs") && entered=1 || entered=
+                rmdir "$made"
+                [ -n "$entered" ] && say cgroup "${controllers# } $place" && break
+            fi
+            [ "$place" = "$top" ] && break
+            place=${place%/*}
+        done
+        break
     done
 done 2>/dev/null </proc/self/cgroup
 say over 1

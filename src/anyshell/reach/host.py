@@ -42,7 +42,8 @@ class Facts:
         apparmor: Whether AppArmor restricts the user namespaces of ordinary users.
         allowed: Whether the kernel lets ordinary users make them, where it asks that.
         most_namespaces: User namespaces that the kernel allows a user; ``None`` is not known.
-        cgroup: The controllers of cgroup v2 in the group of this process, if it may make groups there; ``None`` if not.
+        cgroup: Where groups of cgroup v2 can be made that limit something, and entered; ``None`` if nowhere.
+        controllers: What these limit: ``memory``, ``pids``.
         tiocsti: Whether the kernel lets a program type on its terminal by TIOCSTI.
     """
 
@@ -58,6 +59,7 @@ class Facts:
     allowed: bool = True
     most_namespaces: int | None = None
     cgroup: str | None = None
+    controllers: tuple[str, ...] = ()
     tiocsti: bool = False
 
     def counts_processes(self) -> bool:
@@ -92,6 +94,7 @@ def read_facts(answer: bytes) -> Facts:
             cannot[part] = one_line(why)
         else:
             said.setdefault(word, one_line(rest))
+    controllers, slash, place = said.get("cgroup", "").partition(" /")
     digits = {name: int(said[name]) for name in ("uid", "landlock", "most") if said.get(name, "").isdigit()}
     return Facts(
         system=said.get("system", ""),
@@ -105,7 +108,8 @@ def read_facts(answer: bytes) -> Facts:
         apparmor=said.get("apparmor") == "1",
         allowed=said.get("allowed") != "0",
         most_namespaces=digits.get("most"),
-        cgroup=said.get("cgroup"),
+        cgroup=f"/{place}" if slash else None,
+        controllers=tuple(controllers.split()) if slash else (),
         tiocsti=said.get("tiocsti") == "1",
     )
 

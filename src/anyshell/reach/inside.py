@@ -5,8 +5,10 @@ standard error of the command, ``limit=NAME:NUMBER`` a limit on resources, and `
 where a listening socket is handed out: ``token=HEX`` says whose it is, and ``port=NUMBER`` is its port.
 """
 
-import os
+import posix as os  # what "os" is made of, which takes 1.5 ms itself
 import sys
+
+assert sys.platform != "win32"
 
 _CREATE_RULESET, _RESTRICT_SELF = 444, 446
 
@@ -34,8 +36,6 @@ def restrict(scope: int) -> None:
 
 def hand_out(path: str, token: bytes, port: int) -> None:
     """Make a listening socket in this network, hand it out, and keep nothing of it."""
-    if sys.platform == "win32":  # mypy follows what is below otherwise
-        raise NotImplementedError
     import _socket as socket  # type: ignore[import-not-found,unused-ignore]  # "socket" itself takes 5 ms for its enumerations
 
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -63,7 +63,7 @@ def main(words: "list[str]") -> None:
     os.dup2(errors, 2)
     os.close(errors)
     os.write(status, b"begun\n")
-    child = os.fork()  # type: ignore[attr-defined,unused-ignore]
+    child = os.fork()
     if not child:
         try:
             if "gate" in options:
@@ -75,19 +75,19 @@ def main(words: "list[str]") -> None:
                     limit, _, most = value.partition(":")
                     number = getattr(resource, "RLIMIT_" + limit)
                     # Above the soft one, so that SIGXCPU comes before SIGKILL.
-                    resource.setrlimit(number, (int(most), int(most) + (limit == "CPU")))  # type: ignore[attr-defined,unused-ignore]
+                    resource.setrlimit(number, (int(most), int(most) + (limit == "CPU")))
             if "scope" in options:
                 restrict(int(options["scope"]))
             # Python ignores the last two; what waits for the command has ignored the others, which are not asked of it.
             for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGPIPE", "SIGXFSZ"):
                 signal.signal(getattr(signal, name), signal.SIG_DFL)
             os.close(status)
-            os.execv(command[0], command)  # noqa: S606 - its words are those of the caller
+            os.execv(command[0], command)
         except OSError as error:
             os.write(2, f"anyshell: {command[0]} cannot be run in its sandbox: {error.strerror}\n".encode())
         os._exit(126)
     # What the command closes, this must not hold.
-    null = os.open(os.devnull, os.O_RDWR)
+    null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
     _, ended = os.waitpid(child, 0)
@@ -98,6 +98,8 @@ def main(words: "list[str]") -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["facts"]:
-        sys.stdout.write(f"{version()} {os.path.realpath(sys.executable)}\n")
+        from os.path import realpath
+
+        sys.stdout.write(f"{version()} {realpath(sys.executable)}\n")
     else:
         main(sys.argv[1:])

@@ -29,7 +29,7 @@ _ERROR = re.compile(
     r"|(?P<net>network is unreachable|temporary failure in name resolution|could not resolve host|ENETUNREACH|EAI_AGAIN"
     r"|name or service not known|getaddrinfo failed|no address associated with hostname)"
     r"|(?P<limit>cannot allocate memory|memoryerror|file too large|file size limit exceeded|resource temporarily unavailable"
-    r"|cpu time limit exceeded)",
+    r"|cpu time limit exceeded|limit of memory was reached)",
     re.IGNORECASE,
 )
 _PATH = re.compile(r"(?:(?<=[\s'\"(=:])|^)(~?/[^\s'\":;,)]+)")

@@ -22,7 +22,9 @@ class Limits:
     """How much a command may use. ``None`` is no limit of ours.
 
     Attributes:
-        memory: Bytes of address space of each process. A process that asks for more is refused it.
+        memory: Bytes of address space of each process. A process that asks for more is refused it. Where cgroup v2 is
+            delegated on a Linux host, bytes of memory of all processes of a command together, with some 10 MB of its sandbox,
+            files in memory and its ``/tmp``; the kernel kills a process of a command that needs more.
         processes: Processes and threads that the command has at once.
         file_size: Bytes of each file that it writes. A process that writes more gets SIGXFSZ.
         cpu: Seconds of processor time of each process. A process that uses more gets SIGXCPU, and SIGKILL a second later; on

@@ -14,7 +14,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Literal, Protocol
 
     Kind = Literal["directory", "file", ""]
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
         def real(self, path: str) -> str:
             """The path without links."""
+
+        def is_link(self, path: str) -> bool:
+            """Whether it is a link itself."""
 
         def kind(self, path: str) -> Kind:
             """What is there; empty for nothing, and for what a command could not look at either."""
@@ -70,12 +73,20 @@ _OF_THE_KERNEL = tuple(
 """Settings of the kernel. Root may write them without any capability, also in a user namespace."""
 
 
+_GROUPS = "/sys/fs/cgroup"
+"""The control groups: root, and a user who has some, would take the limits of a command away there."""
+
+
 class LocalPlaces:
     """The paths of the machine that this runs on."""
 
     def real(self, path: str) -> str:
         """The path without links."""
         return os.path.realpath(path)
+
+    def is_link(self, path: str) -> bool:
+        """Whether it is a link itself."""
+        return os.path.islink(path)
 
     def kind(self, path: str) -> "Kind":
         """What is there."""
@@ -134,6 +145,17 @@ def not_within(cwd: str) -> str:
     return f"cwd {cwd!r} is not within the reach: name it in read= or write=, or give another directory"
 
 
+class _Once(dict):  # type: ignore[type-arg]  # which needs Python 3.9
+    """Answers of a host, each asked for once: a view names the same directories many times, and is made for each command."""
+
+    def __init__(self, ask: "Callable[[str], str]") -> None:
+        self._ask = ask
+
+    def __missing__(self, path: str) -> str:
+        self[path] = self._ask(path)
+        return str(self[path])
+
+
 class View:
     """What of the file system a command sees, and how.
 
@@ -147,7 +169,8 @@ class View:
 
     def __init__(self, plan: "Plan", places: "Places") -> None:
         self._places = places
-        real = places.real
+        self._real = real = _Once(self._found).__getitem__
+        self._kind = _Once(places.kind).__getitem__
         reads, writes = plan.get("read", ()), plan.get("write", ())
         self._whole = "/" in reads or "/" in writes
         self._write = [real(path) for path in writes]
@@ -174,11 +197,18 @@ class View:
         protect = [self._file_above(real(path)) for path in plan.get("protect", ())]
         self._protect = [path for path in dict.fromkeys(protect) if lies_in(path, self._write)]
 
+    def _found(self, path: str) -> str:
+        """The path without links. In a directory that is reached without any, only the last part can be one."""
+        above, name = posixpath.split(path)
+        if name in ("", ".", "..") or self._real(above) != above or self._places.is_link(path):
+            return self._places.real(path)
+        return path
+
     def _file_above(self, path: str) -> str:
         """The file that stands where a path would need a directory, as the .git of a worktree; otherwise the path."""
         for above in _above(path):
-            if self._places.kind(above):
-                return above if self._places.kind(above) == "file" else path
+            if self._kind(above):
+                return above if self._kind(above) == "file" else path
         return path
 
     def wrong(self, cwd: str) -> str:
@@ -186,23 +216,23 @@ class View:
         for name, path in self._more:
             return f"reach: {name}: {path!r} is more than the reach of the environment allows"
         for path in self._write:
-            if not self._places.kind(path):
+            if not self._kind(path):
                 return f"reach: write: {path!r} is not there, or cannot be entered in a sandbox"
-        if not self._shows(self._places.real(cwd)):
+        if not self._shows(self._real(cwd)):
             return not_within(cwd)
         return ""
 
     def _shows(self, path: str) -> bool:
         if lies_in(path, self._needs):
             return True
-        if any(lies_in(path, (each,)) and self._places.kind(each) != "" for each in self._hide):
+        if any(lies_in(path, (each,)) and self._kind(each) != "" for each in self._hide):
             return False
         named = lies_in(path, (*self._read, *self._write))
         return named or (self._whole and not lies_in(path, self._private))
 
     def mounts(self) -> "Iterator[str]":
         """The options of bubblewrap that make the view."""
-        kind = self._places.kind
+        kind = self._kind
         if self._whole:
             yield from ("--bind" if "/" in self._write else "--ro-bind", "/", "/")
         yield from ("--dev", "/dev", "--proc", "/proc")
@@ -211,6 +241,8 @@ class View:
         for path in _OF_THE_KERNEL:
             if kind(path):
                 yield from ("--ro-bind", path, path)
+        if "/" in self._write and kind(_GROUPS):
+            yield from ("--ro-bind", _GROUPS, _GROUPS)
         own = ("--perms", "1777", "--size", str(TEMPORARY_BYTES), "--tmpfs")
         for path in self._private:
             if kind(path) and path != _SHARED:
@@ -218,7 +250,7 @@ class View:
         # A later mount covers an earlier one, so what lies deeper comes later.
         named = [("--ro-bind", path) for path in self._read if kind(path)]
         named += [("--bind", path) for path in self._write if path != "/"]
-        resolver = self._places.real("/etc/resolv.conf")
+        resolver = self._real("/etc/resolv.conf")
         if self._network and resolver.startswith("/run/"):
             named.append(("--ro-bind", resolver))
         for option, path in sorted(named, key=lambda each: (each[1].count("/"), each[0] == "--bind")):
@@ -240,13 +272,13 @@ class View:
     def _shows_place(self, path: str) -> bool:
         """Whether a path would be seen if nothing hid it, and is no link."""
         shown = self._whole and not lies_in(path, self._private)
-        return self._places.real(path) == path and (shown or lies_in(path, (*self._read, *self._write)))
+        return self._real(path) == path and (shown or lies_in(path, (*self._read, *self._write)))
 
     def _links(self) -> "Iterator[str]":
         """Where the system's directories are links, as /bin is one to /usr/bin, a view that is not the whole has these."""
         for path in () if self._whole else self._system:
-            target = self._places.real(path)
-            if self._places.kind(path) and target != path:
+            target = self._real(path)
+            if self._kind(path) and target != path:
                 yield from ("--symlink", target, path)
 
     def _protected(self) -> "Iterator[str]":
@@ -256,7 +288,7 @@ class View:
         """
         pinned = set()
         for path in self._protect:
-            if not self._places.kind(path) or self._places.real(path) != path:
+            if not self._kind(path) or self._real(path) != path:
                 continue
             above = posixpath.dirname(path)
             between = []
@@ -273,7 +305,14 @@ class View:
         own = (*self._write, *self._hide)
         return [path for path in self._places.sockets() if self._shows_place(path) and not lies_in(path, own)]
 
-    def command(self, cwd: str, words: "Sequence[str]", options: "Sequence[str]", leader: str) -> "list[str]":
+    def command(
+        self,
+        cwd: str,
+        words: "Sequence[str]",
+        options: "Sequence[str]",
+        leader: str,
+        group: "Sequence[str]",
+    ) -> "list[str]":
         """What starts a command: the leader, that bubblewrap, and that the program inside.
 
         Args:
@@ -281,17 +320,19 @@ class View:
             words: The program inside, with its arguments.
             options: bubblewrap, with those that do not make the view.
             leader: The text of the leader.
+            group: Where it makes a control group, with the memory and the processes of that.
         """
         sockets = self.sockets()
-        end = ["--chdir", self._places.real(cwd), "--", *words]
+        end = ["--chdir", self._real(cwd), "--", *words]
         numbers = [str(BUILDS), str(len(sockets)), str(len(end))]
-        return ["/bin/sh", "-c", leader, "sh", *numbers, *sockets, *end, *options, *self.mounts()]
+        return ["/bin/sh", "-c", leader, "sh", *group, *numbers, *sockets, *end, *options, *self.mounts()]
 
 
 def main(given: "Sequence[str]") -> None:
     """Make the view on this host, and become the leader.
 
-    Its words, up to the first ``--``: ``NAME=PATH`` are those of a plan, ``cwd=PATH`` and ``leader=TEXT``. The next ones, up to the
+    Its words, up to the first ``--``: ``NAME=PATH`` are those of a plan, ``cwd=PATH``, ``leader=TEXT`` and three
+    ``group=TEXT``. The next ones, up to the
     second ``--``, are bubblewrap with its options, and the last ones the program inside.
     """
     import _signal as signal  # type: ignore[import-not-found,unused-ignore]  # as in inside.py
@@ -313,7 +354,7 @@ def main(given: "Sequence[str]") -> None:
     # Python ignores them; the shell that comes next could not change that.
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
-    argv = view.command(cwd, given[second + 1 :], given[first + 1 : second], leader)
+    argv = view.command(cwd, given[second + 1 :], given[first + 1 : second], leader, plan["group"])
     os.execv(argv[0], argv)  # noqa: S606 - its words are those of the caller
 
 

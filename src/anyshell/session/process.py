@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from .._types import ProcessInfo, still_named
+from .._types import ProcessInfo, Usage, still_named
 from .._waits import note_failure
 from ..backends.closing import kill_until_gone
 
@@ -144,6 +145,8 @@ class SessionProcess:
         self.on_over: Callable[[], object] | None = None
         self.network: Callable[[], Network | None] = lambda: None
         """What it has asked of the network, if its shell's is served."""
+        self._cpu_before = _cpu(command_tree)
+        self._cpu: tuple[float, float] | None = None
         self._waiting: asyncio.Future[None] | None = None
         self._daemons_alone: bool | None = None
         self._named: Sequence[ProcessInfo] = ()
@@ -207,6 +210,7 @@ class SessionProcess:
             for output_pipe in self._output_pipes:
                 output_pipe.command_ended()
             self.ended.set_result(end)
+            self._cpu = _cpu(self._command_tree)  # now: the shell may begin with the next command
             if self._waiting is not None and not self._waiting.done():
                 self._waiting.set_result(None)
             self._check_over()
@@ -223,8 +227,12 @@ class SessionProcess:
         return not self.problem
 
     @property
-    def usage(self) -> None:
-        """Not known."""
+    def usage(self) -> Usage | None:
+        """The CPU time of the shell meanwhile, and of what it has waited for; ``None`` if it had children before or has after."""
+        if self._cpu_before is None or self._cpu is None:
+            return None
+        user, system = (max(0.0, now - then) for then, now in zip(self._cpu_before, self._cpu, strict=True))
+        return Usage(how="waited", user=user, system=system)
 
     @property
     def lost(self) -> bool:
@@ -443,3 +451,9 @@ class SessionProcess:
         if not self.ended.done():
             self._stopped = True
             self._shell.abandon()
+
+
+def _cpu(command_tree: CommandTree) -> tuple[float, float] | None:
+    with contextlib.suppress(OSError):  # out of descriptors
+        return command_tree.cpu()
+    return None

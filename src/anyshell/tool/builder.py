@@ -46,6 +46,7 @@ class ResultBuilder:
         ledger: Its jobs, if it has any.
         terminals: Its terminals, if it has any.
         secrets: Whether the model can have a secret typed.
+        effects: Whether it is told which files a command has changed.
     """
 
     def __init__(
@@ -56,12 +57,14 @@ class ResultBuilder:
         ledger: Ledger | None,
         terminals: Terminals | None,
         secrets: bool,
+        effects: bool,
     ) -> None:
         self._context = context
         self._session = session
         self._ledger = ledger
         self._terminals = terminals
         self._secrets = secrets
+        self._effects = effects
 
     @property
     def directory(self) -> str | None:
@@ -156,6 +159,8 @@ class ResultBuilder:
                 messages.append(why)
         messages += filter(None, [unreached])
         messages += words.nul(output)
+        if self._effects and outcome.effects is not None:
+            messages.append(words.effects(outcome.effects))
         job_tool = self._ledger is not None or self._terminals is not None
         readable, addressed = self._context.readable, self._context.addressed
         whole = words.whole(output, readable=readable, job_tool=job_tool, addressed=addressed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .._environment import descriptions
 from .._exceptions import AnyshellError, TerminalUnavailable
-from .._types import Outcome, Refused, check_seconds
+from .._types import Outcome, Refused, check_seconds, to_scan
 from . import words
 from .approvals import Approvals
 from .builder import ResultBuilder
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from .._environment import Environment
     from .._stream import Listener
-    from .._types import LeftBehind
+    from .._types import LeftBehind, Scan
     from ..abc import Approver
     from ..jobs import Job
     from ..policy.interception import InterceptionRule
@@ -94,6 +94,8 @@ class ShellTool:
         view_limits: Whether a last ``| head -n 5`` or ``| tail -n 5`` of a simple line limits what the model is shown instead
             of what is kept. The approver is asked about the line that then runs. It needs the extra ``policy``.
         ask_each: Whether the approver is asked for each call. By default calls that wait for the same answer share it.
+        effects: As for `Environment.run`: the model is told which files a command has changed, less those in the background and on
+            a terminal.
         approve: What the approver sees. With ``effects`` a command in a fresh shell first runs on trial (`Environment.trial`), the
             request has what it would do to files, and an approval makes that real.
 
@@ -125,6 +127,7 @@ class ShellTool:
         minimize: bool | Iterable[str | PathLike[str]] = False,
         view_limits: bool = False,
         ask_each: bool = False,
+        effects: bool | Sequence[str] | Scan = False,
         approve: Approve = "command",
     ) -> None:
         check_seconds("silence", silence)
@@ -169,7 +172,7 @@ class ShellTool:
         self._session = ToolSession(env.session()) if session else None
         self._closed = False
         self._calls = Calls()
-        self._silence = silence
+        self._silence, self._effects = silence, to_scan(effects)
         self._ledger = Ledger(env.jobs) if jobs else None
         self._secrets = secrets
         self._hidden = Hidden()
@@ -185,6 +188,7 @@ class ShellTool:
             ledger=self._ledger,
             terminals=self._terminals,
             secrets=secrets is not None,
+            effects=self._effects is not None,
         )
 
     def __repr__(self) -> str:
@@ -537,6 +541,7 @@ class ShellTool:
             "split_stderr": run.view is not None,
             "limits": limits,
             "control": ongoing.control,
+            "effects": self._effects or False,
         }
         if session is None:
             after: Literal["default"] | None = "default" if self._features.jobs else None

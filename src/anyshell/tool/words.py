@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from .._exceptions import BackendError, HostKeyUntrusted, SpawnError
-from .._types import exact
+from .._types import exact, one_line
 from ..policy import visible
 from ..policy.view_limit import LARGEST_WHOLE
 from .signals import number_of, signal_of
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from .._exceptions import AnyshellError
-    from .._types import OperatingSystem, Outcome, Output, ProcessInfo, Refused, SessionReport
+    from .._types import Effects, OperatingSystem, Outcome, Output, ProcessInfo, Refused, SessionReport
     from ..policy.view_limit import ViewLimit
     from .limits import ToolLimits
     from .result import MinimizedOutput
@@ -53,6 +53,9 @@ _LONGEST_PROMPT = 100
 
 _NAMED = 10
 """Processes left behind that are named one by one; of the rest, only the number is said."""
+
+MOST_FILES = 8
+"""Files that the result of a tool with ``effects=`` names; the others are counted."""
 
 _LONGEST_REASON = 1000
 """Characters of an approver's reason that a model is told."""
@@ -415,6 +418,23 @@ def left_behind(
         yield f"It left {named(alive)} running, now job {job}: read or stop it with job."
     elif alive:
         yield f"Could not be stopped, and still runs: {named(alive)}. Tell the user."
+
+
+def effects(found: Effects) -> str:
+    """Say which files a command has changed, the first of them by their names."""
+    parts: list[str] = []
+    room = MOST_FILES
+    for what in ("created", "changed", "deleted", "renamed"):
+        files = getattr(found, what)
+        names = [one_line(each.path) + "/" * (each.kind == "directory") for each in files[:room]]
+        room -= len(names)
+        more = len(files) - len(names)
+        if files:
+            parts.append(
+                f"{what} {', '.join(names)}{' and ' * bool(names and more)}{f'{more} more' * bool(more)}"
+            )
+    said = "; ".join(parts) or ("nothing changed" if found.complete else "no change was seen")
+    return f"Files: {said}." + "".join(f" Not complete: {one_line(why)}." for why in found.incomplete[:1])
 
 
 def session(report: SessionReport, *, before: str, now: str, stopped: bool) -> Iterator[str]:

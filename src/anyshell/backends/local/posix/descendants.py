@@ -217,6 +217,11 @@ def read_traffic(pid: int) -> tuple[int, int] | None:
     return None
 
 
+def read_cpu(pid: int) -> tuple[float, float] | None:
+    """Seconds that a process and those that it waited for have used: not known on macOS."""
+    return None
+
+
 def shares_session(leader: int) -> bool:
     """Whether a process besides its leader is in a session."""
     return any(_session(pid) == leader for pid in psutil.pids() if pid != leader)

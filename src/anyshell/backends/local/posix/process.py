@@ -19,9 +19,9 @@ from ..process import LocalProcess
 from .pipes import PipeReceiveStream, PipeSendStream
 
 if sys.platform == "linux":
-    from .linux.proc import own_pid, read_traffic, shares_session
+    from .linux.proc import own_pid, read_cpu, read_traffic, shares_session
 else:
-    from .descendants import own_pid, read_traffic, shares_session
+    from .descendants import own_pid, read_cpu, read_traffic, shares_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -125,10 +125,13 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
 
     @property
     def usage(self) -> Usage | None:
-        """What it and those that it waited for have used, once nothing of its tree lives."""
+        """What it and those that it waited for have used, once nothing of its tree lives.
+
+        Not known in a sandbox: bubblewrap does not wait for the first process of its namespace, which has waited for all others.
+        """
         if self._gone:
             self._reap()
-        return self._child.usage
+        return None if self._holder is not None else self._child.usage
 
     @property
     def terminal_kind(self) -> TerminalKind | None:
@@ -356,6 +359,10 @@ class PosixCommandTree:
     def hides_holder(self, held: Collection[str]) -> bool:
         """Whether a process that is no member holds one of these pipes: one whose descriptors cannot be read."""
         return self._tree.hides_holder(held)
+
+    def cpu(self) -> tuple[float, float] | None:
+        """Seconds that the shell and what it has waited for have used, as /proc tells; ``None`` while it has a child."""
+        return read_cpu(self._shell)
 
     async def shell_is_back(self) -> bool:
         """Whether the shell has its own input again, and not the command's; true where that is not shown."""

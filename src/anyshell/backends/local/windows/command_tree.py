@@ -133,6 +133,9 @@ class WindowsCommandTree:
         """It is: a text of PowerShell does not have the stream by which its host is heard."""
         return True
 
+    def cpu(self) -> None:
+        """Not known: a job counts what the shell has started before as well."""
+
     async def interrupt(self) -> None:
         """Do nothing: there is no signal for that. A shell here is told."""
 

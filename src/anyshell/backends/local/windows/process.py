@@ -37,7 +37,7 @@ from .variables import Variables
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ...._types import Signal, Spawn, Terminal, TerminalKind
+    from ...._types import Signal, Spawn, Terminal, TerminalKind, Usage
 
 _LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
 """Seconds between two looks whether a job of Windows has ended, the last one repeats; also for the name of a new process."""
@@ -207,6 +207,11 @@ class WindowsProcess(
     def pid(self) -> int:
         """The program's pid."""
         return self._pid
+
+    @property
+    def usage(self) -> Usage | None:
+        """What its job has used, once the program has ended; as long as the job is held."""
+        return None if self._closed or self._handle.running else self._job.usage()
 
     @property
     def terminal_kind(self) -> TerminalKind | None:

@@ -483,6 +483,9 @@ class SSHCommandTree:
         """Nothing tells here."""
         return False
 
+    def cpu(self) -> None:
+        """Not known: to ask for it would take a round trip."""
+
     async def shell_is_back(self) -> bool:
         """Whether the shell has its own input again, as the host says."""
         try:

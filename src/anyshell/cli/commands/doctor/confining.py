@@ -47,8 +47,15 @@ async def look_at_reach(backend: Backend, system: str, *, here: bool = True) -> 
     if not scoped:
         what = "with network=True commands reach abstract sockets outside: version 6, of Linux 6.12, keeps them from that"
     findings.append(Finding("reach", "Landlock", "ok", f"version {facts.landlock}; {what}"))
-    counted = "counted" if facts.counts_processes() else "not counted, as for root, and before Linux 5.14"
+    counted = (
+        "counted"
+        if facts.counts_processes() or "pids" in facts.controllers
+        else "not counted, as for root, and before Linux 5.14"
+    )
     findings.append(Finding("reach", "kernel", "ok", f"{facts.kernel}; processes of a command are {counted}"))
-    group = "not delegated" if facts.cgroup is None else f"delegated ({facts.cgroup})"
-    findings.append(Finding("reach", "cgroup v2", "ok", f"{group}; no limit uses it yet"))
+    if facts.cgroup is None:
+        group = "not delegated for memory and pids: limits are those of each process"
+    else:
+        group = f"delegated at {facts.cgroup}: limits of {' and '.join(facts.controllers)} hold for a command's whole tree"
+    findings.append(Finding("reach", "cgroup v2", "ok", group))
     return findings

@@ -26,6 +26,8 @@ _ENDED = (b"Z", b"X")
 _LONGEST_IO = 1024
 """Bytes of `/proc/PID/io` that are read when a command has ended (`Outcome.usage`); the file has seven numbers."""
 
+_TICKS = os.sysconf("SC_CLK_TCK")
+
 UNKNOWN_PID = -1
 """Instead of the newest pid, where /proc does not tell it."""
 
@@ -212,6 +214,25 @@ def read_traffic(pid: int) -> tuple[int, int] | None:
             read, written = file.read(_LONGEST_IO).split(b"\n")[:2]
         return int(read.split()[1]), int(written.split()[1])
     return None
+
+
+def read_cpu(pid: int) -> tuple[float, float] | None:
+    """Seconds of CPU time of a process and of those that it waited for, in programs and in the kernel (proc(5), stat).
+
+    ``None`` while it has a child, an ended one too: that counts once it is waited for. Nor is it known of a program with
+    threads, each of which has children of its own, nor where a kernel does not tell of children.
+    """
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb", buffering=0) as file:
+            if file.read(1):
+                return None
+    except OSError as error:
+        raise_if_out_of_descriptors(error)
+        return None
+    if (fields := read_fields(pid)) is None or int(fields[17]) > 1:
+        return None
+    user, system, user_of_children, system_of_children = map(int, fields[11:15])
+    return (user + user_of_children) / _TICKS, (system + system_of_children) / _TICKS
 
 
 def now() -> int:
