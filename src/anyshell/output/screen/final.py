@@ -123,7 +123,7 @@ class FinalLines:
         moved: list[_Final] = []
         while self._rest and self._rest_size > limit - self._excerpts_room:
             moved.append(self._drop())
-        excerpts = chosen(signals.finish(), self._let_go, self._excerpts_room, GAP)
+        excerpts = chosen(signals.finish(self._let_go), self._let_go, self._excerpts_room, GAP)
         used = sum(len(each.data) + GAP for each in excerpts)
         while moved and self._rest_size + moved[-1].size <= limit - used:
             line = moved.pop()

@@ -286,7 +286,8 @@ class OutputBuilder:
         condensed = condense(held if len(held) == tail.total else held[held.find(b"\n") + 1 :], limit)
         room = self._excerpts_limit
         least = self._last(tail, limit - room, condensed)
-        excerpts = chosen(self._signals.finish(), tail.total - least.size, room, GAP)
+        between = tail.total - least.size
+        excerpts = chosen(self._signals.finish(between), between, room, GAP)
         sections = [self._section(each, tail, condensed) for each in excerpts]
         used = 0
         kept: set[int] = set()

@@ -8,12 +8,11 @@ from collections import Counter, deque
 from dataclasses import dataclass, replace
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-
-    from pydantic_core import SchemaValidator
+    from collections.abc import Set as AbstractSet
 
 SEARCHED = 64 * 1024 * 1024
 """Bytes of the middle of an output in which such lines are looked for, and of its end as many as `LAST`. Each line that is
@@ -21,9 +20,6 @@ looked at more closely counts as `SCORED` bytes."""
 
 SCORED = 512
 """Bytes of search that a closer look at a line costs."""
-
-REPEATED = 128
-"""Bytes of search that one more line costs which was there several times."""
 
 LAST = 256 * 1024
 """Bytes before the end that are searched in any case."""
@@ -40,6 +36,12 @@ HELD = 256 * 1024
 SHAPES = 4096
 """Shapes of lines that are counted, to tell what is repeated; when there are more, the older half is forgotten."""
 
+WORTHLESS = 8192
+"""Shapes of lines that are known to be worth nothing, and so are not looked at again; when there are more, all are forgotten."""
+
+ALIKE = 16
+"""Lines in a row that are the same from the first word of failure on and worth nothing, after which one more is not looked at."""
+
 _SLICE = 4 * 1024
 """Bytes that are asked about at once, whether there may be such a line in them."""
 
@@ -49,14 +51,27 @@ _BLOCK = 64 * 1024
 # Each alternative begins with one letter, no class or group, so that `re` skips all but such letters: thrice as fast.
 _HITS = re.compile(
     rb"r(?:ror|aceb)|RROR|f(?:ail|a(?:tal|ult)|ound|used|ined)|F(?:ail|AIL|atal|ATAL)|panic|Permission d|xcept|killed|Killed|No such"
-    rb"|C(?:annot|ould not)|Unable|warn|W(?:arn|ARN)|\n(?:not ok|E   )|\xe2(?:\x9c[\x95-\x98]|\x97\x8f)"
+    rb"|C(?:annot|ould not)|Unable|warn|W(?:arn|ARN)|\n(?:not ok|E   )|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)"
 )
-_HIT_LINES = re.compile(rb"(?:%b)[^\n]*+\n?" % _HITS.pattern)
-_LONGEST_HIT = 16  # no bound: of the literals above
+# What is given to Rust is ASCII, which it reads where it stands: of the other bytes, those of these patterns are controls.
+_NOT_ASCII = b"\xe2\x9c\x97\x8f\x93\x94\x95\x96\x98"
+_CONTROLS = b"\x01\x02\x03\x04\x05\x06\x0e\x0f\x10"
+_TO_ASCII = bytes.maketrans(bytes(range(0x80, 0x100)) + _NOT_ASCII, b"\x7f" * 0x80 + _CONTROLS)
+# The same for Rust's regular expressions; and what each line has, and more, that `_STRONG` finds something in.
+_LINES_OF_HITS = _HITS.pattern.decode("ascii").replace(r"\n(?:", "(?m:^)(?:")
+_LINES_OF_STRONG = (
+    r"rrors?(?-u:\b)(?:\(\d+,\d+\)|\[[\w-]+\]| \w+)?:|RROR(?:[^_]|$)|racebac|Error(?:[^A-Za-z0-9_./(=]|$)|E +[-+] |FA(?:IL(?:[^_]|$)|TAL)"
+    r"|Fa(?:tal|il(?:ed|ure))|xception|f(?:atal|ail(?:ed|ures?)|ault|ined (?:reference|symbol))|panic|Permission denied|No such file"
+    r"|C(?:annot|ould not)|Unable|[Kk]illed|not ok|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)"
+)
+# What no line is worth anything with that has nothing of these.
+_LINES_OF_SUCCESS = (
+    r"(?-u:\b)passed(?-u:\b)|PASS|(?:^|[^\w\s]|(?:^|[^t])\s)ok(?-u:\b)|xfail|XFAIL|^[ \t]*\xe2\x9c[\x93\x94]"
+)
 _STRONG = re.compile(
     rb"rrors?\b(?:\(\d+,\d+\)|\[[\w-]+\]| \w+)?:|RROR(?!_)|racebac|E(?:rror\b(?![./(=])|(?<!.E) +[-+] )|FA(?:IL(?!_)|TAL)|Fa(?:tal\b|il(?:ed|ure))|xception\b"
     rb"|f(?:atal\b|ail(?:ed\b|ures?\b(?![./(]))|ault\b|ined (?:reference|symbol))|panic(?:ked)?\b|P(?:ermission denied)|No such file|C(?:annot(?<!.Cannot)|ould(?<!.Could) not)"
-    rb"|Unable(?<!.Unable)|killed\b|Killed\b|not ok(?<!.not ok)|\xe2(?:\x9c[\x95-\x98]|\x97\x8f)",
+    rb"|Unable(?<!.Unable)|killed\b|Killed\b|not ok(?<!.not ok)|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)",
     re.DOTALL,
 )
 _WARNING = re.compile(rb"warn(?:ing)?s?\b|W(?:arn(?:ing)?s?\b|ARN)")
@@ -148,12 +163,96 @@ def score(line: bytes, at: int = 0) -> float:
     return value - 3 if _HARMLESS.search(line) else value
 
 
-@cache
-def _gate() -> SchemaValidator:
-    """Tells whether there is a hit at all, some twenty times as fast: Rust's regular expressions look by vector instructions."""
-    from pydantic_core import SchemaValidator, core_schema  # here, since most outputs are short
+class _Gate:
+    """Tells where there is a match, some twenty times as fast as `re`: Rust's regular expressions look by vector instructions."""
 
-    return SchemaValidator(core_schema.str_schema(pattern=_HITS.pattern.decode("ascii")))
+    def __init__(self, pattern: str) -> None:
+        from pydantic_core import SchemaValidator  # here, since most outputs are short
+        from pydantic_core import core_schema as schema
+
+        for byte, control in zip(_NOT_ASCII, _CONTROLS, strict=True):
+            pattern = pattern.replace(rf"\x{byte:02x}", rf"\x{control:02x}")
+        text = schema.str_schema(pattern=pattern)
+        lines = schema.list_schema(schema.with_default_schema(text, default=None, on_error="default"))
+        self.anywhere: Callable[[str], bool] = SchemaValidator(text).isinstance_python
+        self.lines: Callable[[list[str]], list[str | None]] = SchemaValidator(lines).validate_python
+        """The lines that match, and ``None`` in the place of each other one."""
+
+
+_gate = cache(_Gate)
+
+
+class _Hit(NamedTuple):
+    """A line that may be worth something: its number, where it begins and ends, and the hash of its shape."""
+
+    number: int
+    start: int
+    stop: int
+    shape: int
+
+
+class _Looker:
+    """Finds the lines that may be worth something, some hundred at once."""
+
+    def __init__(self) -> None:
+        self._known = False  # whether most of the last lines were known to be worth nothing
+
+    def hits(self, piece: bytes, least: float, worthless: AbstractSet[int]) -> list[_Hit]:
+        """The lines that may be worth so much.
+
+        Args:
+            piece: Whole lines.
+            least: What they may be worth.
+            worthless: Hashes of the shapes of lines that are not.
+        """
+        plain = piece.isascii()
+        text = (piece if plain else piece.translate(_TO_ASCII)).decode("ascii")
+        gate = _gate(_LINES_OF_HITS if least <= 2 else _LINES_OF_STRONG)
+        if not gate.anywhere(text):
+            return []
+        lines = text.split("\n")
+        if self._known:
+            shapes = _shapes(piece)
+            rest = [number for number, shape in enumerate(shapes) if shape not in worthless]
+            self._known = 2 * len(rest) < len(lines)
+            told = gate.lines([lines[number] for number in rest])
+            new = [
+                (number, line, shapes[number])
+                for number, line in zip(rest, told, strict=True)
+                if line is not None
+            ]
+        else:
+            hit = [(number, line) for number, line in enumerate(gate.lines(lines)) if line is not None]
+            raw = None if plain else piece.split(b"\n")
+            shapes = _shapes(
+                "\n".join([line for _, line in hit]).encode("ascii")
+                if raw is None
+                else b"\n".join([raw[number] for number, _ in hit])
+            )
+            new = [
+                (number, line, shape)
+                for (number, line), shape in zip(hit, shapes, strict=True)
+                if shape not in worthless
+            ]
+            self._known = 2 * (len(hit) - len(new)) > len(lines)
+        if not new:
+            return []
+        texts = [line for _, line, _ in new]
+        strong, fine = _gate(_LINES_OF_STRONG).lines(texts), _gate(_LINES_OF_SUCCESS).lines(texts)
+        found = []
+        place = before = 0
+        for (number, line, shape), bad, good in zip(new, strong, fine, strict=True):
+            if bad is not None or good is None or len(line) > LOOKED_AT:
+                place += sum(map(len, lines[before:number])) + number - before
+                before = number
+                if len(line) < EXCERPT:
+                    found.append(_Hit(number, place, min(place + len(line) + 1, len(piece)), shape))
+        return found
+
+
+def _shapes(lines: bytes) -> list[int]:
+    """Of each line, the hash of what it is without its digits."""
+    return [*map(hash, lines.translate(None, _DIGITS).split(b"\n"))]
 
 
 def tells(line: bytes) -> bool:
@@ -168,51 +267,79 @@ class Found:
         room: Bytes that there are to show it.
 
     Attributes:
+        room: As above.
         work: Bytes of search that closer looks have cost.
-        least: What a line must be worth at least: enough that is worth as much was found for all the room.
+        least: What as much was found of as can be shown. A line must be worth more than that.
+        worthless: Hashes of lines without their digits that are surely worth nothing.
     """
 
     def __init__(self, room: int = HELD) -> None:
+        self.room = room
         self.work = 0
         self.least = 0.0
-        self._room = room
+        self.worthless: set[int] = set()
         self._excerpts: list[Excerpt] = []
         self._size = 0
         # Hashes of shapes, and how often they were there; the older half is let go when the newer is full.
         self._shapes: dict[int, int] = {}
         self._older: dict[int, int] = {}
+        # Hashes of what lines end with, from the first literal of `_HITS` on, and how many in a row were worth nothing.
+        self._ends: dict[int, int] = {}
         self._young: deque[tuple[int, float, int]] = (
             deque()
         )  # ends, worths and new bytes of excerpts not yet in `_sizes`
         self._sizes: Counter[float] = Counter()  # bytes of excerpts by what they are worth
         self._end = 0  # of the excerpts so far
 
-    def value(self, line: bytes, at: int) -> float:
-        """What a line is worth, less one for each of its shape before it.
+    def value(self, line: bytes, shape: int) -> float:
+        """What a line is worth, if that is more than `least`; zero otherwise.
 
         Args:
             line: The line.
+            shape: The hash of the line without its digits.
+        """
+        self.work += SCORED
+        found = _HITS.search(b"\n" + line)
+        at = max(0, found.start() - 1) if found else 0
+        end = hash(line[at : at + LOOKED_AT].translate(None, _DIGITS))
+        alike = self._ends.get(end, 0)
+        value = self.worth(line, shape, self.least + 1, at) if alike < ALIKE else 0
+        if value:
+            self._ends.pop(end, None)
+            return value
+        for known in (self.worthless, self._ends):
+            if len(known) >= WORTHLESS:
+                known.clear()
+        self.worthless.add(shape)
+        self._ends[end] = alike + 1
+        return 0
+
+    def worth(self, line: bytes, shape: int, least: float, at: int = 0) -> float:
+        """What a line is worth, less one for each of its shape before it; zero if that is less than some worth.
+
+        Args:
+            line: The line.
+            shape: The hash of the line without its digits.
+            least: The worth.
             at: Bytes before which there is no literal of `_HITS` in it.
         """
-        text = line.translate(None, _DIGITS)
-        plain = hash(text)
-        seen = self._shapes.get(plain) or self._older.get(plain, 0)
-        if seen >= _REPEATS or BEST - seen < self.least:
-            self.work += REPEATED
+        seen = self._shapes.get(shape) or self._older.get(shape, 0)
+        if seen >= _REPEATS or BEST - seen < least:
             return 0
-        self.work += SCORED
-        self._count(plain, seen)
-        value = score(line, at)
-        if value - seen < max(self.least, 1):
+        value = score(line, at) - seen
+        if value < least:
             return 0
-        kind = hash(_VARIES.sub(b"*", line[:LOOKED_AT]) if line[:1] != b"{" else text[:LOOKED_AT])
-        if kind != plain:
+        text = line[:LOOKED_AT]
+        kind = hash(_VARIES.sub(b"*", text) if line[:1] != b"{" else text.translate(None, _DIGITS))
+        before = seen
+        if kind != shape:
             before = self._shapes.get(kind) or self._older.get(kind, 0)
+            value -= max(0, min(before, _REPEATS) - seen)
+            if value < least:
+                return 0
             self._count(kind, before)
-            value -= min(max(before, seen), _REPEATS)
-        else:
-            value -= seen
-        return 0 if value < self.least else value
+        self._count(shape, seen)
+        return value
 
     def _count(self, shape: int, before: int) -> None:
         self._shapes[shape] = before + 1
@@ -228,7 +355,7 @@ class Found:
         total = 0
         for value in sorted(self._sizes, reverse=True):
             total += self._sizes[value]
-            if total >= self._room:
+            if total >= self.room:
                 self.least = max(self.least, value)
                 return
 
@@ -255,6 +382,9 @@ class Found:
 class Signals:
     """Looks for such lines in what is fed, in bounded memory. What it finds does not depend on how the bytes were cut.
 
+    Once as much was found as there is room for, only lines are looked for that are worth more; and in the end, back from
+    where the shown end begins, those that are worth as much.
+
     Args:
         marks: Gives the marks of an excerpt, by its first byte and by the byte after it; of whole lines that were fed and are
             still held.
@@ -278,8 +408,8 @@ class Signals:
         self._start = 0  # where what is held begins
         self._done = 0  # bytes of what is held that were searched, or are not going to be
         self._lines = 0  # line feeds up to there
-        self._next = 0  # where the line begins after the last that was looked at
         self._found = Found(room)
+        self._looker = _Looker()
         self._tail = tail
 
     @property
@@ -294,20 +424,29 @@ class Signals:
             held += data[at : at + _BLOCK]
             while len(held) - self._done >= _BLOCK + EXCERPT:
                 self._take(self._done + _BLOCK)
-                gone = max(0, self._done - (LAST if self._rests else EXCERPT))
+                gone = max(0, self._done - (LAST if self._found.least or self._rests else EXCERPT))
                 del held[:gone]
                 self._start += gone
                 self._done -= gone
 
-    def finish(self) -> list[Excerpt]:
-        """What was found, in order. Nothing may be fed after that."""
+    def finish(self, end: int | None = None) -> list[Excerpt]:
+        """What was found, in order. Nothing may be fed after that.
+
+        Args:
+            end: Bytes of what was fed that are not shown in any case; of what is after them, nothing need be found.
+        """
+        found = self._found
+        end = len(self._held) if end is None else min(len(self._held), max(0, end - self._start))
         if self._rests:
-            self.searched = self._found.work < SEARCHED
+            self.searched = found.work < SEARCHED
             start = self._held.find(b"\n") + 1  # the line before is cut
             self._lines -= self._held.count(b"\n", start, self._done)
             self._done = start
-        self._search(self._done, len(self._held))
-        return self._found.excerpts()
+        if found.least < BEST and end > self._done:
+            self._search(self._done, end)
+        if found.least:
+            self._search_back(end)
+        return found.excerpts()
 
     @property
     def _rests(self) -> bool:
@@ -324,40 +463,50 @@ class Signals:
         self._done = end
 
     def _search(self, start: int, end: int) -> None:
-        held = bytes(self._held)
-        counted, feeds = start, self._lines
-        at = max(start, self._next - self._start)
+        """Search the lines that begin in a part of what is held."""
+        held, found = bytes(self._held), self._found
+        at, end = self._line_from(start), held.find(b"\n", end - 1) + 1 or len(held)
+        feeds = self._lines + held.count(b"\n", start, at)
         while at < end:
-            known = min(at + _SLICE, end)  # up to where there may be such a line
-            limit = known + _LONGEST_HIT
-            if not _gate().isinstance_python(held[at:limit].decode("latin-1")):
-                at = known
-                continue
-            for hit in _HIT_LINES.finditer(held, at, limit):
-                place, stop = hit.span()
-                if place >= known:
-                    break
-                first = held.rfind(b"\n", 0, stop - 1) + 1
-                if stop == limit and held[stop - 1] != 10:
-                    stop = held.find(b"\n", stop) + 1 or len(held)
-                at = stop
-                if stop - first > EXCERPT or (first == 0 < self._start):
-                    continue  # the line is too long
-                if (value := self._found.value(held[first:stop], place - first)) <= 0:
-                    continue
-                begin, after = self._around(held, first, stop)
-                feeds += (
-                    held.count(b"\n", counted, begin)
-                    if begin > counted
-                    else -held.count(b"\n", begin, counted)
-                )
-                counted = begin
-                core = (first - begin, stop - begin)
-                place = self._start + begin
-                marks = () if self._marks is None else self._marks(place, self._start + after)
-                self._found.keep(Excerpt(place, feeds, held[begin:after], value, core, marks))
-            self._next = self._start + at
-            at = max(at, known)
+            known = held.find(b"\n", min(at + _SLICE, end) - 1) + 1 or len(held)
+            piece = held[at:known]
+            for number, place, stop, shape in self._looker.hits(piece, found.least + 1, found.worthless):
+                if value := found.value(piece[place:stop], shape):
+                    self._keep(held, at + place, at + stop, value, feeds + number)
+            feeds += piece.count(b"\n")
+            at = known
+
+    def _search_back(self, end: int) -> None:
+        """Search from a place of what is held back, for lines that are worth as much as others, as long as there is room."""
+        held, found = bytes(self._held), self._found
+        kept = {each.start + each.core[0] for each in found.excerpts()}
+        first, stop, room = self._line_from(0), held.rfind(b"\n", 0, end) + 1, found.room
+        feeds = self._lines + held.count(b"\n", self._done, stop) - held.count(b"\n", stop, self._done)
+        while stop > first and room > 0:
+            at = held.rfind(b"\n", first, max(first, stop - _SLICE)) + 1 or first
+            piece = held[at:stop]
+            feeds -= piece.count(b"\n")
+            for number, place, after, shape in reversed(self._looker.hits(piece, found.least, frozenset())):
+                if self._start + at + place not in kept and room > 0:
+                    value = found.worth(piece[place:after], shape, found.least)
+                    if value:
+                        room -= self._keep(held, at + place, at + after, value, feeds + number)
+            stop = at
+
+    def _line_from(self, at: int) -> int:
+        """Where the first line begins that begins at a place of what is held, or after it."""
+        if self._held[at - 1 : at] == b"\n" if at else not self._start:
+            return at
+        return self._held.find(b"\n", at) + 1 or len(self._held)
+
+    def _keep(self, held: bytes, first: int, stop: int, value: float, feeds: int) -> int:
+        """Keep a line with what belongs to it; return how many bytes that is."""
+        begin, after = self._around(held, first, stop)
+        place = self._start + begin
+        marks = () if self._marks is None else self._marks(place, self._start + after)
+        core = (first - begin, stop - begin)
+        self._found.keep(Excerpt(place, feeds - (begin < first), held[begin:after], value, core, marks))
+        return after - begin
 
     def _around(self, held: bytes, first: int, stop: int) -> tuple[int, int]:
         """Widen a line to what belongs to it: the line before, two after, and more as long as they are indented."""
