@@ -94,7 +94,11 @@ class Images:
         """Take the next bytes, and give what is not an image."""
         if not self._held and not (
             any(last in data and start in data for last, start in _MAYBE)
-            or (b"\x1b" in data and any(start in data for start in _MAYBE_LONG))
+            or (
+                (escapes := data.count(b"\x1b"))
+                and escapes != data.count(b"\x1b[")
+                and any(start in data for start in _MAYBE_LONG)
+            )
             or data.endswith(_HALVES)
         ):
             self._at += len(data)

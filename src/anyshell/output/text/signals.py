@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import Counter, deque
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -192,18 +193,23 @@ class _Hit(NamedTuple):
 
 
 class _Looker:
-    """Finds the lines that may be worth something, some hundred at once."""
+    """Finds the lines that may be worth something, some hundred at once.
+
+    Attributes:
+        worthless: Hashes of the shapes of lines that are worth nothing.
+    """
 
     def __init__(self) -> None:
+        self.worthless: set[int] = set()
         self._known = False  # whether most of the last lines were known to be worth nothing
 
-    def hits(self, piece: bytes, least: float, worthless: AbstractSet[int]) -> list[_Hit]:
+    def hits(self, piece: bytes, least: float, *, again: bool = False) -> list[_Hit]:
         """The lines that may be worth so much.
 
         Args:
             piece: Whole lines.
             least: What they may be worth.
-            worthless: Hashes of the shapes of lines that are not.
+            again: Look at those that are known to be worth nothing, too.
         """
         plain = piece.isascii()
         text = (piece if plain else piece.translate(_TO_ASCII)).decode("ascii")
@@ -211,43 +217,47 @@ class _Looker:
         if not gate.anywhere(text):
             return []
         lines = text.split("\n")
-        if self._known:
+        worthless: AbstractSet[int] = frozenset() if again else self.worthless
+        if self._known and not again:
             shapes = _shapes(piece)
-            rest = [number for number, shape in enumerate(shapes) if shape not in worthless]
-            self._known = 2 * len(rest) < len(lines)
-            told = gate.lines([lines[number] for number in rest])
-            new = [
-                (number, line, shapes[number])
-                for number, line in zip(rest, told, strict=True)
-                if line is not None
-            ]
+            numbers = [number for number, shape in enumerate(shapes) if shape not in worthless]
+            self._known = 2 * len(numbers) < len(lines)
+            told = gate.lines([lines[number] for number in numbers])
+            numbers = [*compress(numbers, told)]
+            shapes = [shapes[number] for number in numbers]
         else:
-            hit = [(number, line) for number, line in enumerate(gate.lines(lines)) if line is not None]
+            told = gate.lines(lines)
+            numbers = [*compress(range(len(lines)), told)]
             raw = None if plain else piece.split(b"\n")
             shapes = _shapes(
-                "\n".join([line for _, line in hit]).encode("ascii")
+                "\n".join(filter(None, told)).encode("ascii")
                 if raw is None
-                else b"\n".join([raw[number] for number, _ in hit])
+                else b"\n".join([raw[number] for number in numbers])
             )
-            new = [
-                (number, line, shape)
-                for (number, line), shape in zip(hit, shapes, strict=True)
-                if shape not in worthless
-            ]
-            self._known = 2 * (len(hit) - len(new)) > len(lines)
-        if not new:
+            new = [shape not in worthless for shape in shapes]
+            self._known = 2 * new.count(False) > len(lines)
+            numbers, shapes = [*compress(numbers, new)], [*compress(shapes, new)]
+        if not numbers:
             return []
-        texts = [line for _, line, _ in new]
+        texts = [lines[number] for number in numbers]
         strong, fine = _gate(_LINES_OF_STRONG).lines(texts), _gate(_LINES_OF_SUCCESS).lines(texts)
         found = []
         place = before = 0
-        for (number, line, shape), bad, good in zip(new, strong, fine, strict=True):
-            if bad is not None or good is None or len(line) > LOOKED_AT:
-                place += sum(map(len, lines[before:number])) + number - before
-                before = number
-                if len(line) < EXCERPT:
-                    found.append(_Hit(number, place, min(place + len(line) + 1, len(piece)), shape))
+        for number, line, shape, bad, good in zip(numbers, texts, shapes, strong, fine, strict=True):
+            if bad is None and good is not None and len(line) <= LOOKED_AT:
+                self.drop(shape)
+                continue
+            place += sum(map(len, lines[before:number])) + number - before
+            before = number
+            if len(line) < EXCERPT:
+                found.append(_Hit(number, place, min(place + len(line) + 1, len(piece)), shape))
         return found
+
+    def drop(self, shape: int) -> None:
+        """Look at no more lines of a shape."""
+        if len(self.worthless) >= WORTHLESS:
+            self.worthless.clear()
+        self.worthless.add(shape)
 
 
 def _shapes(lines: bytes) -> list[int]:
@@ -270,14 +280,12 @@ class Found:
         room: As above.
         work: Bytes of search that closer looks have cost.
         least: What as much was found of as can be shown. A line must be worth more than that.
-        worthless: Hashes of lines without their digits that are surely worth nothing.
     """
 
     def __init__(self, room: int = HELD) -> None:
         self.room = room
         self.work = 0
         self.least = 0.0
-        self.worthless: set[int] = set()
         self._excerpts: list[Excerpt] = []
         self._size = 0
         # Hashes of shapes, and how often they were there; the older half is let go when the newer is full.
@@ -307,10 +315,8 @@ class Found:
         if value:
             self._ends.pop(end, None)
             return value
-        for known in (self.worthless, self._ends):
-            if len(known) >= WORTHLESS:
-                known.clear()
-        self.worthless.add(shape)
+        if len(self._ends) >= WORTHLESS:
+            self._ends.clear()
         self._ends[end] = alike + 1
         return 0
 
@@ -464,15 +470,20 @@ class Signals:
 
     def _search(self, start: int, end: int) -> None:
         """Search the lines that begin in a part of what is held."""
-        held, found = bytes(self._held), self._found
-        at, end = self._line_from(start), held.find(b"\n", end - 1) + 1 or len(held)
-        feeds = self._lines + held.count(b"\n", start, at)
+        found, looker = self._found, self._looker
+        before = max(0, start - EXCERPT)  # where what is looked at begins
+        held = bytes(memoryview(self._held)[before : end + 2 * EXCERPT])
+        at = self._line_from(start) - before
+        end = held.find(b"\n", end - before - 1) + 1 or len(held)
+        feeds = self._lines + held.count(b"\n", start - before, at)
         while at < end:
             known = held.find(b"\n", min(at + _SLICE, end) - 1) + 1 or len(held)
             piece = held[at:known]
-            for number, place, stop, shape in self._looker.hits(piece, found.least + 1, found.worthless):
+            for number, place, stop, shape in looker.hits(piece, found.least + 1):
                 if value := found.value(piece[place:stop], shape):
-                    self._keep(held, at + place, at + stop, value, feeds + number)
+                    self._keep(held, before, at + place, at + stop, value, feeds + number)
+                else:
+                    looker.drop(shape)
             feeds += piece.count(b"\n")
             at = known
 
@@ -486,11 +497,11 @@ class Signals:
             at = held.rfind(b"\n", first, max(first, stop - _SLICE)) + 1 or first
             piece = held[at:stop]
             feeds -= piece.count(b"\n")
-            for number, place, after, shape in reversed(self._looker.hits(piece, found.least, frozenset())):
+            for number, place, after, shape in reversed(self._looker.hits(piece, found.least, again=True)):
                 if self._start + at + place not in kept and room > 0:
                     value = found.worth(piece[place:after], shape, found.least)
                     if value:
-                        room -= self._keep(held, at + place, at + after, value, feeds + number)
+                        room -= self._keep(held, 0, at + place, at + after, value, feeds + number)
             stop = at
 
     def _line_from(self, at: int) -> int:
@@ -499,28 +510,29 @@ class Signals:
             return at
         return self._held.find(b"\n", at) + 1 or len(self._held)
 
-    def _keep(self, held: bytes, first: int, stop: int, value: float, feeds: int) -> int:
-        """Keep a line with what belongs to it; return how many bytes that is."""
-        begin, after = self._around(held, first, stop)
-        place = self._start + begin
-        marks = () if self._marks is None else self._marks(place, self._start + after)
+    def _keep(self, held: bytes, before: int, first: int, stop: int, value: float, feeds: int) -> int:
+        """Keep a line with what belongs to it, of what begins some bytes behind what is held; return how many bytes that is."""
+        begin, after = _around(held, first, stop, cut=self._start + before > 0)
+        place = self._start + before + begin
+        marks = () if self._marks is None else self._marks(place, place + after - begin)
         core = (first - begin, stop - begin)
         self._found.keep(Excerpt(place, feeds - (begin < first), held[begin:after], value, core, marks))
         return after - begin
 
-    def _around(self, held: bytes, first: int, stop: int) -> tuple[int, int]:
-        """Widen a line to what belongs to it: the line before, two after, and more as long as they are indented."""
-        begin = held.rfind(b"\n", 0, first - 1) + 1 if first else 0
-        if first - begin > EXCERPT // 4 or begin == 0 < self._start:
-            begin = first
-        for number in range(_MOST_AFTER):
-            if number >= _AFTER and not _INSIDE.match(held, stop):
-                break
-            end = held.find(b"\n", stop) + 1
-            if not end or end - begin > EXCERPT:
-                break
-            stop = end
-        return begin, stop
+
+def _around(held: bytes, first: int, stop: int, *, cut: bool) -> tuple[int, int]:
+    """Widen a line to what belongs to it: the line before, two after, and more as long as they are indented."""
+    begin = held.rfind(b"\n", 0, first - 1) + 1 if first else 0
+    if first - begin > EXCERPT // 4 or (begin == 0 and cut):
+        begin = first
+    for number in range(_MOST_AFTER):
+        if number >= _AFTER and not _INSIDE.match(held, stop):
+            break
+        end = held.find(b"\n", stop) + 1
+        if not end or end - begin > EXCERPT:
+            break
+        stop = end
+    return begin, stop
 
 
 def chosen(found: Iterable[Excerpt], end: int, room: int, cost: int) -> list[Excerpt]:
