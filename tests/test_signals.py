@@ -15,7 +15,8 @@ import anyshell
 from anyshell import Environment, InvalidCommand, OutputLimits, Terminal
 from anyshell.output.screen.terminal import TerminalOutput
 from anyshell.output.text.builder import OutputBuilder
-from anyshell.output.text.signals import EXCERPT, HELD, LAST, SEARCHED, Signals, chosen, score
+from anyshell.output.text.signals import EXCERPT, HELD, LAST, SEARCHED, Signals, _Looker, chosen, score, tells
+from bench.logs import load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -459,3 +460,27 @@ def test_short_lines_do_not_cut_what_is_said_of_them(max_line: int) -> None:
     output = bounded(data, budget=200, max_line=max_line)
     assert "similar" not in output.text
     assert output.omitted_bytes <= output.total_bytes
+
+
+def test_what_is_asked_of_many_lines_at_once_passes_over_none_that_is_worth_more() -> None:
+    lines = sorted({line for log in load() for line in log.data.split(b"\n") if len(line) < EXCERPT - 1})
+    told = [line for line in lines if tells(line)]
+    for least in (1, 2, 3):
+        passed = {lines[hit.number] for hit in _Looker().hits(b"\n".join(lines) + b"\n", least)}
+        assert [line for line in told if line not in passed and score(line) >= least] == [], least
+        assert len(passed) < len(lines) / 2
+
+
+def test_lines_worth_as_much_are_found_again_before_the_end() -> None:
+    names = NAMES[:4000]
+    data = b"".join(b"it says warn %b\nplain %b\n" % (name, name[::-1]) for name in names) + noise(6000)
+    signals = Signals(room=2000, tail=1000)
+    signals.feed(data)
+    end = data.index(b"000000 compiled")
+    found = signals.finish(end)
+    assert found[0].data.startswith(b"it says warn aaa\n")
+    shown = b"".join(each.data[slice(*each.core)] for each in found)
+    assert [b"it says warn %b\n" % names[at] in shown for at in (0, 3000, 3999)] == [True, False, True]
+    for each in found:
+        assert data[each.start : each.end] == each.data
+        assert data.count(b"\n", 0, each.start) == each.lines

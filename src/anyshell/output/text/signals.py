@@ -25,6 +25,9 @@ SCORED = 512
 LAST = 256 * 1024
 """Bytes before the end that are searched in any case."""
 
+BACK = 64 * 1024
+"""Bytes before the shown end in which lines are looked for that are worth as much as what fills the room."""
+
 LOOKED_AT = 400
 """Bytes of a line that are looked at closely."""
 
@@ -40,10 +43,7 @@ SHAPES = 4096
 WORTHLESS = 8192
 """Shapes of lines that are known to be worth nothing, and so are not looked at again; when there are more, all are forgotten."""
 
-ALIKE = 16
-"""Lines in a row that are the same from the first word of failure on and worth nothing, after which one more is not looked at."""
-
-_SLICE = 4 * 1024
+_SLICE = 8 * 1024
 """Bytes that are asked about at once, whether there may be such a line in them."""
 
 _BLOCK = 64 * 1024
@@ -65,10 +65,11 @@ _LINES_OF_STRONG = (
     r"|Fa(?:tal|il(?:ed|ure))|xception|f(?:atal|ail(?:ed|ures?)|ault|ined (?:reference|symbol))|panic|Permission denied|No such file"
     r"|C(?:annot|ould not)|Unable|[Kk]illed|not ok|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)"
 )
-# What no line is worth anything with that has nothing of these.
+# With these, and nothing of those, a line is worth nothing, or one at most.
 _LINES_OF_SUCCESS = (
     r"(?-u:\b)passed(?-u:\b)|PASS|(?:^|[^\w\s]|(?:^|[^t])\s)ok(?-u:\b)|xfail|XFAIL|^[ \t]*\xe2\x9c[\x93\x94]"
 )
+_LINES_OF_WARNINGS = _LINES_OF_SUCCESS + r"|[Ww]arn(?:ing)?s?(?-u:\b)|WARN"
 _STRONG = re.compile(
     rb"rrors?\b(?:\(\d+,\d+\)|\[[\w-]+\]| \w+)?:|RROR(?!_)|racebac|E(?:rror\b(?![./(=])|(?<!.E) +[-+] )|FA(?:IL(?!_)|TAL)|Fa(?:tal\b|il(?:ed|ure))|xception\b"
     rb"|f(?:atal\b|ail(?:ed\b|ures?\b(?![./(]))|ault\b|ined (?:reference|symbol))|panic(?:ked)?\b|P(?:ermission denied)|No such file|C(?:annot(?<!.Cannot)|ould(?<!.Could) not)"
@@ -143,18 +144,12 @@ class Excerpt:
         )
 
 
-def score(line: bytes, at: int = 0) -> float:
-    """How much a line says of what went wrong; zero if nothing. It is at most `BEST`.
-
-    Args:
-        line: The line.
-        at: Bytes before which there is no literal of `_HITS` in it.
-    """
+def score(line: bytes) -> float:
+    """How much a line says of what went wrong; zero if nothing. It is at most `BEST`."""
     if _STAMPED.match(line) and (stamp := _STAMP.match(line)):
         line = line[stamp.end() :]
-        at -= stamp.end()
     line = line[:LOOKED_AT]
-    found = _STRONG.search(line, max(0, at - 1))
+    found = _STRONG.search(line)
     if found:
         value = BEST if found.start() < 40 else 3.0
         if found.start() > 8 and _WARNING.search(line, 0, 60):
@@ -240,7 +235,8 @@ class _Looker:
         if not numbers:
             return []
         texts = [lines[number] for number in numbers]
-        strong, fine = _gate(_LINES_OF_STRONG).lines(texts), _gate(_LINES_OF_SUCCESS).lines(texts)
+        strong = _gate(_LINES_OF_STRONG).lines(texts)
+        fine = _gate(_LINES_OF_SUCCESS if least < 2 else _LINES_OF_WARNINGS).lines(texts)
         found = []
         place = before = 0
         for number, line, shape, bad, good in zip(numbers, texts, shapes, strong, fine, strict=True):
@@ -291,48 +287,25 @@ class Found:
         # Hashes of shapes, and how often they were there; the older half is let go when the newer is full.
         self._shapes: dict[int, int] = {}
         self._older: dict[int, int] = {}
-        # Hashes of what lines end with, from the first literal of `_HITS` on, and how many in a row were worth nothing.
-        self._ends: dict[int, int] = {}
         self._young: deque[tuple[int, float, int]] = (
             deque()
         )  # ends, worths and new bytes of excerpts not yet in `_sizes`
         self._sizes: Counter[float] = Counter()  # bytes of excerpts by what they are worth
         self._end = 0  # of the excerpts so far
 
-    def value(self, line: bytes, shape: int) -> float:
-        """What a line is worth, if that is more than `least`; zero otherwise.
-
-        Args:
-            line: The line.
-            shape: The hash of the line without its digits.
-        """
-        self.work += SCORED
-        found = _HITS.search(b"\n" + line)
-        at = max(0, found.start() - 1) if found else 0
-        end = hash(line[at : at + LOOKED_AT].translate(None, _DIGITS))
-        alike = self._ends.get(end, 0)
-        value = self.worth(line, shape, self.least + 1, at) if alike < ALIKE else 0
-        if value:
-            self._ends.pop(end, None)
-            return value
-        if len(self._ends) >= WORTHLESS:
-            self._ends.clear()
-        self._ends[end] = alike + 1
-        return 0
-
-    def worth(self, line: bytes, shape: int, least: float, at: int = 0) -> float:
+    def worth(self, line: bytes, shape: int, least: float) -> float:
         """What a line is worth, less one for each of its shape before it; zero if that is less than some worth.
 
         Args:
             line: The line.
             shape: The hash of the line without its digits.
             least: The worth.
-            at: Bytes before which there is no literal of `_HITS` in it.
         """
+        self.work += SCORED
         seen = self._shapes.get(shape) or self._older.get(shape, 0)
         if seen >= _REPEATS or BEST - seen < least:
             return 0
-        value = score(line, at) - seen
+        value = score(line) - seen
         if value < least:
             return 0
         text = line[:LOOKED_AT]
@@ -479,11 +452,11 @@ class Signals:
         while at < end:
             known = held.find(b"\n", min(at + _SLICE, end) - 1) + 1 or len(held)
             piece = held[at:known]
-            for number, place, stop, shape in looker.hits(piece, found.least + 1):
-                if value := found.value(piece[place:stop], shape):
-                    self._keep(held, before, at + place, at + stop, value, feeds + number)
+            for hit in looker.hits(piece, found.least + 1):
+                if value := found.worth(piece[hit.start : hit.stop], hit.shape, found.least + 1):
+                    self._keep(held, before, at + hit.start, at + hit.stop, value, feeds + hit.number)
                 else:
-                    looker.drop(shape)
+                    looker.drop(hit.shape)
             feeds += piece.count(b"\n")
             at = known
 
@@ -491,17 +464,17 @@ class Signals:
         """Search from a place of what is held back, for lines that are worth as much as others, as long as there is room."""
         held, found = bytes(self._held), self._found
         kept = {each.start + each.core[0] for each in found.excerpts()}
-        first, stop, room = self._line_from(0), held.rfind(b"\n", 0, end) + 1, found.room
+        first, stop, room = self._line_from(max(0, end - BACK)), held.rfind(b"\n", 0, end) + 1, found.room
         feeds = self._lines + held.count(b"\n", self._done, stop) - held.count(b"\n", stop, self._done)
         while stop > first and room > 0:
             at = held.rfind(b"\n", first, max(first, stop - _SLICE)) + 1 or first
             piece = held[at:stop]
             feeds -= piece.count(b"\n")
-            for number, place, after, shape in reversed(self._looker.hits(piece, found.least, again=True)):
-                if self._start + at + place not in kept and room > 0:
-                    value = found.worth(piece[place:after], shape, found.least)
+            for hit in reversed(self._looker.hits(piece, found.least, again=True)):
+                if self._start + at + hit.start not in kept and room > 0:
+                    value = found.worth(piece[hit.start : hit.stop], hit.shape, found.least)
                     if value:
-                        room -= self._keep(held, 0, at + place, at + after, value, feeds + number)
+                        room -= self._keep(held, 0, at + hit.start, at + hit.stop, value, feeds + hit.number)
             stop = at
 
     def _line_from(self, at: int) -> int:
