@@ -484,3 +484,33 @@ def test_lines_worth_as_much_are_found_again_before_the_end() -> None:
     for each in found:
         assert data[each.start : each.end] == each.data
         assert data.count(b"\n", 0, each.start) == each.lines
+
+
+def test_the_room_that_folded_lines_leave_goes_to_the_lines_after_the_start() -> None:
+    steps = b"".join(b"Downloading layer: %06d of 40000 KB\n" % number for number in range(20_000))
+    data = noise(3000) + b"error: in the middle\n" + noise(3000) + steps + b"then it ended\n"
+    output = bounded(data, budget=8192)
+    assert "similar lines, " in output.text
+    assert "error: in the middle" in output.text
+    assert 8192 - 300 < len(output.text) < 8192 + 300
+    first = output.text.partition("\n[... ")[0]
+    assert len(first) > 4096
+    assert data.startswith(first.encode())
+    assert output.head_range == (1, first.count("\n") + 1)
+    check(data, output)
+
+
+@given(
+    lines=st.lists(st.tuples(_LINES, st.integers(1, 20)), max_size=20),
+    steps=st.integers(0, 6000),
+    budget=st.integers(200, 3000),
+    cuts=st.lists(st.integers(0, 400_000), max_size=8),
+)
+def test_shown_and_counted_are_the_whole_where_the_end_is_folded(
+    lines: list[tuple[bytes, int]], steps: int, budget: int, cuts: list[int]
+) -> None:
+    data = b"".join(line * times for line, times in lines)
+    data += b"\n" + b"".join(b"Downloading layer: %d of 40000 KB\n" % number for number in range(steps))
+    output = bounded(data, budget=budget, max_line=10_000)
+    check(data, output)
+    assert bounded(data, [min(cut, len(data)) for cut in cuts], budget=budget, max_line=10_000) == output

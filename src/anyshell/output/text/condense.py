@@ -67,6 +67,11 @@ class Condensed(NamedTuple):
     prefix: bytes
     pattern: re.Pattern[bytes] | None
 
+    @property
+    def size(self) -> int:
+        """Raw bytes that they stand for."""
+        return sum(line.size for line in self.lines)
+
     def last(self, limit: int) -> list[Line]:
         """As many of the last as there is room for."""
         sizes = accumulate(len(line.data) for line in reversed(self.lines))
