@@ -514,3 +514,45 @@ def test_shown_and_counted_are_the_whole_where_the_end_is_folded(
     output = bounded(data, budget=budget, max_line=10_000)
     check(data, output)
     assert bounded(data, [min(cut, len(data)) for cut in cuts], budget=budget, max_line=10_000) == output
+
+
+def on_terminal(data: bytes, cuts: Sequence[int] = (), **limits: Any) -> Output:
+    output = TerminalOutput(Terminal(columns=200, rows=24), **OutputLimits(**limits).parts._asdict())
+    places = [0, *sorted(cuts), len(data)]
+    for at, end in pairwise(places):
+        output.feed(data[at:end])
+    return output.finish()
+
+
+STEPS = b"".join(b"Downloading layer: %06d of 40000 KB\n" % number for number in range(20_000))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        noise(3000) + b"error: in the middle\n" + noise(3000) + STEPS + b"then it ended\n",
+        noise(300) + STEPS[:200_000] + b"\n" + noise(10) + STEPS[:9000] + b"\n",
+        STEPS,
+        noise(4) + STEPS[:8000],
+    ],
+    ids=["long", "two", "alone", "short"],
+)
+def test_similar_lines_are_folded_on_terminals_too(data: bytes) -> None:
+    output = on_terminal(data.replace(b"\n", b"\r\n"), budget=4096)
+    folds = [
+        (int(n.replace(",", "")), int(b.replace(",", "")))
+        for n, b in re.findall(r"([\d,]+) similar lines, ([\d,]+) bytes", output.text)
+    ]
+    assert folds
+    assert all(size == 39 * count for count, size in folds)
+    check(data, on_pipe := bounded(data, budget=4096))
+    assert len(folds) == on_pipe.text.count(" similar lines, ")
+    whole = data.decode().splitlines()
+    shown = [line for line in output.text.splitlines() if not line.startswith("[... ")]
+    places = iter(whole)
+    assert all(line in places for line in shown)
+    gaps = GAP.findall(output.text)
+    assert len(shown) + output.omitted_lines == len(whole)
+    assert "error: in the middle" in output.text or b"error" not in data
+    assert sum(int((feeds or "0").replace(",", "")) for feeds, _ in gaps) == output.omitted_lines
+    assert sum(int(size.replace(",", "")) for _, size in gaps) == output.omitted_bytes

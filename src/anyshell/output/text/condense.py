@@ -86,10 +86,16 @@ class Condensed(NamedTuple):
         return b"".join(_without(line, pattern) for line in _LINES.findall(data))
 
 
-def condense(data: bytes, limit: int) -> Condensed | None:
-    """Shorten whole lines; ``None`` if they are shown as they are. Of more than `limit` bytes, the last are enough."""
+def condense(data: bytes, limit: int, *, prefixes: bool = True) -> Condensed | None:
+    """Shorten whole lines; ``None`` if they are shown as they are. Of more than `limit` bytes, the last are enough.
+
+    Args:
+        data: The lines.
+        limit: As above.
+        prefixes: Leave out what they begin with, too.
+    """
     lines = _LINES.findall(data)
-    pattern, prefix = _common(lines)
+    pattern, prefix = _common(lines) if prefixes else (None, b"")
     texts = lines if pattern is None else [_without(line, pattern) for line in lines]
     plain = b"".join(texts).translate(None, _DIGITS).split(b"\n")[: len(lines)]
     ahead = LEAST_SIMILAR - 1
@@ -109,10 +115,7 @@ def condense(data: bytes, limit: int) -> Condensed | None:
         ):
             between = range(at + 1, end - 1)
             size = sum(len(lines[each]) for each in between)
-            note = b"[... %s similar lines, %s bytes left out here ...]\n" % (
-                f"{len(between):,}".encode(),
-                f"{size:,}".encode(),
-            )
+            note = similar(len(between), size).encode("ascii") + b"\n"
             part = [
                 Line(texts[end - 1], len(lines[end - 1]), lines[end - 1].count(b"\n")),
                 Line(note, size, len(between), len(between)),
@@ -129,6 +132,11 @@ def condense(data: bytes, limit: int) -> Condensed | None:
         room -= sum(len(line.data) for line in part)
         end = at
     return Condensed(shown[::-1], prefix, pattern) if folded or pattern is not None else None
+
+
+def similar(lines: int, size: int) -> str:
+    """The line that stands where so many similar lines are left out."""
+    return f"[... {lines:,} similar lines, {size:,} bytes left out here ...]"
 
 
 def _common(lines: Sequence[bytes]) -> tuple[re.Pattern[bytes] | None, bytes]:
