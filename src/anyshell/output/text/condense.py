@@ -35,6 +35,7 @@ _STAMP = re.compile(
 _NAME = re.compile(rb"(?:[\w.:@/-]+ *\||\[[\w .:@/-]+\]|#\d+ )[ \t]*")
 _LINES = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 _DIGITS = b"0123456789"
+_AT_ONCE = 100  # no bound: lines that are taken at once where none is folded
 _LETTERS = re.compile(rb"[^\W\d_]{3}")
 
 
@@ -99,12 +100,27 @@ def condense(data: bytes, limit: int, *, prefixes: bool = True) -> Condensed | N
     texts = lines if pattern is None else [_without(line, pattern) for line in lines]
     plain = b"".join(texts).translate(None, _DIGITS).split(b"\n")[: len(lines)]
     ahead = LEAST_SIMILAR - 1
-    if pattern is None and not any(one == other for one, other in zip(plain, plain[ahead:], strict=False)):
+    alike = bytes([one == other for one, other in zip(plain, plain[ahead:], strict=False)])
+    if pattern is None and not any(alike):
         return None
     shown: list[Line] = []
     folded = False
     end, room = len(lines), limit
     while end and room >= 0:
+        last = alike.rfind(1, 0, end)  # what is folded begins here or before
+        after = last + 1
+        while 0 < after < end and plain[after] == plain[last]:
+            after += 1
+        if after < end:
+            at = max(after, end - _AT_ONCE)
+            part = [
+                Line(texts[each], len(lines[each]), lines[each].count(b"\n"))
+                for each in range(end - 1, at - 1, -1)
+            ]
+            shown += part
+            room -= sum(len(line.data) for line in part)
+            end = at
+            continue
         at = end - 1
         while at and plain[at - 1] == plain[at]:
             at -= 1

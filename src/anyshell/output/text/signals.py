@@ -192,10 +192,12 @@ class _Looker:
 
     Attributes:
         worthless: Hashes of the shapes of lines that are worth nothing.
+        feeds: Line feeds of what was looked at last.
     """
 
     def __init__(self) -> None:
         self.worthless: set[int] = set()
+        self.feeds = 0
         self._known = False  # whether most of the last lines were known to be worth nothing
 
     def hits(self, piece: bytes, least: float, *, again: bool = False) -> list[_Hit]:
@@ -210,8 +212,10 @@ class _Looker:
         text = (piece if plain else piece.translate(_TO_ASCII)).decode("ascii")
         gate = _gate(_LINES_OF_HITS if least <= 2 else _LINES_OF_STRONG)
         if not gate.anywhere(text):
+            self.feeds = piece.count(b"\n")
             return []
         lines = text.split("\n")
+        self.feeds = len(lines) - 1
         worthless: AbstractSet[int] = frozenset() if again else self.worthless
         if self._known and not again:
             shapes = _shapes(piece)
@@ -457,7 +461,7 @@ class Signals:
                     self._keep(held, before, at + hit.start, at + hit.stop, value, feeds + hit.number)
                 else:
                     looker.drop(hit.shape)
-            feeds += piece.count(b"\n")
+            feeds += looker.feeds
             at = known
 
     def _search_back(self, end: int) -> None:
