@@ -198,7 +198,7 @@ class _Looker:
     def __init__(self) -> None:
         self.worthless: set[int] = set()
         self.feeds = 0
-        self._known = False  # whether most of the last lines were known to be worth nothing
+        self._known = False  # whether a third of the last lines was known to be worth nothing
 
     def hits(self, piece: bytes, least: float, *, again: bool = False) -> list[_Hit]:
         """The lines that may be worth so much.
@@ -220,7 +220,7 @@ class _Looker:
         if self._known and not again:
             shapes = _shapes(piece)
             numbers = [number for number, shape in enumerate(shapes) if shape not in worthless]
-            self._known = 2 * len(numbers) < len(lines)
+            self._known = 3 * len(numbers) < 2 * len(lines)
             told = gate.lines([lines[number] for number in numbers])
             numbers = [*compress(numbers, told)]
             shapes = [shapes[number] for number in numbers]
@@ -234,7 +234,7 @@ class _Looker:
                 else b"\n".join([raw[number] for number in numbers])
             )
             new = [shape not in worthless for shape in shapes]
-            self._known = 2 * new.count(False) > len(lines)
+            self._known = 3 * new.count(False) > len(lines)
             numbers, shapes = [*compress(numbers, new)], [*compress(shapes, new)]
         if not numbers:
             return []
