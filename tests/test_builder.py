@@ -367,12 +367,14 @@ def test_nothing_is_kept_when_nothing_is_left_out() -> None:
     assert store.writers == []
 
 
-def test_what_is_too_long_for_memory_is_kept_even_if_its_text_fits() -> None:
+def test_what_turns_out_to_fit_is_kept_where_its_bytes_do_not() -> None:
     store = FakeStore()
     output = build(b"bar\r" * 100_000, store=store)
-    assert (output.text, output.truncated) == ("bar", False)
-    assert output.artifact == Artifact("id", Path("kept"), 400_000)
-    assert [writer.state for writer in store.writers] == ["finished"]
+    assert output.artifact is not None
+    assert not output.truncated
+    assert [(writer.state, bytes(writer.data)) for writer in store.writers] == [
+        ("finished", b"bar\r" * 100_000)
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 1000, 100_000])
@@ -409,7 +411,7 @@ def test_a_full_disk_stops_nothing(step: Step, data: bytes) -> None:
         assert "; the whole was not kept: No space left on device ...]" in output.text
 
 
-def test_a_full_disk_is_told_when_the_whole_is_lost_even_if_its_text_fits() -> None:
+def test_a_full_disk_takes_nothing_from_a_text_that_leaves_nothing_out() -> None:
     output = build(b"bar\r" * 100_000, store=FakeStore(fails_at="write"))
     assert output == Output(text="bar", total_bytes=400_000, artifact_error="No space left on device")
 

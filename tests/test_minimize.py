@@ -493,3 +493,20 @@ def test_page_has_the_measured_table() -> None:
     rows = [line for line in page.partition("## What it saves")[2].splitlines() if line.startswith("| ")]
     assert len(rows) > 10
     assert [row for row in rows if row not in measured] == []
+
+
+def test_rules_that_were_never_seen_to_shorten_a_log_are_named_and_lose_no_fact() -> None:
+    seen = {
+        rule.name for rule, _, left in map(bench.minimized, logs()) if rule is not None and left is not None
+    }
+    unseen = [rule for rule in packaged() if rule.name not in seen]
+    page = (CORPUS.parents[2] / "docs/how-to/minimize-output.md").read_text(encoding="utf-8")
+    assert f"real log of their tool: {', '.join(rule.name for rule in unseen)}, which" in page
+    for rule in unseen:
+        for log in logs():
+            text = log.data.decode("utf-8", "replace")
+            left = minimize(rule, min(rule.exit_codes), text, room=len(text))
+            assert left is None or bench.missing(log, left.text) == bench.missing(log, text), (
+                rule.name,
+                log.name,
+            )

@@ -15,7 +15,8 @@ import anyshell
 from anyshell import Environment, InvalidCommand, OutputLimits, Terminal
 from anyshell.output.screen.terminal import TerminalOutput
 from anyshell.output.text.builder import OutputBuilder
-from anyshell.output.text.signals import EXCERPT, HELD, LAST, SEARCHED, Signals, chosen, score
+from anyshell.output.text.signals import EXCERPT, HELD, LAST, SEARCHED, Signals, _Looker, chosen, score, tells
+from bench.logs import load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -459,3 +460,99 @@ def test_short_lines_do_not_cut_what_is_said_of_them(max_line: int) -> None:
     output = bounded(data, budget=200, max_line=max_line)
     assert "similar" not in output.text
     assert output.omitted_bytes <= output.total_bytes
+
+
+def test_what_is_asked_of_many_lines_at_once_passes_over_none_that_is_worth_more() -> None:
+    lines = sorted({line for log in load() for line in log.data.split(b"\n") if len(line) < EXCERPT - 1})
+    told = [line for line in lines if tells(line)]
+    for least in (1, 2, 3):
+        passed = {lines[hit.number] for hit in _Looker().hits(b"\n".join(lines) + b"\n", least)}
+        assert [line for line in told if line not in passed and score(line) >= least] == [], least
+        assert len(passed) < len(lines) / 2
+
+
+def test_lines_worth_as_much_are_found_again_before_the_end() -> None:
+    names = NAMES[:4000]
+    data = b"".join(b"it says warn %b\nplain %b\n" % (name, name[::-1]) for name in names) + noise(6000)
+    signals = Signals(room=2000, tail=1000)
+    signals.feed(data)
+    end = data.index(b"000000 compiled")
+    found = signals.finish(end)
+    assert found[0].data.startswith(b"it says warn aaa\n")
+    shown = b"".join(each.data[slice(*each.core)] for each in found)
+    assert [b"it says warn %b\n" % names[at] in shown for at in (0, 3000, 3999)] == [True, False, True]
+    for each in found:
+        assert data[each.start : each.end] == each.data
+        assert data.count(b"\n", 0, each.start) == each.lines
+
+
+def test_the_room_that_folded_lines_leave_goes_to_the_lines_after_the_start() -> None:
+    steps = b"".join(b"Downloading layer: %06d of 40000 KB\n" % number for number in range(20_000))
+    data = noise(3000) + b"error: in the middle\n" + noise(3000) + steps + b"then it ended\n"
+    output = bounded(data, budget=8192)
+    assert "similar lines, " in output.text
+    assert "error: in the middle" in output.text
+    assert 8192 - 300 < len(output.text) < 8192 + 300
+    first = output.text.partition("\n[... ")[0]
+    assert len(first) > 4096
+    assert data.startswith(first.encode())
+    assert output.head_range == (1, first.count("\n") + 1)
+    check(data, output)
+
+
+@given(
+    lines=st.lists(st.tuples(_LINES, st.integers(1, 20)), max_size=20),
+    steps=st.integers(0, 6000),
+    budget=st.integers(200, 3000),
+    cuts=st.lists(st.integers(0, 400_000), max_size=8),
+)
+def test_shown_and_counted_are_the_whole_where_the_end_is_folded(
+    lines: list[tuple[bytes, int]], steps: int, budget: int, cuts: list[int]
+) -> None:
+    data = b"".join(line * times for line, times in lines)
+    data += b"\n" + b"".join(b"Downloading layer: %d of 40000 KB\n" % number for number in range(steps))
+    output = bounded(data, budget=budget, max_line=10_000)
+    check(data, output)
+    assert bounded(data, [min(cut, len(data)) for cut in cuts], budget=budget, max_line=10_000) == output
+
+
+def on_terminal(data: bytes, cuts: Sequence[int] = (), **limits: Any) -> Output:
+    output = TerminalOutput(Terminal(columns=200, rows=24), **OutputLimits(**limits).parts._asdict())
+    places = [0, *sorted(cuts), len(data)]
+    for at, end in pairwise(places):
+        output.feed(data[at:end])
+    return output.finish()
+
+
+STEPS = b"".join(b"Downloading layer: %06d of 40000 KB\n" % number for number in range(20_000))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        noise(3000) + b"error: in the middle\n" + noise(3000) + STEPS + b"then it ended\n",
+        noise(300) + STEPS[:200_000] + b"\n" + noise(10) + STEPS[:9000] + b"\n",
+        STEPS,
+        noise(4) + STEPS[:8000],
+    ],
+    ids=["long", "two", "alone", "short"],
+)
+def test_similar_lines_are_folded_on_terminals_too(data: bytes) -> None:
+    output = on_terminal(data.replace(b"\n", b"\r\n"), budget=4096)
+    folds = [
+        (int(n.replace(",", "")), int(b.replace(",", "")))
+        for n, b in re.findall(r"([\d,]+) similar lines, ([\d,]+) bytes", output.text)
+    ]
+    assert folds
+    assert all(size == 39 * count for count, size in folds)
+    check(data, on_pipe := bounded(data, budget=4096))
+    assert len(folds) == on_pipe.text.count(" similar lines, ")
+    whole = data.decode().splitlines()
+    shown = [line for line in output.text.splitlines() if not line.startswith("[... ")]
+    places = iter(whole)
+    assert all(line in places for line in shown)
+    gaps = GAP.findall(output.text)
+    assert len(shown) + output.omitted_lines == len(whole)
+    assert "error: in the middle" in output.text or b"error" not in data
+    assert sum(int((feeds or "0").replace(",", "")) for feeds, _ in gaps) == output.omitted_lines
+    assert sum(int(size.replace(",", "")) for _, size in gaps) == output.omitted_bytes

@@ -47,23 +47,35 @@ RENDITION = _most(rb"[0-9;:]", LONGEST_PARAMETERS)
 COLOURS = rb"\x1b\[" + RENDITION + rb"m"
 """SGR: colours and the like. Its C1 form is too rare to be looked for where this one is."""
 
-STRING = rb"(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d-\x9f])" + _most(
-    rb"(?:[^\n\r\x07\x18\x1a\x1b\xc2]|\xc2(?![\x80-\x9f]))", LONGEST_STRING
-)
+_STRING_REST = _most(rb"(?:[^\n\r\x07\x18\x1a\x1b\xc2]|\xc2(?![\x80-\x9f]))", LONGEST_STRING)
+STRING = rb"(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d-\x9f])" + _STRING_REST
 """A control string up to its end: OSC, DCS, SOS, PM, APC."""
 STRING_END = rb"(?:\x07|\x1b\\|\xc2\x9c)"
 
-ESCAPE = (
-    rb"\x1b" + INTERMEDIATES + rb"[0-OQ-WYZ\\`-~]"  # all finals but those that introduce something longer
-    rb"|\x1b" + SOME_INTERMEDIATES + rb"[PX\[\]^_]"
-    rb"|\x1b[\]PX^_]?"  # unfinished: without its introducer
-    rb"|\xc2[\x80-\x9f]"
+_ESCAPE_REST = (
+    INTERMEDIATES + rb"[0-OQ-WYZ\\`-~]"  # all finals but those that introduce something longer
+    rb"|" + SOME_INTERMEDIATES + rb"[PX\[\]^_]"
+    rb"|[\]PX^_]?"  # unfinished: without its introducer
 )
+ESCAPE = rb"\x1b(?:" + _ESCAPE_REST + rb")|\xc2[\x80-\x9f]"
 
 CONTROL = INTRODUCER + rb"(" + PARAMETERS + INTERMEDIATES + rb")(" + FINAL + rb")"
 """A whole control sequence: what stands before its final byte, and that byte, are groups."""
 OTHER = STRING + STRING_END + rb"|" + ESCAPE
 """Any other whole sequence: a control string, or an escape sequence; what is unfinished, without its introducer."""
+
+
+def sequence(*, unless: bytes = rb"(?!)") -> bytes:
+    """Any whole sequence, or the introducer of an unfinished one; none of CSI where this is what comes after its introducer.
+
+    It begins with one byte or another, and not with a group, so that `re` skips all but these: five times as fast.
+    """
+    csi, string = PARAMETERS + INTERMEDIATES + FINAL, _STRING_REST + STRING_END
+    return (
+        rb"\x1b(?!\[" + unless + rb")(?:\[" + csi + rb"|[\]PX^_]" + string + rb"|" + _ESCAPE_REST + rb")"
+        rb"|\xc2(?!\x9b" + unless + rb")(?:\x9b" + csi + rb"|[\x90\x98\x9d-\x9f]" + string + rb"|[\x80-\x9f])"
+    )
+
 
 _ALTERNATE = rb"0*+(?:47|104[79])"
 SWITCH = (

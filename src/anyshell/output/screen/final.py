@@ -6,14 +6,17 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from ..text.bounded import cut_note
+from ..text.builder import CONDENSED
+from ..text.condense import condense, similar
 from ..text.sections import GAP, left_out
 from ..text.signals import Excerpt, Signals, chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..text.signals import Mark
 
@@ -71,6 +74,9 @@ class FinalLines:
         self._texts, self._bytes, self._feeds = array("q", [0]), array("q", [0]), array("q", [0])
         self._room = head
         self._tail = tail
+        self._folds: list[
+            tuple[int, int]
+        ] = []  # of the lines of the end, the first and the next after each run that is left out
         self._max_line = max_line
         self._head: list[_Final] = []
         self._rest: deque[_Final] = deque()
@@ -114,18 +120,33 @@ class FinalLines:
             self._end, self._ends = max(self._end, total), max(self._ends, lines)
             self._push()
         self._ended = ended
-        if self._signals is not None and self._dropped is not None and self._gaps is None:
+        if self._signals is None or (self._dropped is None and self._rest_size <= self._tail):
+            return
+        if self._gaps is None:
             self._choose(self._signals)
+        while self._rest_size > self._tail and not self._folds:
+            self._drop()
 
     def _choose(self, signals: Signals) -> None:
-        """Let lines go for those that tell more."""
-        limit, last = self._tail, self._dropped
+        """Let lines go for those that tell more, and fold those that are similar."""
+        limit, room, last = self._tail, self._excerpts_room, self._dropped
+        data = b"".join(line.text.encode("utf-8", "replace") + b"\n" for line in self._rest)
+        shown = condense(data, limit, prefixes=False)
         moved: list[_Final] = []
-        while self._rest and self._rest_size > limit - self._excerpts_room:
+
+        def most(size: int) -> list[int]:
+            """The lines of the end that there is room for: 1 for each, and more for those that are folded, with a minus."""
+            if shown is not None:
+                return [-line.feeds if line.similar else 1 for line in shown.last(size)]
+            sizes = accumulate(line.size for line in reversed((*moved, *self._rest)))
+            return [1] * sum(1 for each in sizes if each <= size)
+
+        count = sum(map(abs, most(limit - room)))
+        while len(self._rest) > count:
             moved.append(self._drop())
-        excerpts = chosen(signals.finish(), self._let_go, self._excerpts_room, GAP)
-        used = sum(len(each.data) + GAP for each in excerpts)
-        while moved and self._rest_size + moved[-1].size <= limit - used:
+        excerpts = chosen(signals.finish(self._let_go), self._let_go, room, GAP)
+        counts = most(limit - sum(len(each.data) + GAP for each in excerpts))
+        while len(self._rest) < sum(map(abs, counts)):
             line = moved.pop()
             self._rest.appendleft(line)
             self._rest_size += line.size
@@ -134,6 +155,8 @@ class FinalLines:
         self._excerpts = [
             each.first(self._let_go - each.start) for each in excerpts if each.start < self._let_go
         ]
+        ends = accumulate(map(abs, counts))
+        self._folds = [(end + count, end) for end, count in zip(ends, counts, strict=True) if count < 0]
 
     @property
     def searched(self) -> bool:
@@ -160,26 +183,27 @@ class FinalLines:
     @property
     def incomplete(self) -> bool:
         """Whether anything is left out."""
-        return self._dropped is not None or self._gaps is not None or self.cut_lines > 0
+        return bool(self._dropped or self._gaps or self._folds) or self.cut_lines > 0
 
     @property
     def cut_lines(self) -> int:
         """Lines that end with a note."""
         before, _, after = self._shown()
-        return sum(line.cut > 0 for line in (*before, *after))
+        return sum(line.cut > 0 for line in (*before, *self._unfolded(after)))
 
     @property
     def omitted_lines(self) -> int:
         """Line feeds of what is left out between the head and the tail."""
         before, missing, _ = self._shown()
         shown = sum(each.marks[-1][1] - each.marks[0][1] for each in self._excerpts)
-        return 0 if missing is None else max(missing[1] - (before[-1].ends if before else 0) - shown, 0)
+        between = 0 if missing is None else max(missing[1] - (before[-1].ends if before else 0) - shown, 0)
+        return between + sum(feeds for feeds, _ in self._folded)
 
     @property
     def omitted_bytes(self) -> int:
         """Bytes left out: raw ones between the head and the tail, and those that were cut off lines."""
         before, _, after = self._shown()
-        return self._between + sum(line.cut for line in (*before, *after))
+        return self._between + sum(line.cut for line in (*before, *self._unfolded(after)))
 
     def ranges(self, total: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
         """The lines before and after what is left out between, counted by line feeds, of which there are `total`."""
@@ -194,12 +218,32 @@ class FinalLines:
     def _between(self) -> int:
         before, missing, _ = self._shown()
         shown = sum(each.marks[-1][0] - each.marks[0][0] for each in self._excerpts)
-        return 0 if missing is None else max(missing[0] - (before[-1].end if before else 0) - shown, 1)
+        least = 0 if self._dropped is None and self._gaps is None else 1
+        between = 0 if missing is None else max(missing[0] - (before[-1].end if before else 0) - shown, least)
+        return between + sum(size for _, size in self._folded)
+
+    @property
+    def _folded(self) -> list[tuple[int, int]]:
+        """The line feeds and the raw bytes of each run of similar lines that is left out."""
+        rest = self._rest
+        last = self._dropped or (self._head[-1] if self._head else _Final("", 0, 0, 0, 0))
+        starts = [rest[start - 1] if start else last for start, _ in self._folds]
+        ends = [rest[end - 1] for _, end in self._folds]
+        return [
+            (one.ends - before.ends, one.end - before.end) for before, one in zip(starts, ends, strict=True)
+        ]
+
+    def _unfolded(self, after: Sequence[_Final]) -> list[_Final]:
+        """The lines of the end without those of the runs."""
+        hidden = {number for fold in self._folds for number in range(*fold)}
+        return [line for number, line in enumerate(after) if number not in hidden]
 
     def _shown(self) -> tuple[list[_Final], tuple[int, int] | None, list[_Final]]:
         """The lines before what is left out; the raw bytes and line feeds up to its end; and the lines after it."""
         dropped = None if self._dropped is None else (self._dropped.end, self._dropped.ends)
         before, after = self._head, [*self._rest]
+        if dropped is None and self._folds:
+            dropped = (before[-1].end, before[-1].ends) if before else (0, 0)
         if self._gaps is None:
             return before, dropped, after
         first, last = self._gaps
@@ -229,9 +273,13 @@ class FinalLines:
                     lines.append(left_out(each.marks[0][1] - feeds, each.marks[0][0] - at, total_lines))
                 lines.append(each.data.decode("utf-8", "replace").removesuffix("\n"))
                 done, (at, feeds) = each.end, each.marks[-1]
-            if self._excerpts and self._let_go > done:
+            if (self._excerpts or self._folds) and self._let_go > done:
                 lines.append(left_out(missing[1] - feeds, missing[0] - at, total_lines))
-        lines += [line.text for line in after]
+        at = 0
+        for (start, end), (feeds, size) in zip(self._folds, self._folded, strict=True):
+            lines += [*(line.text for line in after[at:start]), similar(feeds, size)]
+            at = end
+        lines += [line.text for line in after[at:]]
         text = "\n".join(lines)
         return text + "\n" if lines and self._ended else text
 
@@ -253,7 +301,8 @@ class FinalLines:
             self._tail += self._room
         self._rest.append(line)
         self._rest_size += size
-        while self._rest_size > self._tail:
+        # Of lines that may be folded, more are held than there is room for.
+        while self._rest_size > (self._tail if self._signals is None else max(self._tail, CONDENSED)):
             self._drop()
 
     def _drop(self) -> _Final:

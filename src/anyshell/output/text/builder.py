@@ -101,6 +101,7 @@ class OutputBuilder:
         self._head: BoundedText | None = None
         self._tail: Tail | None = None
         self._signals: Signals | None = None
+        self._next = b""  # of what comes after the head, as much as there may be room for where the end is shown shorter
         self._page = Page.of(code_page)
         self._recognizer = None if self._page is None else Recognizer(utf8_bytes)
         self._keeper = Keeper(artifacts, head + tail)
@@ -180,6 +181,7 @@ class OutputBuilder:
         self._tail.append(data)
         if self._signals is not None:
             self._signals.feed(data)
+            self._next += data[: self._tail_limit - len(self._next)]
 
     def _short(self) -> Output | None:
         """The output of most commands: nothing, or a few plain lines."""
@@ -225,6 +227,7 @@ class OutputBuilder:
 
             self._signals = Signals(room=self._excerpts_limit, tail=max(held, CONDENSED))
             self._signals.feed(carry)
+            self._next = carry
         return tail
 
     def _whole(self, text: BoundedText) -> Output:
@@ -251,7 +254,10 @@ class OutputBuilder:
         lines = feeds + end.similar - sum(text.lines for _, text, _ in sections)
         searched = self._signals is None or self._signals.searched
         notice = marker(whole, lines, size, name_path=self._name_path, searched=searched, prefix=end.prefix)
+        ranges = [_range(head.lines, each, shown.lines) for each, shown, _ in sections]
         shown_last = head.lines + (not before.endswith("\n"))
+        if before and sections and not sections[0].excerpt.start:
+            shown_last = ranges.pop(0)[1]
         seam, last = head.lines + feeds + 1, self._lines + (not after.endswith("\n"))
         text = Sections(before, notice, self._lines, tail.total, alone=not sections and not end.hidden)
         for each, shown, _ in sections:
@@ -266,7 +272,7 @@ class OutputBuilder:
             omitted_lines=lines,
             head_range=(1, shown_last) if before else None,
             tail_range=(seam, max(seam, last)) if after else None,
-            excerpts=tuple(_range(head.lines, each, shown.lines) for each, shown, _ in sections),
+            excerpts=tuple(ranges),
             cut_lines=sum(each.cut_lines for each in cut),
             images=tuple(self._images.found),
             nul_bytes=self._nuls,
@@ -286,7 +292,10 @@ class OutputBuilder:
         condensed = condense(held if len(held) == tail.total else held[held.find(b"\n") + 1 :], limit)
         room = self._excerpts_limit
         least = self._last(tail, limit - room, condensed)
-        excerpts = chosen(self._signals.finish(), tail.total - least.size, room, GAP)
+        if condensed is not None and least.size >= condensed.size:
+            room = max(room, limit - least.text.size)  # what lines that are shown shorter have left
+        between = tail.total - least.size
+        excerpts = chosen(self._signals.finish(between), between, room, GAP)
         sections = [self._section(each, tail, condensed) for each in excerpts]
         used = 0
         kept: set[int] = set()
@@ -306,12 +315,40 @@ class OutputBuilder:
             for place, section in enumerate(sections)
             if place in kept and section.excerpt.start < between
         ]
+        if condensed is not None and end.size >= condensed.size:
+            sections = self._filled(sections, between, limit - used - end.text.size)
         hidden = end.hidden + sum(section.hidden for section in sections)
         if sum(len(section.excerpt.data) for section in sections) == between and not hidden:
             sections = []  # nothing would be left out
         if condensed is not None and any(section.hidden for section in sections):
             end = end._replace(prefix=condensed.prefix)
         return end, sections
+
+    def _filled(self, sections: Sequence[_Section], between: int, room: int) -> list[_Section]:
+        """The lines between, and as many of the first as there is room for."""
+        from .signals import Excerpt
+
+        filled: list[_Section] = []
+        at = 0
+        for start, end in (
+            *((each.excerpt.start, each.excerpt.end) for each in sections),
+            (between, between),
+        ):
+            data = self._next[at : min(start, at + max(0, room))]
+            if at + len(data) < start:
+                data = data[: data.rfind(b"\n") + 1]
+            if data:
+                text = BoundedText(None, self._max_line)
+                text.feed(data)
+                text.flush()
+                if text.size > room:
+                    break  # it has grown, as above
+                filled.append(_Section(Excerpt(at, self._next.count(b"\n", 0, at), data, 1), text, 0))
+                room -= text.size
+            if at + len(data) < start:
+                break
+            at = end
+        return sorted([*sections, *filled], key=lambda each: each.excerpt.start)
 
     def _last(self, tail: Tail, limit: int, condensed: Condensed | None) -> _End:
         room = limit

@@ -35,6 +35,7 @@ _STAMP = re.compile(
 _NAME = re.compile(rb"(?:[\w.:@/-]+ *\||\[[\w .:@/-]+\]|#\d+ )[ \t]*")
 _LINES = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 _DIGITS = b"0123456789"
+_AT_ONCE = 100  # no bound: lines that are taken at once where none is folded
 _LETTERS = re.compile(rb"[^\W\d_]{3}")
 
 
@@ -67,6 +68,11 @@ class Condensed(NamedTuple):
     prefix: bytes
     pattern: re.Pattern[bytes] | None
 
+    @property
+    def size(self) -> int:
+        """Raw bytes that they stand for."""
+        return sum(line.size for line in self.lines)
+
     def last(self, limit: int) -> list[Line]:
         """As many of the last as there is room for."""
         sizes = accumulate(len(line.data) for line in reversed(self.lines))
@@ -81,19 +87,40 @@ class Condensed(NamedTuple):
         return b"".join(_without(line, pattern) for line in _LINES.findall(data))
 
 
-def condense(data: bytes, limit: int) -> Condensed | None:
-    """Shorten whole lines; ``None`` if they are shown as they are. Of more than `limit` bytes, the last are enough."""
+def condense(data: bytes, limit: int, *, prefixes: bool = True) -> Condensed | None:
+    """Shorten whole lines; ``None`` if they are shown as they are. Of more than `limit` bytes, the last are enough.
+
+    Args:
+        data: The lines.
+        limit: As above.
+        prefixes: Leave out what they begin with, too.
+    """
     lines = _LINES.findall(data)
-    pattern, prefix = _common(lines)
+    pattern, prefix = _common(lines) if prefixes else (None, b"")
     texts = lines if pattern is None else [_without(line, pattern) for line in lines]
     plain = b"".join(texts).translate(None, _DIGITS).split(b"\n")[: len(lines)]
     ahead = LEAST_SIMILAR - 1
-    if pattern is None and not any(one == other for one, other in zip(plain, plain[ahead:], strict=False)):
+    alike = bytes([one == other for one, other in zip(plain, plain[ahead:], strict=False)])
+    if pattern is None and not any(alike):
         return None
     shown: list[Line] = []
     folded = False
     end, room = len(lines), limit
     while end and room >= 0:
+        last = alike.rfind(1, 0, end)  # what is folded begins here or before
+        after = last + 1
+        while 0 < after < end and plain[after] == plain[last]:
+            after += 1
+        if after < end:
+            at = max(after, end - _AT_ONCE)
+            part = [
+                Line(texts[each], len(lines[each]), lines[each].count(b"\n"))
+                for each in range(end - 1, at - 1, -1)
+            ]
+            shown += part
+            room -= sum(len(line.data) for line in part)
+            end = at
+            continue
         at = end - 1
         while at and plain[at - 1] == plain[at]:
             at -= 1
@@ -104,10 +131,7 @@ def condense(data: bytes, limit: int) -> Condensed | None:
         ):
             between = range(at + 1, end - 1)
             size = sum(len(lines[each]) for each in between)
-            note = b"[... %s similar lines, %s bytes left out here ...]\n" % (
-                f"{len(between):,}".encode(),
-                f"{size:,}".encode(),
-            )
+            note = similar(len(between), size).encode("ascii") + b"\n"
             part = [
                 Line(texts[end - 1], len(lines[end - 1]), lines[end - 1].count(b"\n")),
                 Line(note, size, len(between), len(between)),
@@ -124,6 +148,11 @@ def condense(data: bytes, limit: int) -> Condensed | None:
         room -= sum(len(line.data) for line in part)
         end = at
     return Condensed(shown[::-1], prefix, pattern) if folded or pattern is not None else None
+
+
+def similar(lines: int, size: int) -> str:
+    """The line that stands where so many similar lines are left out."""
+    return f"[... {lines:,} similar lines, {size:,} bytes left out here ...]"
 
 
 def _common(lines: Sequence[bytes]) -> tuple[re.Pattern[bytes] | None, bytes]:

@@ -32,12 +32,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..sequences import (
     CSI,
     DIGITS,
-    FINAL,
     INTERMEDIATES,
-    INTRODUCER,
     LONGEST_SEQUENCE,
-    OTHER,
     STRING,
+    sequence,
 )
 from .lines import EditedLine
 from .pages import Recoder, Recognizer
@@ -48,9 +46,8 @@ if TYPE_CHECKING:
 LONGEST_LINE = 64 * 1024
 """Bytes of a line of a stream by lines; a longer one comes in pieces."""
 
-_EDIT = INTRODUCER + DIGITS + rb"[DGK`]"
-_SEQUENCE = re.compile(CSI + FINAL + rb"|" + OTHER)
-_SEQUENCE_BUT_EDITS = re.compile(rb"(?!" + _EDIT + rb")(?:" + _SEQUENCE.pattern + rb")")
+_SEQUENCE = re.compile(sequence())
+_SEQUENCE_BUT_EDITS = re.compile(sequence(unless=DIGITS + rb"[DGK`]"))
 _UNFINISHED = re.compile(
     rb"(?:" + CSI + rb"|" + STRING + rb"\x1b?"
     rb"|\x1b" + INTERMEDIATES + rb"|"

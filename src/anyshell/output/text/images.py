@@ -28,17 +28,19 @@ LONGEST_START = 80
 """Bytes of a sequence that its image must be known by; a sequence with a longer start is no image."""
 
 # kitty: APC G. iTerm: OSC 1337 ; File=, or MultipartFile=, FilePart= of each part, FileEnd. sixel: DCS, numbers, q. The C1 forms as UTF-8, as in `sequences`.
-# Compiled with the first image: nearly no output has one.
+# It begins with a set of bytes, so that `re` skips all others. Compiled with the first image: nearly no output has one.
 _START = (
-    rb"(?P<kitty>(?:\x1b_|\xc2\x9f)G)|(?P<iterm>(?:\x1b\]|\xc2\x9d)1337;(?P<key>(?:Multipart)?File=|FilePart=|FileEnd))|(?P<sixel>(?:\x1bP|\xc2\x90)[0-9;]{0,%d}+q)"
-    % (LONGEST_START - 3)
+    rb"[\x1b\xc2](?:(?P<kitty>(?:(?<=\x1b)_|(?<=\xc2)\x9f)G)|(?P<iterm>(?:(?<=\x1b)\]|(?<=\xc2)\x9d)1337;(?P<key>(?:Multipart)?File=|FilePart=|FileEnd))"
+    rb"|(?P<sixel>(?:(?<=\x1b)P|(?<=\xc2)\x90)[0-9;]{0,%d}+q))" % (LONGEST_START - 3)
 )
 _BEGUN = (
     rb"(?:\x1b|\xc2|\x1b_|\xc2\x9f|(?:\x1b\]|\xc2\x9d)1?3?3?7?;?(?:M?u?l?t?i?p?a?r?t?F?i?l?e?|File(?:P?a?r?t?|E?n?d?))|(?:\x1bP|\xc2\x90)[0-9;]{0,%d}+)\Z"
     % (LONGEST_START - 3)
 )
-_MAYBE = (b"\x1b_", b"\x1b]1", b"\x1bP", b"\xc2")  # looked for first: nearly no output has any of these
-_HALVES = (b"\x1b", b"\x1b]")
+# Looked for first, since nearly no output has any of these. A single byte is looked for fifty times as fast as two.
+_MAYBE = tuple((bytes([start[-1]]), start) for start in (b"\xc2\x90", b"\xc2\x9d", b"\xc2\x9f"))
+_MAYBE_LONG = (b"\x1b_", b"\x1b]1", b"\x1bP")
+_HALVES = (b"\x1b", b"\x1b]", b"\xc2")
 _END = re.compile(rb"[\n\r\x07\x18\x1a\x1b]|\xc2[\x80-\x9f]")
 _RASTER = re.compile(rb'"[0-9]+;[0-9]+;([0-9]+);([0-9]+)')
 _GIF, _PNG = b"GIF8", b"\x89PNG\r\n\x1a\n"
@@ -89,10 +91,14 @@ class Images:
 
     def feed(self, data: bytes) -> list[Segment]:
         """Take the next bytes, and give what is not an image."""
-        # A single byte is looked for fifty times as fast as two.
-        plain = b"\x1b" not in data and b"\xc2" not in data
-        if not self._held and (
-            plain or not (any(start in data for start in _MAYBE) or data.endswith(_HALVES))
+        if not self._held and not (
+            any(last in data and start in data for last, start in _MAYBE)
+            or (
+                (escapes := data.count(b"\x1b"))
+                and escapes != data.count(b"\x1b[")
+                and any(start in data for start in _MAYBE_LONG)
+            )
+            or data.endswith(_HALVES)
         ):
             self._at += len(data)
             return [Segment(data, self._at - len(data))]

@@ -7,13 +7,13 @@ from bisect import bisect_right
 from collections import Counter, deque
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import compress
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-
-    from pydantic_core import SchemaValidator
+    from collections.abc import Set as AbstractSet
 
 SEARCHED = 64 * 1024 * 1024
 """Bytes of the middle of an output in which such lines are looked for, and of its end as many as `LAST`. Each line that is
@@ -22,11 +22,11 @@ looked at more closely counts as `SCORED` bytes."""
 SCORED = 512
 """Bytes of search that a closer look at a line costs."""
 
-REPEATED = 128
-"""Bytes of search that one more line costs which was there several times."""
-
 LAST = 256 * 1024
 """Bytes before the end that are searched in any case."""
+
+BACK = 64 * 1024
+"""Bytes before the shown end in which lines are looked for that are worth as much as what fills the room."""
 
 LOOKED_AT = 400
 """Bytes of a line that are looked at closely."""
@@ -40,7 +40,10 @@ HELD = 256 * 1024
 SHAPES = 4096
 """Shapes of lines that are counted, to tell what is repeated; when there are more, the older half is forgotten."""
 
-_SLICE = 4 * 1024
+WORTHLESS = 8192
+"""Shapes of lines that are known to be worth nothing, and so are not looked at again; when there are more, all are forgotten."""
+
+_SLICE = 8 * 1024
 """Bytes that are asked about at once, whether there may be such a line in them."""
 
 _BLOCK = 64 * 1024
@@ -49,14 +52,28 @@ _BLOCK = 64 * 1024
 # Each alternative begins with one letter, no class or group, so that `re` skips all but such letters: thrice as fast.
 _HITS = re.compile(
     rb"r(?:ror|aceb)|RROR|f(?:ail|a(?:tal|ult)|ound|used|ined)|F(?:ail|AIL|atal|ATAL)|panic|Permission d|xcept|killed|Killed|No such"
-    rb"|C(?:annot|ould not)|Unable|warn|W(?:arn|ARN)|\n(?:not ok|E   )|\xe2(?:\x9c[\x95-\x98]|\x97\x8f)"
+    rb"|C(?:annot|ould not)|Unable|warn|W(?:arn|ARN)|\n(?:not ok|E   )|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)"
 )
-_HIT_LINES = re.compile(rb"(?:%b)[^\n]*+\n?" % _HITS.pattern)
-_LONGEST_HIT = 16  # no bound: of the literals above
+# What is given to Rust is ASCII, which it reads where it stands: of the other bytes, those of these patterns are controls.
+_NOT_ASCII = b"\xe2\x9c\x97\x8f\x93\x94\x95\x96\x98"
+_CONTROLS = b"\x01\x02\x03\x04\x05\x06\x0e\x0f\x10"
+_TO_ASCII = bytes.maketrans(bytes(range(0x80, 0x100)) + _NOT_ASCII, b"\x7f" * 0x80 + _CONTROLS)
+# The same for Rust's regular expressions; and what each line has, and more, that `_STRONG` finds something in.
+_LINES_OF_HITS = _HITS.pattern.decode("ascii").replace(r"\n(?:", "(?m:^)(?:")
+_LINES_OF_STRONG = (
+    r"rrors?(?-u:\b)(?:\(\d+,\d+\)|\[[\w-]+\]| \w+)?:|RROR(?:[^_]|$)|racebac|Error(?:[^A-Za-z0-9_./(=]|$)|E +[-+] |FA(?:IL(?:[^_]|$)|TAL)"
+    r"|Fa(?:tal|il(?:ed|ure))|xception|f(?:atal|ail(?:ed|ures?)|ault|ined (?:reference|symbol))|panic|Permission denied|No such file"
+    r"|C(?:annot|ould not)|Unable|[Kk]illed|not ok|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)"
+)
+# With these, and nothing of those, a line is worth nothing, or one at most.
+_LINES_OF_SUCCESS = (
+    r"(?-u:\b)passed(?-u:\b)|PASS|(?:^|[^\w\s]|(?:^|[^t])\s)ok(?-u:\b)|xfail|XFAIL|^[ \t]*\xe2\x9c[\x93\x94]"
+)
+_LINES_OF_WARNINGS = _LINES_OF_SUCCESS + r"|[Ww]arn(?:ing)?s?(?-u:\b)|WARN"
 _STRONG = re.compile(
     rb"rrors?\b(?:\(\d+,\d+\)|\[[\w-]+\]| \w+)?:|RROR(?!_)|racebac|E(?:rror\b(?![./(=])|(?<!.E) +[-+] )|FA(?:IL(?!_)|TAL)|Fa(?:tal\b|il(?:ed|ure))|xception\b"
     rb"|f(?:atal\b|ail(?:ed\b|ures?\b(?![./(]))|ault\b|ined (?:reference|symbol))|panic(?:ked)?\b|P(?:ermission denied)|No such file|C(?:annot(?<!.Cannot)|ould(?<!.Could) not)"
-    rb"|Unable(?<!.Unable)|killed\b|Killed\b|not ok(?<!.not ok)|\xe2(?:\x9c[\x95-\x98]|\x97\x8f)",
+    rb"|Unable(?<!.Unable)|killed\b|Killed\b|not ok(?<!.not ok)|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)",
     re.DOTALL,
 )
 _WARNING = re.compile(rb"warn(?:ing)?s?\b|W(?:arn(?:ing)?s?\b|ARN)")
@@ -127,18 +144,12 @@ class Excerpt:
         )
 
 
-def score(line: bytes, at: int = 0) -> float:
-    """How much a line says of what went wrong; zero if nothing. It is at most `BEST`.
-
-    Args:
-        line: The line.
-        at: Bytes before which there is no literal of `_HITS` in it.
-    """
+def score(line: bytes) -> float:
+    """How much a line says of what went wrong; zero if nothing. It is at most `BEST`."""
     if _STAMPED.match(line) and (stamp := _STAMP.match(line)):
         line = line[stamp.end() :]
-        at -= stamp.end()
     line = line[:LOOKED_AT]
-    found = _STRONG.search(line, max(0, at - 1))
+    found = _STRONG.search(line)
     if found:
         value = BEST if found.start() < 40 else 3.0
         if found.start() > 8 and _WARNING.search(line, 0, 60):
@@ -148,12 +159,110 @@ def score(line: bytes, at: int = 0) -> float:
     return value - 3 if _HARMLESS.search(line) else value
 
 
-@cache
-def _gate() -> SchemaValidator:
-    """Tells whether there is a hit at all, some twenty times as fast: Rust's regular expressions look by vector instructions."""
-    from pydantic_core import SchemaValidator, core_schema  # here, since most outputs are short
+class _Gate:
+    """Tells where there is a match, some twenty times as fast as `re`: Rust's regular expressions look by vector instructions."""
 
-    return SchemaValidator(core_schema.str_schema(pattern=_HITS.pattern.decode("ascii")))
+    def __init__(self, pattern: str) -> None:
+        from pydantic_core import SchemaValidator  # here, since most outputs are short
+        from pydantic_core import core_schema as schema
+
+        for byte, control in zip(_NOT_ASCII, _CONTROLS, strict=True):
+            pattern = pattern.replace(rf"\x{byte:02x}", rf"\x{control:02x}")
+        text = schema.str_schema(pattern=pattern)
+        lines = schema.list_schema(schema.with_default_schema(text, default=None, on_error="default"))
+        self.anywhere: Callable[[str], bool] = SchemaValidator(text).isinstance_python
+        self.lines: Callable[[list[str]], list[str | None]] = SchemaValidator(lines).validate_python
+        """The lines that match, and ``None`` in the place of each other one."""
+
+
+_gate = cache(_Gate)
+
+
+class _Hit(NamedTuple):
+    """A line that may be worth something: its number, where it begins and ends, and the hash of its shape."""
+
+    number: int
+    start: int
+    stop: int
+    shape: int
+
+
+class _Looker:
+    """Finds the lines that may be worth something, some hundred at once.
+
+    Attributes:
+        worthless: Hashes of the shapes of lines that are worth nothing.
+        feeds: Line feeds of what was looked at last.
+    """
+
+    def __init__(self) -> None:
+        self.worthless: set[int] = set()
+        self.feeds = 0
+        self._known = False  # whether a third of the last lines was known to be worth nothing
+
+    def hits(self, piece: bytes, least: float, *, again: bool = False) -> list[_Hit]:
+        """The lines that may be worth so much.
+
+        Args:
+            piece: Whole lines.
+            least: What they may be worth.
+            again: Look at those that are known to be worth nothing, too.
+        """
+        plain = piece.isascii()
+        text = (piece if plain else piece.translate(_TO_ASCII)).decode("ascii")
+        gate = _gate(_LINES_OF_HITS if least <= 2 else _LINES_OF_STRONG)
+        if not gate.anywhere(text):
+            self.feeds = piece.count(b"\n")
+            return []
+        lines = text.split("\n")
+        self.feeds = len(lines) - 1
+        worthless: AbstractSet[int] = frozenset() if again else self.worthless
+        if self._known and not again:
+            shapes = _shapes(piece)
+            numbers = [number for number, shape in enumerate(shapes) if shape not in worthless]
+            self._known = 3 * len(numbers) < 2 * len(lines)
+            told = gate.lines([lines[number] for number in numbers])
+            numbers = [*compress(numbers, told)]
+            shapes = [shapes[number] for number in numbers]
+        else:
+            told = gate.lines(lines)
+            numbers = [*compress(range(len(lines)), told)]
+            raw = None if plain else piece.split(b"\n")
+            shapes = _shapes(
+                "\n".join(filter(None, told)).encode("ascii")
+                if raw is None
+                else b"\n".join([raw[number] for number in numbers])
+            )
+            new = [shape not in worthless for shape in shapes]
+            self._known = 3 * new.count(False) > len(lines)
+            numbers, shapes = [*compress(numbers, new)], [*compress(shapes, new)]
+        if not numbers:
+            return []
+        texts = [lines[number] for number in numbers]
+        strong = _gate(_LINES_OF_STRONG).lines(texts)
+        fine = _gate(_LINES_OF_SUCCESS if least < 2 else _LINES_OF_WARNINGS).lines(texts)
+        found = []
+        place = before = 0
+        for number, line, shape, bad, good in zip(numbers, texts, shapes, strong, fine, strict=True):
+            if bad is None and good is not None and len(line) <= LOOKED_AT:
+                self.drop(shape)
+                continue
+            place += sum(map(len, lines[before:number])) + number - before
+            before = number
+            if len(line) < EXCERPT:
+                found.append(_Hit(number, place, min(place + len(line) + 1, len(piece)), shape))
+        return found
+
+    def drop(self, shape: int) -> None:
+        """Look at no more lines of a shape."""
+        if len(self.worthless) >= WORTHLESS:
+            self.worthless.clear()
+        self.worthless.add(shape)
+
+
+def _shapes(lines: bytes) -> list[int]:
+    """Of each line, the hash of what it is without its digits."""
+    return [*map(hash, lines.translate(None, _DIGITS).split(b"\n"))]
 
 
 def tells(line: bytes) -> bool:
@@ -168,14 +277,15 @@ class Found:
         room: Bytes that there are to show it.
 
     Attributes:
+        room: As above.
         work: Bytes of search that closer looks have cost.
-        least: What a line must be worth at least: enough that is worth as much was found for all the room.
+        least: What as much was found of as can be shown. A line must be worth more than that.
     """
 
     def __init__(self, room: int = HELD) -> None:
+        self.room = room
         self.work = 0
         self.least = 0.0
-        self._room = room
         self._excerpts: list[Excerpt] = []
         self._size = 0
         # Hashes of shapes, and how often they were there; the older half is let go when the newer is full.
@@ -187,32 +297,32 @@ class Found:
         self._sizes: Counter[float] = Counter()  # bytes of excerpts by what they are worth
         self._end = 0  # of the excerpts so far
 
-    def value(self, line: bytes, at: int) -> float:
-        """What a line is worth, less one for each of its shape before it.
+    def worth(self, line: bytes, shape: int, least: float) -> float:
+        """What a line is worth, less one for each of its shape before it; zero if that is less than some worth.
 
         Args:
             line: The line.
-            at: Bytes before which there is no literal of `_HITS` in it.
+            shape: The hash of the line without its digits.
+            least: The worth.
         """
-        text = line.translate(None, _DIGITS)
-        plain = hash(text)
-        seen = self._shapes.get(plain) or self._older.get(plain, 0)
-        if seen >= _REPEATS or BEST - seen < self.least:
-            self.work += REPEATED
-            return 0
         self.work += SCORED
-        self._count(plain, seen)
-        value = score(line, at)
-        if value - seen < max(self.least, 1):
+        seen = self._shapes.get(shape) or self._older.get(shape, 0)
+        if seen >= _REPEATS or BEST - seen < least:
             return 0
-        kind = hash(_VARIES.sub(b"*", line[:LOOKED_AT]) if line[:1] != b"{" else text[:LOOKED_AT])
-        if kind != plain:
+        value = score(line) - seen
+        if value < least:
+            return 0
+        text = line[:LOOKED_AT]
+        kind = hash(_VARIES.sub(b"*", text) if line[:1] != b"{" else text.translate(None, _DIGITS))
+        before = seen
+        if kind != shape:
             before = self._shapes.get(kind) or self._older.get(kind, 0)
+            value -= max(0, min(before, _REPEATS) - seen)
+            if value < least:
+                return 0
             self._count(kind, before)
-            value -= min(max(before, seen), _REPEATS)
-        else:
-            value -= seen
-        return 0 if value < self.least else value
+        self._count(shape, seen)
+        return value
 
     def _count(self, shape: int, before: int) -> None:
         self._shapes[shape] = before + 1
@@ -228,7 +338,7 @@ class Found:
         total = 0
         for value in sorted(self._sizes, reverse=True):
             total += self._sizes[value]
-            if total >= self._room:
+            if total >= self.room:
                 self.least = max(self.least, value)
                 return
 
@@ -255,6 +365,9 @@ class Found:
 class Signals:
     """Looks for such lines in what is fed, in bounded memory. What it finds does not depend on how the bytes were cut.
 
+    Once as much was found as there is room for, only lines are looked for that are worth more; and in the end, back from
+    where the shown end begins, those that are worth as much.
+
     Args:
         marks: Gives the marks of an excerpt, by its first byte and by the byte after it; of whole lines that were fed and are
             still held.
@@ -278,8 +391,8 @@ class Signals:
         self._start = 0  # where what is held begins
         self._done = 0  # bytes of what is held that were searched, or are not going to be
         self._lines = 0  # line feeds up to there
-        self._next = 0  # where the line begins after the last that was looked at
         self._found = Found(room)
+        self._looker = _Looker()
         self._tail = tail
 
     @property
@@ -294,20 +407,29 @@ class Signals:
             held += data[at : at + _BLOCK]
             while len(held) - self._done >= _BLOCK + EXCERPT:
                 self._take(self._done + _BLOCK)
-                gone = max(0, self._done - (LAST if self._rests else EXCERPT))
+                gone = max(0, self._done - (LAST if self._found.least or self._rests else EXCERPT))
                 del held[:gone]
                 self._start += gone
                 self._done -= gone
 
-    def finish(self) -> list[Excerpt]:
-        """What was found, in order. Nothing may be fed after that."""
+    def finish(self, end: int | None = None) -> list[Excerpt]:
+        """What was found, in order. Nothing may be fed after that.
+
+        Args:
+            end: Bytes of what was fed that are not shown in any case; of what is after them, nothing need be found.
+        """
+        found = self._found
+        end = len(self._held) if end is None else min(len(self._held), max(0, end - self._start))
         if self._rests:
-            self.searched = self._found.work < SEARCHED
+            self.searched = found.work < SEARCHED
             start = self._held.find(b"\n") + 1  # the line before is cut
             self._lines -= self._held.count(b"\n", start, self._done)
             self._done = start
-        self._search(self._done, len(self._held))
-        return self._found.excerpts()
+        if found.least < BEST and end > self._done:
+            self._search(self._done, end)
+        if found.least:
+            self._search_back(end)
+        return found.excerpts()
 
     @property
     def _rests(self) -> bool:
@@ -324,54 +446,70 @@ class Signals:
         self._done = end
 
     def _search(self, start: int, end: int) -> None:
-        held = bytes(self._held)
-        counted, feeds = start, self._lines
-        at = max(start, self._next - self._start)
+        """Search the lines that begin in a part of what is held."""
+        found, looker = self._found, self._looker
+        before = max(0, start - EXCERPT)  # where what is looked at begins
+        held = bytes(memoryview(self._held)[before : end + 2 * EXCERPT])
+        at = self._line_from(start) - before
+        end = held.find(b"\n", end - before - 1) + 1 or len(held)
+        feeds = self._lines + held.count(b"\n", start - before, at)
         while at < end:
-            known = min(at + _SLICE, end)  # up to where there may be such a line
-            limit = known + _LONGEST_HIT
-            if not _gate().isinstance_python(held[at:limit].decode("latin-1")):
-                at = known
-                continue
-            for hit in _HIT_LINES.finditer(held, at, limit):
-                place, stop = hit.span()
-                if place >= known:
-                    break
-                first = held.rfind(b"\n", 0, stop - 1) + 1
-                if stop == limit and held[stop - 1] != 10:
-                    stop = held.find(b"\n", stop) + 1 or len(held)
-                at = stop
-                if stop - first > EXCERPT or (first == 0 < self._start):
-                    continue  # the line is too long
-                if (value := self._found.value(held[first:stop], place - first)) <= 0:
-                    continue
-                begin, after = self._around(held, first, stop)
-                feeds += (
-                    held.count(b"\n", counted, begin)
-                    if begin > counted
-                    else -held.count(b"\n", begin, counted)
-                )
-                counted = begin
-                core = (first - begin, stop - begin)
-                place = self._start + begin
-                marks = () if self._marks is None else self._marks(place, self._start + after)
-                self._found.keep(Excerpt(place, feeds, held[begin:after], value, core, marks))
-            self._next = self._start + at
-            at = max(at, known)
+            known = held.find(b"\n", min(at + _SLICE, end) - 1) + 1 or len(held)
+            piece = held[at:known]
+            for hit in looker.hits(piece, found.least + 1):
+                if value := found.worth(piece[hit.start : hit.stop], hit.shape, found.least + 1):
+                    self._keep(held, before, at + hit.start, at + hit.stop, value, feeds + hit.number)
+                else:
+                    looker.drop(hit.shape)
+            feeds += looker.feeds
+            at = known
 
-    def _around(self, held: bytes, first: int, stop: int) -> tuple[int, int]:
-        """Widen a line to what belongs to it: the line before, two after, and more as long as they are indented."""
-        begin = held.rfind(b"\n", 0, first - 1) + 1 if first else 0
-        if first - begin > EXCERPT // 4 or begin == 0 < self._start:
-            begin = first
-        for number in range(_MOST_AFTER):
-            if number >= _AFTER and not _INSIDE.match(held, stop):
-                break
-            end = held.find(b"\n", stop) + 1
-            if not end or end - begin > EXCERPT:
-                break
-            stop = end
-        return begin, stop
+    def _search_back(self, end: int) -> None:
+        """Search from a place of what is held back, for lines that are worth as much as others, as long as there is room."""
+        held, found = bytes(self._held), self._found
+        kept = {each.start + each.core[0] for each in found.excerpts()}
+        first, stop, room = self._line_from(max(0, end - BACK)), held.rfind(b"\n", 0, end) + 1, found.room
+        feeds = self._lines + held.count(b"\n", self._done, stop) - held.count(b"\n", stop, self._done)
+        while stop > first and room > 0:
+            at = held.rfind(b"\n", first, max(first, stop - _SLICE)) + 1 or first
+            piece = held[at:stop]
+            feeds -= piece.count(b"\n")
+            for hit in reversed(self._looker.hits(piece, found.least, again=True)):
+                if self._start + at + hit.start not in kept and room > 0:
+                    value = found.worth(piece[hit.start : hit.stop], hit.shape, found.least)
+                    if value:
+                        room -= self._keep(held, 0, at + hit.start, at + hit.stop, value, feeds + hit.number)
+            stop = at
+
+    def _line_from(self, at: int) -> int:
+        """Where the first line begins that begins at a place of what is held, or after it."""
+        if self._held[at - 1 : at] == b"\n" if at else not self._start:
+            return at
+        return self._held.find(b"\n", at) + 1 or len(self._held)
+
+    def _keep(self, held: bytes, before: int, first: int, stop: int, value: float, feeds: int) -> int:
+        """Keep a line with what belongs to it, of what begins some bytes behind what is held; return how many bytes that is."""
+        begin, after = _around(held, first, stop, cut=self._start + before > 0)
+        place = self._start + before + begin
+        marks = () if self._marks is None else self._marks(place, place + after - begin)
+        core = (first - begin, stop - begin)
+        self._found.keep(Excerpt(place, feeds - (begin < first), held[begin:after], value, core, marks))
+        return after - begin
+
+
+def _around(held: bytes, first: int, stop: int, *, cut: bool) -> tuple[int, int]:
+    """Widen a line to what belongs to it: the line before, two after, and more as long as they are indented."""
+    begin = held.rfind(b"\n", 0, first - 1) + 1 if first else 0
+    if first - begin > EXCERPT // 4 or (begin == 0 and cut):
+        begin = first
+    for number in range(_MOST_AFTER):
+        if number >= _AFTER and not _INSIDE.match(held, stop):
+            break
+        end = held.find(b"\n", stop) + 1
+        if not end or end - begin > EXCERPT:
+            break
+        stop = end
+    return begin, stop
 
 
 def chosen(found: Iterable[Excerpt], end: int, room: int, cost: int) -> list[Excerpt]:
