@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .outcome import CommandFailed as CommandFailed
     from .outcome import JobStatus as JobStatus
     from .outcome import Outcome as Outcome
+    from .outcome import learn as learn
     from .outcome import SessionReport as SessionReport
     from .outcome import Status as Status
     from .output import MASK as MASK
@@ -101,7 +102,7 @@ else:
             "expectation": "ExpectTimeout ProgramEnded",
             "files": "CopyProgress CopyResult FileEntry FileKind FileStat",
             "host": "HostInfo HostQuery OperatingSystem",
-            "outcome": "CommandFailed JobStatus Outcome SessionReport Status",
+            "outcome": "CommandFailed JobStatus Outcome SessionReport Status learn",
             "output": "MASK Artifact Channel JobOutput Output OutputEvent OutputImage OutputLimits",
             "process": "ExitStatus ProcessInfo Signal still_named",
             "resolved": "Creates Resolved",

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Frame:
-    """What surrounds one command.
+    """What surrounds one command. Not frozen, which would make it cost as much as the text that is made of it.
 
     Attributes:
         number: Its number; what is said of it begins with that.
