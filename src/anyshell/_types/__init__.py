@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from .outcome import CommandFailed as CommandFailed
     from .outcome import JobStatus as JobStatus
     from .outcome import Outcome as Outcome
-    from .outcome import learn as learn
     from .outcome import SessionReport as SessionReport
     from .outcome import Status as Status
+    from .outcome import learn as learn
     from .output import MASK as MASK
     from .output import Artifact as Artifact
     from .output import Channel as Channel
