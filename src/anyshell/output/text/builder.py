@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ..._types import Output
@@ -103,9 +104,16 @@ class OutputBuilder:
         self._signals: Signals | None = None
         self._page = Page.of(code_page)
         self._recognizer = None if self._page is None else Recognizer(utf8_bytes)
-        self._keeper = Keeper(artifacts, head + tail)
-        self._images = Images(artifacts)
+        self._artifacts = artifacts
         self._output: Output | None = None
+
+    @cached_property
+    def _keeper(self) -> Keeper:  # at first use, as the next: most outputs are short and need neither
+        return Keeper(self._artifacts, self._head_limit + self._tail_limit)
+
+    @cached_property
+    def _images(self) -> Images:
+        return Images(self._artifacts)
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes. Never raises, whatever they are."""
@@ -127,7 +135,7 @@ class OutputBuilder:
 
     def close(self) -> None:
         """Leave no file behind, unless `finish` has handed it out."""
-        if self._output is None:
+        if self._output is None and "_keeper" in self.__dict__:
             self._keeper.discard()
             self._images.discard()
 
@@ -142,14 +150,16 @@ class OutputBuilder:
         self._total += len(data)
         if b"\0" in data:  # that none is there is seen twenty times as fast
             self._nuls += data.count(b"\0")
-        self._lines += data.count(b"\n")
+        feeds = data.count(b"\n")
+        self._lines += feeds
         self._keeper.write(data)
-        self._take_parts(self._images.feed(data))
+        parts = self._images.feed(data)
+        self._take_parts(parts, feeds if len(parts) == 1 and parts[0].data is data else None)
 
-    def _take_parts(self, parts: Iterable[Segment]) -> None:
+    def _take_parts(self, parts: Iterable[Segment], feeds: int | None = None) -> None:
         for part in parts:
             if self._recognizer is None:
-                self._put(part.data)
+                self._put(part.data, feeds)
             else:
                 self._put_both(*self._recognizer.feed(part.data))
 
@@ -168,7 +178,8 @@ class OutputBuilder:
         elif self._tail.page is None:
             self._tail.turn(self._page)
 
-    def _put(self, data: bytes) -> None:
+    def _put(self, data: bytes, feeds: int | None = None) -> None:
+        """Put text where it belongs, of which the line feeds may have been counted."""
         if self._tail is None:
             if self._head is None:
                 self._head = BoundedText(self._head_limit, self._max_line)
@@ -176,10 +187,10 @@ class OutputBuilder:
             if taken == len(data):
                 return
             self._tail = self._overflow(self._head)
-            data = data[taken:]
+            data, feeds = data[taken:], None
         self._tail.append(data)
         if self._signals is not None:
-            self._signals.feed(data)
+            self._signals.feed(data, feeds)
 
     def _short(self) -> Output | None:
         """The output of most commands: nothing, or a few plain lines."""

@@ -277,7 +277,7 @@ class Signals:
         self._held = bytearray()
         self._start = 0  # where what is held begins
         self._done = 0  # bytes of what is held that were searched, or are not going to be
-        self._lines = 0  # line feeds up to there
+        self._lines = 0  # line feeds of all that was fed
         self._next = 0  # where the line begins after the last that was looked at
         self._found = Found(room)
         self._tail = tail
@@ -287,11 +287,13 @@ class Signals:
         """The first byte that is held. Nothing before it will be in another excerpt."""
         return self._start
 
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes."""
+    def feed(self, data: bytes, feeds: int | None = None) -> None:
+        """Take the next bytes, of which the line feeds may have been counted: that takes longer than all else of a long output."""
         held = self._held
         for at in range(0, len(data), _BLOCK):
-            held += data[at : at + _BLOCK]
+            piece = data if len(data) <= _BLOCK else data[at : at + _BLOCK]
+            held += piece
+            self._lines += feeds if feeds is not None and piece is data else piece.count(b"\n")
             while len(held) - self._done >= _BLOCK + EXCERPT:
                 self._take(self._done + _BLOCK)
                 gone = max(0, self._done - (LAST if self._rests else EXCERPT))
@@ -303,9 +305,7 @@ class Signals:
         """What was found, in order. Nothing may be fed after that."""
         if self._rests:
             self.searched = self._found.work < SEARCHED
-            start = self._held.find(b"\n") + 1  # the line before is cut
-            self._lines -= self._held.count(b"\n", start, self._done)
-            self._done = start
+            self._done = self._held.find(b"\n") + 1  # the line before is cut
         self._search(self._done, len(self._held))
         return self._found.excerpts()
 
@@ -320,12 +320,11 @@ class Signals:
             self._found.settle(self._start + self._done - self._tail)
             self._search(self._done, end)
             self._found.work += end - self._done
-        self._lines += self._held.count(b"\n", self._done, end)
         self._done = end
 
     def _search(self, start: int, end: int) -> None:
         held = bytes(self._held)
-        counted, feeds = start, self._lines
+        counted, feeds = len(held), self._lines
         at = max(start, self._next - self._start)
         while at < end:
             known = min(at + _SLICE, end)  # up to where there may be such a line
