@@ -208,11 +208,15 @@ def _read_fields(pid: int | str) -> tuple[bytes, list[bytes]] | None:
 
 def read_traffic(pid: int) -> tuple[int, int] | None:
     """Bytes that an ended child, and those that it waited for, have read and written by system calls (proc(5), io)."""
-    with suppress(OSError, ValueError, IndexError):
-        with open(f"/proc/{pid}/io", "rb", buffering=0) as file:
-            read, written = file.read(_LONGEST_IO).split(b"\n")[:2]
+    try:
+        fd = os.open(f"/proc/{pid}/io", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            read, written = os.read(fd, _LONGEST_IO).split(b"\n")[:2]
+        finally:
+            os.close(fd)
         return int(read.split()[1]), int(written.split()[1])
-    return None
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def now() -> int:

@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from stat import S_IRUSR, S_IWUSR
+from stat import S_IRUSR, S_ISFIFO, S_IWUSR
 from typing import TYPE_CHECKING, Literal
 
 assert sys.platform == "linux"
@@ -380,7 +380,10 @@ def make_tree(
             if time.monotonic() - began > LATE_SECONDS:
                 _tag_children(leader, tag)
                 asyncio.get_running_loop().call_later(TAG_AGAIN_SECONDS, _tag_children, leader, tag)
-    pipes = [os.ttyname(end) if os.isatty(end) else f"pipe:[{os.fstat(end).st_ino}]" for end in ends]
+    pipes = [
+        f"pipe:[{state.st_ino}]" if S_ISFIFO((state := os.fstat(end)).st_mode) else os.ttyname(end)
+        for end in ends
+    ]
     return LinuxTree(leader=leader, since=since, mark=mark, tag=tag, life=pipes[0], pipes=pipes, scan=scan)
 
 
