@@ -153,7 +153,8 @@ async def run(
             async with clock:
                 control._hold(clock)
                 try:
-                    process = control.process = await spawner.spawn(replace(spawn, on_asked=hold))
+                    asked = replace(spawn, on_asked=hold) if getattr(spawner, "asks", True) else spawn
+                    process = control.process = await spawner.spawn(asked)
                     feed = None if stdin is None else process.stdin
                     reading = _Reading(process, output, stderr, listener, feed, stdin, control=control)
                     if silence is not None:

@@ -24,6 +24,7 @@ class WrappingSpawner:
     def __init__(self, spawner: Spawner, wraps: Sequence[Callable[[Process], Process]]) -> None:
         self._spawner = spawner
         self._wraps = wraps
+        self.asks: bool = getattr(spawner, "asks", True)
 
     async def spawn(self, spawn: Spawn) -> Process:
         """Start a program."""

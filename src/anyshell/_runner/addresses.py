@@ -156,8 +156,12 @@ class Addresses:
             InvalidCommand: What an address of a known scheme stands for is not there, or it leads out of its directory.
             BackendError: It took too long.
         """
-        raw = (command.text, command.cwd or "", *command.env.values())
-        if isinstance(command.text, Expanded) or not any("://" in each for each in raw):
+        text, env = command.text, command.env
+        if isinstance(text, Expanded) or not (
+            "://" in text
+            or "://" in (command.cwd or "")
+            or (env and any("://" in each for each in env.values()))
+        ):
             return command
         from ..resolve import find
 

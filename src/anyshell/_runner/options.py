@@ -126,8 +126,10 @@ class RunOptions:
         if self.left_behind is not None:
             check_choice("left_behind", self.left_behind, get_args(LeftBehind))
         for name in ("timeout", "silence", "background_after"):
-            object.__setattr__(self, name, check_seconds(name, getattr(self, name)))
-        object.__setattr__(self, "grace", check_seconds("grace", self.grace, zero=True, none=False))
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, check_seconds(name, given))
+        if self.grace is not DEFAULT_GRACE:
+            object.__setattr__(self, "grace", check_seconds("grace", self.grace, zero=True, none=False))
 
 
 def to_command(
@@ -162,7 +164,7 @@ def to_command(
         command = text_of(command, SHELLS[kind])
     return Command(
         text=command,
-        cwd=os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd,
+        cwd=os.fspath(cwd) if cwd is not None and isinstance(cwd, os.PathLike) else cwd,
         env={} if env is None else {name: value for name, value in env.items() if value is not None},
         unset=frozenset() if env is None else frozenset(name for name, value in env.items() if value is None),
         stdin=stdin,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -38,20 +39,22 @@ class Where(Protocol):
 def pipes_output(where: Where, store: Store | None, *, limits: OutputLimits | None = None) -> Builder:
     """What takes the output of a command on pipes."""
     limits = limits or where.limits
-    code_page = where.info.code_page
-    bounded = partial(
-        OutputBuilder,
-        **limits.parts._asdict(),
+    if limits.exact:
+        from ..output import ExactOutput  # here, since few commands ask for it
+
+        bounded = partial(pipes_output, where, store, limits=replace(limits, exact=False))
+        return ExactOutput(limits.size, bounded, code_page=where.info.code_page)
+    head, tail, excerpts, max_line = limits.parts
+    return OutputBuilder(
+        head=head,
+        tail=tail,
+        excerpts=excerpts,
+        max_line=max_line,
         keep_from=limits.keep_from,
         artifacts=store,
         name_path=where.info.is_this_machine,
-        code_page=code_page,
+        code_page=where.info.code_page,
     )
-    if not limits.exact:
-        return bounded()
-    from ..output import ExactOutput  # here, since few commands ask for it
-
-    return ExactOutput(limits.size, bounded, code_page=code_page)
 
 
 def terminal_output(

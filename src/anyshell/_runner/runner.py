@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from .. import _engine, shells
 from .._exceptions import AnyshellError
-from .._types import Outcome, Spawn
+from .._types import Outcome, Spawn, learn
 from .._waits import outlast
 from .._wrapped import WrappingSpawner
 from ..reach import NONE
@@ -23,7 +23,7 @@ from .outputs import controller_of, pipes_output, recorder_of, terminal_output
 from .variables import OF_ANOTHER_TERMINAL, settings_of, unset_of, without
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Collection, Coroutine, Mapping
 
     from .._types import Channel, Command, HostInfo, OutputLimits, ShellInfo, Terminal, Variables
     from ..abc import Backend, Process, Resolver, Spawner
@@ -200,7 +200,8 @@ class Runner:
         control = control or _engine.Control()
         if options.background_after is not None:
             return await self._run_for_a_while(command, options, options.background_after, control)
-        with self._awaited(control):
+        self._running.add(control)
+        try:
             return await self._perform(
                 command,
                 options,
@@ -210,6 +211,8 @@ class Runner:
                 spawner=spawner,
                 controller=controller,
             )
+        finally:
+            self._over(control)
 
     async def start(
         self,
@@ -313,7 +316,7 @@ class Runner:
         """What masks the output of a command that is given variables; ``None`` if nothing is masked."""
         if self._redaction is None:
             return None
-        from .._types import Variables
+        from .._types import Variables  # here, since few commands have some
 
         variables = self._variables or Variables(exclude=())
         return self._redaction.masks(os.environ, variables.set, env, names=variables.exclude)
@@ -359,17 +362,19 @@ class Runner:
 
         heard = replace(options, listener=hear)
         work.begin(self._perform_work(command, heard, (spawn := self.spawn_of(command, options)), work))
-        with self._awaited(control):
-            try:
-                while not work.task.done():
-                    await asyncio.wait([work.task], timeout=seconds)
-                    if self.jobs.has_room and not self.closed and not control.requested:
-                        break  # otherwise it is waited for: nothing that is asked for is dropped
-            except asyncio.CancelledError:
-                work.task.cancel()
-                await outlast(work.task, work.task.cancel)
-                work.log.discard()
-                raise
+        self._running.add(control)
+        try:
+            while not work.task.done():
+                await asyncio.wait([work.task], timeout=seconds)
+                if self.jobs.has_room and not self.closed and not control.requested:
+                    break  # otherwise it is waited for: nothing that is asked for is dropped
+        except asyncio.CancelledError:
+            work.task.cancel()
+            await outlast(work.task, work.task.cancel)
+            work.log.discard()
+            raise
+        finally:
+            self._over(control)
         if work.task.done():
             work.log.discard()
             return work.task.result()
@@ -513,19 +518,14 @@ class Runner:
             outcome = replace(outcome, waiting=waiting, terminal=controller.process.terminal_kind)
         shown = command.text if masks is None else masks.text(command.text)
         job = None if adopting is None else adopting.job
-        outcome = replace(outcome, job=outcome.job if job is None else job, _command=shown)
+        outcome = learn(outcome, job=outcome.job if job is None else job, _command=shown)
         return with_network(outcome if looks is None else await looks.end(outcome), spawn)
 
-    @contextlib.contextmanager
-    def _awaited(self, control: _engine.Control) -> Iterator[None]:
-        """Have a run ended at once when this is closed: a caller waits for it."""
-        self._running.add(control)
-        try:
-            yield
-        finally:
-            self._running.discard(control)
-            if self.closed:
-                self._idle.set()
+    def _over(self, control: _engine.Control) -> None:
+        """Take note that no caller waits for a run any more, which is ended at once otherwise when this is closed."""
+        self._running.discard(control)
+        if self.closed:
+            self._idle.set()
 
     def _settings_on(self, terminal: Terminal | None) -> Mapping[str, str]:
         if terminal is None:

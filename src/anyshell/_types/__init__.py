@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .outcome import JobStatus as JobStatus
     from .outcome import Outcome as Outcome
     from .outcome import Status as Status
+    from .outcome import learn as learn
     from .output import MASK as MASK
     from .output import Output as Output
     from .output import OutputLimits as OutputLimits
@@ -102,7 +103,7 @@ else:
             "expectation": "ExpectTimeout ProgramEnded",
             "files": "CopyProgress CopyResult FileEntry FileKind FileStat",
             "host": "HostInfo HostQuery OperatingSystem",
-            "outcome": "CommandFailed JobStatus Outcome Status",
+            "outcome": "CommandFailed JobStatus Outcome Status learn",
             "output": "MASK Output OutputLimits",
             "output_parts": "Artifact JobOutput OutputEvent OutputImage",
             "process": "Channel ExitStatus ProcessInfo Signal Usage still_named",

@@ -42,8 +42,8 @@ def parse_end(
         status,
         directory=directory.decode("utf-8", "surrogateescape"),
         problem="" if known or interrupted else code.decode("utf-8", "replace"),
-        first=int(first) if NUMBER.fullmatch(first) else None,
-        last=int(last) if NUMBER.fullmatch(last) else None,
+        first=int(first) if first and NUMBER.fullmatch(first) else None,
+        last=int(last) if last and NUMBER.fullmatch(last) else None,
     )
     return end, answer
 

@@ -42,9 +42,9 @@ REPLACE_SECONDS = 0.1
 """Seconds for a shell to be back after the kill of what its command has started; else it is replaced."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class End:
-    """How a command ended, as its shell, or the shell's own end, says.
+    """How a command ended, as its shell, or the shell's own end, says. Not frozen, which costs more than all else of it.
 
     Attributes:
         status: Of the command; of the shell, if that has ended.

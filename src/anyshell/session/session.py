@@ -18,7 +18,7 @@ from .. import shells
 from .._engine import Control
 from .._exceptions import AnyshellError, InvalidCommand, SpawnError
 from .._runner import RunOptions, to_command
-from .._types import DEFAULT_GRACE, Spawn, check_seconds, cut_name, to_recording, to_scan
+from .._types import DEFAULT_GRACE, Spawn, check_seconds, cut_name, learn, to_recording, to_scan
 from .._waits import AsyncOnly, to_the_end
 from .shell import END_SECONDS, START_SECONDS, SessionShell, ShellGone
 from .turns import Check, Exit, Turn, run_own
@@ -230,7 +230,9 @@ class Session(AsyncOnly):
             stdin=request.stdin is not None,
             split_stderr=split_stderr,
         )
-        turn = Turn(self._begin, variables=variables, may_be_fresh=may_be_fresh, looks=looks)
+        turn = Turn(
+            self._begin, variables=variables, may_be_fresh=may_be_fresh, looks=looks, asks=bool(spawn.cwd)
+        )
         control = control or Control()
         self._running.add(control)
         try:
@@ -243,7 +245,7 @@ class Session(AsyncOnly):
             self._rest()
         if turn.problem:
             raise SpawnError(await turn.why_not())
-        return replace(outcome, session=turn.report(), network=turn.network())
+        return learn(outcome, session=turn.report(), network=turn.network())
 
     def _looks(self, scan: Scan | None) -> Looks | None:
         if scan is None:
@@ -538,5 +540,7 @@ _HOW_ENDED: Mapping[Status, str] = {
 
 
 def _check_reserved(command: Command) -> None:
+    if not (command.env or command.unset):
+        return
     if taken := sorted(shells.RESERVED & (command.env.keys() | command.unset)):
         raise InvalidCommand(f"{', '.join(taken)}: a session's shell is led by that; choose another name")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import secrets
 from dataclasses import replace
 from functools import partial
@@ -65,6 +66,7 @@ class SessionShell:
         self.info = ProcessInfo(process.pid or 0, name, 0.0)
         self._pipe_directory = pipe_directory
         self._conversation = conversation
+        self._texts = shells.FrameTexts(conversation.run)
         self.unwinds_by_programs = conversation.unwinds_by_programs
         self.skips_lines = conversation.skips_lines
         self._numbers = itertools.count(1)
@@ -218,17 +220,18 @@ class SessionShell:
             self._careful = self._careful or self._conversation.needs_care(spawn.script)
             self._redefined = self._redefined or self._careful or self._conversation.redefines(spawn.script)
         text, marked = self._conversation.text(spawn.script)
-        stack = contextlib.ExitStack()
-        with stack:
+        drawn = os.urandom(13)
+        taken: list[Callable[[], object]] = []
+        try:
             try:
                 stdout = await self._pipe_directory.output_pipe()
-                stack.callback(stdout.give_back)
+                taken.append(stdout.give_back)
                 stderr = await self._pipe_directory.output_pipe() if spawn.split_stderr else None
                 if stderr is not None:
-                    stack.callback(stderr.give_back)
+                    taken.append(stderr.give_back)
                 stdin = await self._pipe_directory.input_pipe() if spawn.stdin else None
                 if stdin is not None:
-                    stack.callback(stdin.close)
+                    taken.append(stdin.close)
                 command_tree = self._command_tree = self.process.command_tree(
                     [each.path for each in (stdout, stderr) if each is not None],
                     self._conversation.life_fd,
@@ -236,7 +239,7 @@ class SessionShell:
                 )
                 frame = shells.Frame(
                     # Not to be guessed by a text that would say in the shell's stead how it ended.
-                    number=secrets.randbits(60) << 1 | next(self._numbers) & 1,
+                    number=int.from_bytes(drawn[:8]) >> 4 << 1 | next(self._numbers) & 1,
                     mark=command_tree.mark,
                     tag=command_tree.tag,
                     stdout=stdout.path,
@@ -255,8 +258,8 @@ class SessionShell:
                     own=self._own,
                 )
                 self._output_pipes = [stdout] if stderr is None else [stdout, stderr]
-                self._back, self._end = secrets.token_hex(5), None
-                line = own + await self._written(frame.number, self._conversation.run(frame), text)
+                self._back, self._end = drawn[8:].hex(), None
+                line = own + await self._written(frame.number, self._texts.of(frame), text)
             except BrokenPipeError:
                 await self._gone()
                 raise self._unusable() from None
@@ -272,7 +275,10 @@ class SessionShell:
                 raise SpawnError(
                     f"the session cannot take a command: {error.strerror or error}; {hint}restart() the session"
                 ) from error
-            stack.pop_all()
+        except BaseException:
+            while taken:
+                taken.pop()()
+            raise
         command = SessionProcess(self, command_tree, frame.number, stdout=stdout, stderr=stderr, stdin=stdin)
         self._current = command
         self._commands.add(command)
@@ -437,7 +443,7 @@ class SessionShell:
                 size += len(data)
                 *records, held = (held + data).split(b"\0")
                 for record in records:
-                    if await self._heard(record):
+                    if (record or self._entries is not None) and await self._heard(record):
                         size = 0
         if size > LONGEST_RECORD:
             self.kill()

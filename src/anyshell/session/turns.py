@@ -29,6 +29,7 @@ class Turn:
         may_be_fresh: Whether it may run in another shell than the one before.
         looks: At the files, before the command and after it.
         fork: By which name the shell is to tell its state, rather than run a text.
+        asks: Whether its shell may have heard of it before it is known to begin: see `Spawn.on_asked`.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class Turn:
         may_be_fresh: bool,
         looks: Looks | None = None,
         fork: str = "",
+        asks: bool = False,
     ) -> None:
         self._begin = begin
+        self.asks = asks
         self._fork = fork
         self.looks = looks
         self.release: Callable[[], object] | None = None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from anyshell._types import OperatingSystem, ShellCandidate, ShellInfo, ShellKind
 
     from .frame import Frame as Frame
+    from .frame import FrameTexts as FrameTexts
     from .login import Login as Login
     from .powershell_session import PowerShellConversation as PowerShellConversation
     from .prefix import Prefix as Prefix
@@ -38,7 +39,7 @@ else:
     __getattr__ = importer(
         __name__,
         {
-            "frame": "Frame",
+            "frame": "Frame FrameTexts",
             "login": "Login",
             "powershell_session": "PowerShellConversation",
             "prefix": "Prefix",
@@ -52,6 +53,7 @@ __all__ = [
     "SHELLS",
     "Conversation",
     "Frame",
+    "FrameTexts",
     "Launch",
     "Login",
     "PowerShell",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+MOST_TEXTS = 64
+"""Texts of one shell that are remembered; with more, they are made anew."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Frame:
-    """What surrounds one command.
+    """What surrounds one command. Not frozen, which would make it cost as much as the text that is made of it.
 
     Attributes:
         number: Its number; what is said of it begins with that.
@@ -50,3 +54,44 @@ class Frame:
     alone: bool
     marked: bool
     own: bool = False
+
+
+class FrameTexts:
+    """The texts that are made of frames. What two commands in a row are given differs in nothing but numbers and a mark.
+
+    Args:
+        make: Makes the text of a frame, in which its number, its mark and its tag stand as they are.
+    """
+
+    def __init__(self, make: Callable[[Frame], str]) -> None:
+        self._make = make
+        self._made: dict[tuple[object, ...], str] = {}
+        # They stand nowhere else: not even the name of a directory can be meant to have them.
+        self._number, self._tag = (1 << 62 | secrets.randbits(62) for _ in range(2))
+        self._mark = f"ANYSHELL_MARK_{secrets.token_hex(8)}"
+
+    def of(self, frame: Frame) -> str:
+        """The text of a frame."""
+        if frame.env or frame.cwd is not None:
+            return self._make(frame)
+        key = (
+            *(frame.stdout, frame.stderr, frame.stdin, frame.status, frame.tag is None, frame.begun),
+            *(
+                frame.variables,
+                frame.pids,
+                frame.careful,
+                frame.redefined,
+                frame.alone,
+                frame.marked,
+                frame.own,
+            ),
+        )
+        text = self._made.get(key)
+        if text is None:
+            if len(self._made) >= MOST_TEXTS:
+                self._made.clear()
+            tag = None if frame.tag is None else self._tag
+            text = self._make(replace(frame, number=self._number, mark=self._mark, tag=tag))
+            self._made[key] = text
+        text = text.replace(str(self._number), str(frame.number)).replace(self._mark, frame.mark)
+        return text.replace(str(self._tag), str(frame.tag))

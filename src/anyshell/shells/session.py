@@ -296,11 +296,29 @@ class Conversation:
             return f"{self.life_fd}<>{path} {how}{path} {self.life_fd}>&-"
         return f"{how[0]}<>{path} {how}{path}"
 
+    def _seldom(self, frame: Frame, text: str) -> str:
+        """A part that bash runs seldom: between quotes, since it takes far longer to parse what stands outside of them.
+
+        That is parsed when it is run, so no alias may be able to get into it.
+        """
+        return text if frame.redefined else f"\\builtin eval {self.shell.literal(text)}"
+
+    def _killed(self, frame: Frame) -> str:
+        """Kill a shell that cannot go on.
+
+        Without a status, a file or a pipe was not there for the text; or a variable of anyshell cannot be set, or a function of
+        anyshell is gone, and then the shell cannot go on.
+        """
+        builtin = _BUILTIN[self.shell.kind]
+        return (
+            f'case ${{ANYSHELL_STATUS-}}${{ANYSHELL_SET-}} in "") {builtin} test -p {self.shell.quote(frame.stdout)} && '
+            f'{builtin} kill -s KILL "$$";; esac'
+        )
+
     def _told(self, frame: Frame) -> str:
         """Take down how it ended, and where the shell is: the last line says that.
 
-        Without a status, a file or a pipe was not there for the text; or a variable of anyshell cannot be set, or a function of
-        anyshell is gone, and then the shell cannot go on. A shell that reads no more lines, by "set -t", tells it now.
+        A shell that reads no more lines, by "set -t", tells it now.
         """
         kind = self.shell.kind
         builtin = _BUILTIN[kind]
@@ -312,13 +330,17 @@ class Conversation:
         # One program, since a DEBUG trap may print before each command; the dot keeps line feeds at the end.
         tell_now = f"\ncase $- in *t*) {builtin} printf '\\0ended %s\\0' \"$ANYSHELL_TOLD\" >&{_STATUS_FD[kind]};; esac"
         asked = "\\command -p env sh -c 'printf //x; pwd -P && printf .'"
+        ask = (
+            f'ANYSHELL_PWD=$({asked}); ANYSHELL_PWD="${{ANYSHELL_PWD##*//x}}"; '
+            'case $ANYSHELL_PWD in /*.) ANYSHELL_PWD="${ANYSHELL_PWD%??}";; *) ANYSHELL_PWD=${PWD-};; esac'
+        )
+        if kind == "bash":
+            ask = self._seldom(frame, ask)
         return (
             (f"{self._last_pid('ANYSHELL_LAST')}\n" if frame.pids else "")
-            + f"case ${{ANYSHELL_STATUS-}}${{ANYSHELL_SET-}} in '') {builtin} test -p {self.shell.quote(frame.stdout)} && "
-            f'{builtin} kill -s KILL "$$";; esac\n'
-            f"{builtin} unset ANYSHELL_TOLD ANYSHELL_PWD\n"
-            f'if {there}; then ANYSHELL_PWD=$PWD; else ANYSHELL_PWD=$({asked}); ANYSHELL_PWD="${{ANYSHELL_PWD##*//x}}"; '
-            'case $ANYSHELL_PWD in /*.) ANYSHELL_PWD="${ANYSHELL_PWD%??}";; *) ANYSHELL_PWD=${PWD-};; esac; fi\n'
+            + ("" if kind == "bash" else f"{self._killed(frame)}\n")
+            + f"{builtin} unset ANYSHELL_TOLD ANYSHELL_PWD\n"
+            f"if {there}; then ANYSHELL_PWD=$PWD; else {ask}; fi\n"
             + _SET_TOLD[kind].format(f"{frame.number} {words}")
             + (tell_now if kind == "zsh" or (kind == "bash" and frame.redefined) else "")
         )
@@ -460,6 +482,7 @@ def _run_bash(conversation: Conversation, frame: Frame) -> str:
     aliases_off, aliases_on = (
         (_WITHOUT_ALIASES["bash"], f"{_WITH_ALIASES['bash']}\n") if frame.redefined else ("", "")
     )
+    back = conversation._seldom(frame, f"{_SET_BACK}{conversation._killed(frame)}\n\\builtin :")
     return (
         # The function is the text's where that was left by an error.
         f"ANYSHELL_TOLD=\n\\unset -f builtin command\n{aliases_off}{{\n{'' if frame.own else aliases_on}"
@@ -467,16 +490,21 @@ def _run_bash(conversation: Conversation, frame: Frame) -> str:
         f"*)\n{conversation._head(frame, 199, 'x')}\n{conversation._guarded(frame, 199, run)};;\nesac\n"
         f"{{\n{after}"
         f"\\unset -f builtin command\n{_KEEP['bash']}\n"
-        # After "[[" without an end bash knows no "[[" until another error of syntax resets its parser.
-        "case ${ANYSHELL_STATUS-} in *:2) \\command eval ')' || \\builtin :;; esac\n"
-        "case ${ANYSHELL_SET-} in '') ;; *) \\builtin trap - DEBUG; \\builtin shopt -u extdebug\n"
-        "case $ANYSHELL_SET in *E*) \\builtin set -E;; esac; case $ANYSHELL_SET in *e*) \\builtin set -e;; esac;; esac\n"
+        f"case ${{ANYSHELL_SET:+i}}:${{ANYSHELL_STATUS-}} in :*:2|:|i*) {back};; esac\n"
         f"\\builtin unset {frame.mark}\n"
         + (f"{conversation._variables(frame, 199)}\n" if frame.variables else "")
         + f"{conversation._told(frame)}\n\\builtin unset ANYSHELL_STATUS ANYSHELL_SET ANYSHELL_FIRST ANYSHELL_LAST ANYSHELL_PWD\n}}{' 2>/dev/null' if frame.careful else ''}\n"
         + f"{aliases_on if frame.own else ''}}}\n"
     )
 
+
+_SET_BACK = (
+    # After "[[" without an end bash knows no "[[" until another error of syntax resets its parser.
+    'case ${ANYSHELL_STATUS-} in *:2) \\command eval ")" || \\builtin :;; esac\n'
+    'case ${ANYSHELL_SET-} in "") ;; *) \\builtin trap - DEBUG; \\builtin shopt -u extdebug\n'
+    "case $ANYSHELL_SET in *E*) \\builtin set -E;; esac; case $ANYSHELL_SET in *e*) \\builtin set -e;; esac;; esac\n"
+)
+"""What gives bash back that an interrupt, or an error of syntax, has taken."""
 
 _HIDE_EXEC = (
     "{ ! \\builtin declare -F exec || "

@@ -52,7 +52,10 @@ def needs_care(text: str) -> bool:
 
     The output of an EXIT trap must go to the output, and what other traps print of these texts must not. That takes time.
     """
-    return any(word in text and pattern.search(text) for word, pattern in _NEEDS_CARE.items())
+    for word, pattern in _NEEDS_CARE.items():  # noqa: SIM110 - half as long as any()
+        if word in text and pattern.search(text):
+            return True
+    return False
 
 
 _RETURNS_EXPRESSION = re.compile(r"return(?<!\wreturn)[^\S\n]++(?![\d$;&|})#<>\"'])\S")

@@ -64,6 +64,8 @@ class LocalBackend:
     """
 
     name = "local"
+    asks = False
+    """A program of this machine has begun, or has not, when `spawn` returns: see `Spawn.on_asked`."""
 
     def __init__(self, spawner: LocalSpawner | None = None) -> None:
         self._spawner = spawner or LocalSpawner()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ..._types import Output
@@ -104,9 +105,16 @@ class OutputBuilder:
         self._next = b""  # of what comes after the head, as much as there may be room for where the end is shown shorter
         self._page = Page.of(code_page)
         self._recognizer = None if self._page is None else Recognizer(utf8_bytes)
-        self._keeper = Keeper(artifacts, head + tail)
-        self._images = Images(artifacts)
+        self._artifacts = artifacts
         self._output: Output | None = None
+
+    @cached_property
+    def _keeper(self) -> Keeper:  # at first use, as the next: most outputs are short and need neither
+        return Keeper(self._artifacts, self._head_limit + self._tail_limit)
+
+    @cached_property
+    def _images(self) -> Images:
+        return Images(self._artifacts)
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes. Never raises, whatever they are."""
@@ -128,7 +136,7 @@ class OutputBuilder:
 
     def close(self) -> None:
         """Leave no file behind, unless `finish` has handed it out."""
-        if self._output is None:
+        if self._output is None and "_keeper" in self.__dict__:
             self._keeper.discard()
             self._images.discard()
 
@@ -170,6 +178,7 @@ class OutputBuilder:
             self._tail.turn(self._page)
 
     def _put(self, data: bytes) -> None:
+        """Put text where it belongs."""
         if self._tail is None:
             if self._head is None:
                 self._head = BoundedText(self._head_limit, self._max_line)

@@ -50,7 +50,8 @@ class LocalOutputPipe:
     def __init__(self, pipe_directory: LocalPipeDirectory, path: str) -> None:
         self._pipe_directory = pipe_directory
         self.path = path
-        self.stream = PipeReceiveStream(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self.stream = PipeReceiveStream(reader, begins_again=True)
         try:
             self.begin()
         except BaseException:

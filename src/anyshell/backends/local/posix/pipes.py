@@ -31,9 +31,16 @@ class PipeReceiveStream(ByteReceiveStream):
     own machinery is the larger part of the cost.
     """
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, *, begins_again: bool = False) -> None:
+        """Take a descriptor.
+
+        Args:
+            fd: The reading end.
+            begins_again: Whether other writers may open the pipe as soon as it has ended, as that of a session.
+        """
         os.set_blocking(fd, False)
         self._fd = fd
+        self._begins_again = begins_again
         self._loop = asyncio.get_running_loop()
         self._readable: asyncio.Future[None] | None = None
         self._watched = False
@@ -63,7 +70,8 @@ class PipeReceiveStream(ByteReceiveStream):
                 continue
             if not data:
                 self.ended = True
-                self._unwatch()
+                if not self._begins_again:  # else that is done when the end is heard of once more
+                    self._unwatch()
                 raise anyio.EndOfStream
             self._reads += 1
             return data
@@ -172,14 +180,17 @@ class PipeSendStream(ByteSendStream):
         self._fd = fd
         self._loop = asyncio.get_running_loop()
         self._writable: asyncio.Future[None] | None = None
+        self._identity: tuple[int, int] | None = None
 
     @property
     def identity(self) -> tuple[int, int] | None:
         """Device and number of the pipe, at either end; ``None`` when this end is closed."""
         if self._fd < 0:
             return None
-        found = os.fstat(self._fd)
-        return found.st_dev, found.st_ino
+        if self._identity is None:
+            found = os.fstat(self._fd)
+            self._identity = found.st_dev, found.st_ino
+        return self._identity
 
     async def send(self, item: bytes) -> None:
         """Write all of `item`, as fast as it is read.

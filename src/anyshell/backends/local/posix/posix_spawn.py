@@ -10,7 +10,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from contextlib import contextmanager
+import weakref
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
@@ -18,13 +19,16 @@ assert sys.platform == "linux"
 from .starter import Started
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...._types import Terminal
     from .starter import Program
 
 _SIZE = 1024  # no bound
 """Bytes for each of the library's structures, whose sizes are its own: 336 is the largest of glibc's."""
+
+MOST_ACTIONS = 16
+"""Lists of what a child does first that are kept, the ones used last; each has `_SIZE` bytes and a path."""
 
 _FLAGS = 0x04 | 0x08 | 0x80  # no bound
 """POSIX_SPAWN_SETSIGDEF, _SETSIGMASK and _SETSID (``spawn.h``, of glibc and musl alike)."""
@@ -70,8 +74,8 @@ def spawn(program: Program, standard: Sequence[int] | str) -> int:
         OSError: It could not be started, and nothing of it is left.
     """
     path = os.fsencode(program.find())
-    with _actions(standard, program.cwd, program.inherited) as actions:
-        return _spawn(path, [os.fsencode(word) for word in program.argv], program.env, actions)
+    actions = _actions(standard, program.cwd, tuple(program.inherited))
+    return _spawn(path, [os.fsencode(word) for word in program.argv], program.env, actions.prepared)
 
 
 def _spawn(
@@ -100,18 +104,14 @@ def _words(words: Sequence[bytes]) -> ctypes.Array[ctypes.c_char_p]:
     return (ctypes.c_char_p * (len(words) + 1))(*words, None)
 
 
-@contextmanager
-def _actions(
-    standard: Sequence[int] | str, cwd: str, inherited: Sequence[int]
-) -> Iterator[ctypes.Array[ctypes.c_char]]:
-    """What the child does before it becomes the program, in this order."""
-    actions = ctypes.create_string_buffer(_SIZE)
+class _Actions:
+    """What the child does before it becomes the program, in this order. The library copies what it is given, and only reads then."""
 
-    def add(name: str, *arguments: object) -> None:
-        _call(f"posix_spawn_file_actions_add{name}", actions, *arguments)
-
-    _call("posix_spawn_file_actions_init", actions)
-    try:
+    def __init__(self, standard: Sequence[int] | str, cwd: str, inherited: Sequence[int]) -> None:
+        self.prepared = ctypes.create_string_buffer(_SIZE)
+        _call("posix_spawn_file_actions_init", self.prepared)
+        weakref.finalize(self, _call, "posix_spawn_file_actions_destroy", self.prepared).atexit = False
+        add = self._add
         if isinstance(standard, str):
             # It leads a session by now, and has no controlling terminal: the first that it opens becomes that.
             add("open", 0, os.fsencode(standard), os.O_RDWR, 0)
@@ -132,9 +132,13 @@ def _actions(
             if place not in numbers:
                 add("close", place)
         add("chdir_np", os.fsencode(cwd))
-        yield actions
-    finally:
-        _call("posix_spawn_file_actions_destroy", actions)
+
+    def _add(self, name: str, *arguments: object) -> None:
+        _call(f"posix_spawn_file_actions_add{name}", self.prepared, *arguments)
+
+
+_actions = lru_cache(maxsize=MOST_ACTIONS)(_Actions)
+"""The same descriptors are free again when a command has ended: most programs are started as the one before."""
 
 
 def _attributes() -> ctypes.Array[ctypes.c_char]:

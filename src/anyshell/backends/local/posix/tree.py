@@ -110,7 +110,7 @@ class Reserve:
     def __init__(self) -> None:
         self._fds: list[int] = []
         self._fill()
-        weakref.finalize(self, _close, self._fds)
+        weakref.finalize(self, close_all, self._fds)
 
     def spending(self, look: Callable[[], T]) -> T:
         """Call a function; if it runs out of descriptors, once more with the reserve given up meanwhile.
@@ -123,7 +123,7 @@ class Reserve:
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._fds:
                 raise
-        _close(self._fds)
+        close_all(self._fds)
         try:
             return look()
         finally:
@@ -135,6 +135,7 @@ class Reserve:
                 self._fds.append(os.open(os.devnull, os.O_RDONLY))
 
 
-def _close(fds: list[int]) -> None:
+def close_all(fds: list[int]) -> None:
+    """Close descriptors, and forget them."""
     while fds:
         os.close(fds.pop())

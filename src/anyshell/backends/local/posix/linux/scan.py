@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 assert sys.platform == "linux"
 
 from ..tree import PROCESSES_PER_TURN, Reserve
-from .proc import UNKNOWN_PID, ask_living, list_pids, newest_pid, pid_limit, read_stats, shows_processes
+from .proc import UNKNOWN_PID, NewestPid, ask_living, list_pids, pid_limit, read_stats, shows_processes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +46,7 @@ class ProcessScan:
 
     def __init__(self) -> None:
         self.reserve = Reserve()
+        self.newest_pid = NewestPid()
         self._waiting: asyncio.Task[list[ProcRow]] | None = None
         self._since = 0
         self._first = 0
@@ -75,7 +76,7 @@ class ProcessScan:
         await asyncio.sleep(GATHER_SECONDS)
         self._waiting = None  # later callers may have made changes that this look will miss
         since = self._since
-        newest = self.reserve.spending(newest_pid)
+        newest = self.reserve.spending(self.newest_pid)
         if not shows_processes():
             return await self._ask(self._first, newest)
         listed = self.reserve.spending(list_pids)
@@ -90,7 +91,7 @@ class ProcessScan:
                 before, listed = listed, self.reserve.spending(list_pids)
                 new = [pid for pid, inode in listed.items() if before.get(pid) != inode]
             else:
-                last, newest = newest, self.reserve.spending(newest_pid)
+                last, newest = newest, self.reserve.spending(self.newest_pid)
                 new = [] if newest == last else [*range(max(last + 1, newest - NEWEST), newest + 1)]
             if not new:
                 break

@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from stat import S_IRUSR, S_IWUSR
+from stat import S_IRUSR, S_ISFIFO, S_IWUSR
 from typing import TYPE_CHECKING, Literal
 
 assert sys.platform == "linux"
@@ -22,7 +22,6 @@ from .proc import (
     ask_living,
     list_pids,
     made_terminals,
-    newest_pid,
     now,
     open_pidfd,
     opened,
@@ -200,7 +199,7 @@ class LinuxTree:
         Later processes are known by their pids alone, until pids begin anew: then there are too many.
         """
         spending = self.scan.reserve.spending
-        newest = spending(newest_pid)
+        newest = spending(self.scan.newest_pid)
         if newest == UNKNOWN_PID or not 0 <= newest - self.before <= MOST_NEW:
             return True
         if newest == self.before:
@@ -265,7 +264,7 @@ class LinuxTree:
         give_up = time.monotonic() + CHASE_SECONDS
         missed = 0
         while missed < CHASE_MISSES and time.monotonic() < give_up:
-            newest = self.scan.reserve.spending(newest_pid)
+            newest = self.scan.reserve.spending(self.scan.newest_pid)
             if newest != UNKNOWN_PID:
                 latest: Iterable[int] = range(newest, max(newest - NEWEST, 1), -1)
             elif shows_processes():
@@ -306,7 +305,7 @@ class LinuxTree:
             life=self.life,
             pipes=pipes,
             scan=self.scan,
-            before=self.scan.reserve.spending(newest_pid),
+            before=self.scan.reserve.spending(self.scan.newest_pid),
             group=self.leader,
             outside=shell,
             _claims=self._claims,
@@ -381,7 +380,10 @@ def make_tree(
             if time.monotonic() - began > LATE_SECONDS:
                 _tag_children(leader, tag)
                 asyncio.get_running_loop().call_later(TAG_AGAIN_SECONDS, _tag_children, leader, tag)
-    pipes = [os.ttyname(end) if os.isatty(end) else f"pipe:[{os.fstat(end).st_ino}]" for end in ends]
+    pipes = [
+        f"pipe:[{state.st_ino}]" if S_ISFIFO((state := os.fstat(end)).st_mode) else os.ttyname(end)
+        for end in ends
+    ]
     return LinuxTree(leader=leader, since=since, mark=mark, tag=tag, life=pipes[0], pipes=pipes, scan=scan)
 
 
