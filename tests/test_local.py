@@ -15,11 +15,13 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
+import anyio
 import psutil
 import pytest
 
 from anyshell import AnyshellError, Environment, InvalidCommand, ShellNotFound
 from anyshell._types import HostQuery, ShellCandidate, Spawn
+from anyshell._waits import outlast
 from anyshell.backends import connect
 from anyshell.errors import BackendUnavailable, SpawnError
 
@@ -373,6 +375,16 @@ def test_first_stop_imports_nothing() -> None:
     """An import needs a descriptor, and there may be none left by then."""
     done = subprocess.run([sys.executable, "-c", FIRST_STOP], capture_output=True, text=True, timeout=50)
     assert (done.stdout, done.stderr) == ("timed_out []\n", "")
+
+
+async def test_scope_of_anyio_is_held_off_while_what_must_end_is_awaited() -> None:
+    """Such a scope cancels every await anew: unless it is held off, it is heard without a pause."""
+    heard: list[None] = []
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        work = asyncio.ensure_future(asyncio.sleep(0.01, "done"))
+        await outlast(work, lambda: heard.append(None))
+    assert (work.result(), heard) == ("done", [])
 
 
 NO_THREADS = """
