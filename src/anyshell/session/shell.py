@@ -466,12 +466,9 @@ class SessionShell:
             said, _, files = rest.partition(b" ")
             if said == self._word.encode():
                 self._problem = f"few {files.decode('ascii', 'replace')}"
-            return False
-        if word == b"shell":
-            if NUMBER.fullmatch(rest) and not self._pid.done():
-                self.info = replace(self.info, pid=int(rest))
-                self._pid.set_result(None)
-            return False
+        elif word == b"shell" and NUMBER.fullmatch(rest) and not self._pid.done():
+            self.info = replace(self.info, pid=int(rest))
+            self._pid.set_result(None)
         number, _, rest = rest.partition(b" ")
         if self._current is None or number != self._current.number:
             return False  # of a command that is over
