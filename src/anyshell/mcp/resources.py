@@ -74,12 +74,7 @@ PROMPT = types.Prompt(
 
 
 class ClientResources:
-    """The resources of one client.
-
-    Args:
-        env: Where its commands run.
-        tool: What runs them.
-    """
+    """The resources of one client, whose commands the tool runs in the environment."""
 
     def __init__(self, env: Environment, tool: ShellTool) -> None:
         self._env = env

@@ -95,15 +95,12 @@ class SessionShell:
         """Whether an interrupt is sure to keep it from running what is left of a text."""
         self._pid: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._careful = False
-        self._own = False
-        """Whether the current command is a text of anyshell's own."""
+        self._own = False  # whether the current command is a text of anyshell's own
         self._redefined = own_setup
-        self._back = ""
-        """The word that it says when it is back from the current command."""
+        self._back = ""  # the word that it says when it is back from the current command
         self._end: End | None = None
         """How the current command has ended, as is said; it has when the shell is back."""
-        self._output_pipes: Sequence[OutputPipe] = ()
-        """What the current command prints to."""
+        self._output_pipes: Sequence[OutputPipe] = ()  # what the current command prints to
         self._coming_back: asyncio.Task[None] | None = None
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 

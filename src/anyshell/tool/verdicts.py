@@ -86,7 +86,6 @@ class Verdicts:
     Args:
         policy: Decides on the text.
         env: Where commands run.
-
     """
 
     def __init__(self, policy: Policy, env: Environment) -> None:

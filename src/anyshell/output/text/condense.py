@@ -103,6 +103,13 @@ def condense(data: bytes, limit: int, *, prefixes: bool = True) -> Condensed | N
     alike = bytes([one == other for one, other in zip(plain, plain[ahead:], strict=False)])
     if pattern is None and not any(alike):
         return None
+
+    def as_they_are(at: int, end: int) -> list[Line]:
+        return [
+            Line(texts[each], len(lines[each]), lines[each].count(b"\n"))
+            for each in range(end - 1, at - 1, -1)
+        ]
+
     shown: list[Line] = []
     folded = False
     end, room = len(lines), limit
@@ -111,20 +118,13 @@ def condense(data: bytes, limit: int, *, prefixes: bool = True) -> Condensed | N
         after = last + 1
         while 0 < after < end and plain[after] == plain[last]:
             after += 1
+        at = end - 1
+        while after >= end and at and plain[at - 1] == plain[at]:
+            at -= 1
         if after < end:
             at = max(after, end - _AT_ONCE)
-            part = [
-                Line(texts[each], len(lines[each]), lines[each].count(b"\n"))
-                for each in range(end - 1, at - 1, -1)
-            ]
-            shown += part
-            room -= sum(len(line.data) for line in part)
-            end = at
-            continue
-        at = end - 1
-        while at and plain[at - 1] == plain[at]:
-            at -= 1
-        if (
+            part = as_they_are(at, end)
+        elif (
             plain[at] in plain[at + ahead : at + ahead + 1]
             and _LETTERS.search(plain[at])
             and not tells(texts[at])
@@ -133,17 +133,14 @@ def condense(data: bytes, limit: int, *, prefixes: bool = True) -> Condensed | N
             size = sum(len(lines[each]) for each in between)
             note = similar(len(between), size).encode("ascii") + b"\n"
             part = [
-                Line(texts[end - 1], len(lines[end - 1]), lines[end - 1].count(b"\n")),
+                *as_they_are(end - 1, end),
                 Line(note, size, len(between), len(between)),
-                Line(texts[at], len(lines[at]), 1),
+                *as_they_are(at, at + 1),
             ]
             folded = True
         else:
             at = max(at, end - 1 - room)  # each has a byte
-            part = [
-                Line(texts[each], len(lines[each]), lines[each].count(b"\n"))
-                for each in range(end - 1, at - 1, -1)
-            ]
+            part = as_they_are(at, end)
         shown += part
         room -= sum(len(line.data) for line in part)
         end = at
