@@ -14,14 +14,21 @@ from contextlib import contextmanager, suppress
 assert sys.platform == "linux"
 
 if __name__ != "__main__":
-    from .files import Conflict, Files, Record, is_directory, record_at, remove, to_record
+    from .files import Conflict, Files, Record, create_file, is_directory, record_at, remove, to_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BESIDE = ".anyshell-trial-"
-"""What the names begin with of files that a commit makes beside others. After SIGKILL to it they stay, until the next trial."""
+"""What the names begin with of files that a commit makes beside others. After SIGKILL to it they stay: until the next trial, or for
+good if it was in the middle, since the names then have what was there before."""
+
+BEGUN = ".begun"
+"""What is added to the name of the journal for the file that says that files are exchanged."""
+
+DONE = ".done"
+"""The same for the file that says that all are, and known ones."""
 
 PIECE = 1024 * 1024
 """Bytes of a file that a commit copies at once."""
@@ -93,15 +100,19 @@ class Commit:
                 self._open(path)
             for path in self._puts:
                 self._make(path)
+            os.close(create_file(journal + BEGUN))
             for path in self._names:
                 self._require_known(path)
                 self._exchange(path)
                 done.append(path)
             for path in done:
                 self._require_known(path, beside=True)
+            os.close(create_file(journal + DONE))
         except BaseException:
             for path in reversed(done):
                 self._take_back(path)
+            with suppress(FileNotFoundError):
+                os.unlink(journal + BEGUN)
             for path, name in self._names.items():
                 with suppress(FileNotFoundError, NotADirectoryError), self._held(path) as place:
                     remove(place + "/" + name)

@@ -5,6 +5,7 @@ import fnmatch
 import json
 import os
 import secrets
+import signal
 import stat
 import sys
 import time
@@ -188,7 +189,19 @@ def create_file(path: str) -> int:
 
 
 def serve(step: "Callable[..., object]") -> None:
-    """Take one step on this host, for an anyshell elsewhere: its words are on stdin, the answer is on stdout, as JSON."""
+    """Take one step on this host, for an anyshell elsewhere: its words are on stdin, the answer is on stdout, as JSON.
+
+    A request to end, as when the connection is lost, is an exception in the step: what it has begun, it takes back.
+    """
+
+    def end(number: int, frame: object) -> None:
+        for each in ends:
+            signal.signal(each, signal.SIG_IGN)
+        raise SystemExit(1)
+
+    ends = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    for each in ends:
+        signal.signal(each, end)
     failed, found = "", None  # type: str, object
     try:
         found = step(*json.load(sys.stdin))

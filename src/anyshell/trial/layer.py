@@ -22,7 +22,7 @@ from contextlib import suppress
 assert sys.platform == "linux"
 
 if __name__ != "__main__":  # otherwise their texts stand before this one
-    from .commit import BESIDE, Commit, attributes
+    from .commit import BEGUN, BESIDE, DONE, Commit, attributes
     from .files import Files, Record, is_directory, join, look, own_directory, remove, serve
 
 TYPE_CHECKING = False
@@ -244,7 +244,12 @@ def _sweep(place: str) -> None:
                 continue
             try:
                 top = lock[: -len(_LOCK)]
-                with suppress(FileNotFoundError), open(top + "/journal", "rb") as file:
+                journal = top + "/journal"
+                if os.path.exists(journal + BEGUN) and not os.path.exists(journal + DONE):
+                    os.unlink(
+                        journal
+                    )  # it ended in the middle: what lies beside the files may be all that is left of them
+                with suppress(FileNotFoundError), open(journal, "rb") as file:
                     for directory in map(os.fsdecode, file.read().split(b"\0")):
                         with suppress(FileNotFoundError, NotADirectoryError):
                             for each in os.listdir(directory):

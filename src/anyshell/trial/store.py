@@ -4,6 +4,7 @@ A checkpoint names for each path what was there. So the next one reads only the 
 their facts tell. A host that is reached by SSH runs this text itself, behind that of `files`.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -148,7 +149,7 @@ class Store:
                     elif record.size > LARGEST_CONTENT or added + record.size > LARGEST_CHECKPOINT:
                         left_out[path] = "too large"
                     else:
-                        content = self._keep(place)
+                        content = self._keep(place, record.inode)
                         added += record.size
                 elif kind != stat.S_IFDIR:
                     left_out[path] = "not a regular file"
@@ -284,7 +285,8 @@ class Store:
                 else:
                     with open(self._object(content), "rb") as old, open(self._create(beside), "wb") as new:
                         shutil.copyfileobj(old, new)
-                    os.chmod(beside, stat.S_IMODE(mode))
+                    # Not set-uid: its owner may have been another one.
+                    os.chmod(beside, stat.S_IMODE(mode) & 0o1777)
                     os.utime(beside, ns=(facts[2], facts[2]))
                 os.replace(beside, place)
             finally:
@@ -312,10 +314,19 @@ class Store:
             raise OSError(0, "the checkpoint " + name + " is not kept any more") from None
         return head, {path: (mode, text, tuple(facts)) for path, (mode, text, facts) in entries.items()}, lost
 
-    def _keep(self, place: str) -> str:
-        """Keep a content; return its digest."""
+    def _keep(self, place: str, inode: int) -> str:
+        """Keep the content of the file that was seen, and not of what another program has put into its place; return its digest."""
+        how = (
+            os.O_RDONLY
+            | getattr(os, "O_NOFOLLOW", 0)
+            | getattr(os, "O_NONBLOCK", 0)
+            | getattr(os, "O_BINARY", 0)
+        )
         digest, beside = hashlib.sha256(), self._object(secrets.token_hex(8) + ".part")
-        with open(place, "rb") as old, open(self._create(beside), "wb") as new:
+        with open(os.open(place, how), "rb") as old, open(self._create(beside), "wb") as new:
+            seen = os.fstat(old.fileno())
+            if not stat.S_ISREG(seen.st_mode) or (inode and seen.st_ino != inode):
+                raise OSError(errno.ESTALE, "it changed meanwhile", place)
             for data in iter(lambda: old.read(1024 * 1024), b""):
                 digest.update(data)
                 new.write(data)

@@ -174,7 +174,8 @@ class Trial:
         except OSError as error:
             where = error.filename or self._root
             raise AnyshellError(f"nothing was committed: {error.strerror}: {where}") from error
-        await self.discard()
+        with suppress(AnyshellError, OSError):  # it is real; what is left, the next trial there removes
+            await self.discard()
 
     async def discard(self) -> None:
         """Throw away what the command wrote. A second time, and after a commit, nothing is done."""

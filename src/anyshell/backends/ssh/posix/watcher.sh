@@ -650,7 +650,8 @@ watch() {
 # The first of these looks. The second waits for its end, which is that of the requests, if all is well.
 both() {
     exec 3<&0 4>&1
-    { watch <&3 >&4; over >/dev/null 2>&1 3<&- 4>&-; echo over; } | {
+    # An answer that has no reader must not end it: what was held is over then.
+    { trap : PIPE; watch <&3 >&4; over >/dev/null 2>&1 3<&- 4>&-; echo over; } | {
         read -r _ && exit
         printf '%s !\n' "$token" >&4
         look() { echo failed; }

@@ -297,16 +297,21 @@ class NewestPid:
     def __init__(self) -> None:
         self._fds: list[int] = []
         weakref.finalize(self, close_all, self._fds)
+        with suppress(OSError):  # now: later it would keep one of the descriptors that are held in reserve
+            self._open()
+
+    def _open(self) -> None:
+        self._fds.append(os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC))
 
     def __call__(self) -> int:
         """The pid.
 
         Raises:
-            OSError: Out of descriptors, at the first call.
+            OSError: Out of descriptors, if it was so from the beginning.
         """
         if not self._fds:
             try:
-                self._fds.append(os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC))
+                self._open()
             except FileNotFoundError:
                 return UNKNOWN_PID
         return int(os.pread(self._fds[0], 256, 0).rpartition(b" ")[2])
