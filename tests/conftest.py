@@ -82,6 +82,9 @@ then reports the test as failed, and starts another process."""
 LONGEST_IN_A_NAME = 200
 """Characters or bytes of a parameter that stand in a test's name."""
 
+OWN_DIRECTORY = pytest.StashKey[str]()
+"""The directory that a run as root made for itself."""
+
 NOBODY = 65534
 """A user id that owns nothing."""
 
@@ -106,6 +109,25 @@ class _LeftOut(pytest.Module):
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer what takes minutes instead of a quarter of an hour."""
     parser.addoption("--quick", action="store_true", help="only what needs no SSH, no Wine and no programs")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give a run as root a directory of its own, for `open_to_all`.
+
+    All runs of a user share ``pytest-of-root`` otherwise, and each that starts closes it to other users again
+    (`pytest.TempPathFactory.getbasetemp`).
+    """
+    if is_root() and not config.option.basetemp and "PYTEST_DEBUG_TEMPROOT" not in os.environ:
+        config.option.basetemp = config.stash[OWN_DIRECTORY] = tempfile.mkdtemp(prefix="pytest-")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Remove the directory of a run that passed; what a failed test leaves is there to be looked at."""
+    own = session.config.stash.get(OWN_DIRECTORY, None)
+    if own is not None and exitstatus == pytest.ExitCode.OK:
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
