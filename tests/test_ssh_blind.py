@@ -21,7 +21,7 @@ from anyshell import Environment, Terminal
 from anyshell.cli.commands.doctor.host import examine_host
 from anyshell.cli.commands.doctor.report import Report
 
-from .conftest import missing
+from .conftest import missing, open_to_all
 from .processes import living, unique_seconds, wait_living, wait_none
 from .ssh_server import (
     SSHD,
@@ -51,8 +51,7 @@ assert sys.platform != "win32"  # mypy follows what is below otherwise
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory of every program that there is but awk."""
     made = tmp_path_factory.mktemp("tools")
-    for parent in (made, *made.parents[:3]):
-        parent.chmod(0o755)
+    open_to_all(made)
     for directory in ("/usr/bin", "/bin"):
         for program in Path(directory).iterdir():
             if "awk" not in program.name and not (made / program.name).exists():

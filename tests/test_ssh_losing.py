@@ -26,7 +26,7 @@ from anyshell.errors import SpawnError
 from anyshell.output import OutputBuilder
 from anyshell.shells import Login
 
-from .conftest import missing
+from .conftest import missing, open_to_all
 from .processes import living, unique_seconds, wait_living, wait_none
 from .ssh_server import SSHD, Link, Server, home, is_root, openssh, sessions, startup_file
 
@@ -50,9 +50,7 @@ def server(user: str) -> Iterator[Server]:
 @pytest.fixture
 def readable(tmp_path: Path) -> Path:
     """A directory in which every user may look and write."""
-    for each in (tmp_path, *tmp_path.parents):
-        each.chmod(each.stat().st_mode | 0o011)
-    tmp_path.chmod(0o777)
+    open_to_all(tmp_path)
     return tmp_path
 
 
