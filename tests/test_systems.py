@@ -52,3 +52,10 @@ def test_windows_can_import_what_is_not_left_out() -> None:
                 names |= {alias.name for alias in node.names}
     assert "fcntl" in set().union(*importing.values())
     assert {name for name, names in importing.items() if names & OF_POSIX} <= set(LEFT_OUT_ON_WINDOWS)
+
+
+def test_each_door_to_a_framework_has_an_environment_of_tox() -> None:
+    environments = (HERE.parent / "tox.ini").read_text(encoding="utf-8")
+    doors = [path.name for path in HERE.glob("test_adapter_*.py")]
+    assert doors
+    assert [name for name in doors if f"tests/{name}" not in environments] == []
