@@ -228,6 +228,22 @@ async def test_private_directory_that_is_another_users_is_an_error_that_names_th
         assert (outcome.output.text, outcome.session.fresh) == ("on\n", "the session was restarted")
 
 
+async def test_a_cancelled_command_leaves_no_directory_of_the_shell_before(
+    private: Path, tmp_path: Path
+) -> None:
+    async with Environment.detect(shell="bash", cwd=tmp_path) as env, env.session() as session:
+        await session.run("exit")
+        running = asyncio.create_task(session.run("echo no", timeout=60))
+        while session._shell is not None:
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await session.run("echo on")).output.text == "on\n"
+        assert len(list(private.iterdir())) == 1
+    assert list(private.iterdir()) == []
+
+
 async def test_private_directory_that_is_gone_by_ssh_is_an_error_that_names_the_way_out(
     ssh_host: Callable[[str], Server],
 ) -> None:

@@ -476,7 +476,7 @@ class Session(AsyncOnly):
             self._fresh = self._fresh or "the shell of the session was gone"
             self._directory = None
             shell, self._shell = self._shell, None
-            await self._close(shell)
+            await to_the_end(self._close(shell), stop=lambda: None)  # nothing else has it any more
         if not may_be_fresh:
             raise AnyshellError(
                 "the shell of the session is gone, and the command was not to run in a fresh one"
