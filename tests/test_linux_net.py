@@ -73,6 +73,29 @@ print(pid, flush=True)
 asyncio.run(env.run(f"exec sleep {sys.argv[1]}"))
 """
 
+FORK_THAT_CLOSES = """
+import asyncio, gc, os
+from anyshell.backends.local.backend import LocalBackend
+from anyshell.abc import Spawn
+async def stop(spawn=Spawn(argv=("/bin/sh", "-c", "sleep 60 & sleep 60"), cwd="/")):
+    process = await backend.spawn(spawn)
+    await process.send_signal("kill")
+    await process.wait_gone()
+    await process.aclose()
+backend = LocalBackend()
+asyncio.run(stop())
+if os.fork():
+    os.wait()
+else:
+    os.closerange(3, 100)
+    others = [os.open("/etc/passwd", os.O_RDONLY) for _ in range(20)]
+    asyncio.run(asyncio.wait_for(stop(), 10))
+    asyncio.run(backend.aclose())
+    del backend
+    gc.collect()
+    print([os.read(fd, 1) for fd in others] == [b"r"] * 20, flush=True)
+"""
+
 UNCLOSED = """
 import asyncio
 from anyshell import Environment
@@ -172,6 +195,13 @@ def test_a_fork_of_the_program_has_a_net_of_its_own() -> None:
         assert asleep(mine)
         running.kill()
     wait_until(lambda: not asleep(mine), "the end of the program's command")
+
+
+def test_a_fork_may_close_what_it_does_not_know() -> None:
+    """As one that becomes a daemon: its own files may have the numbers then."""
+    with program(FORK_THAT_CLOSES) as running:
+        assert running.stdout is not None
+        assert running.stdout.read() == b"True\n"
 
 
 @pytest.mark.anyio
