@@ -387,6 +387,23 @@ async def test_scope_of_anyio_is_held_off_while_what_must_end_is_awaited() -> No
     assert (work.result(), heard) == ("done", [])
 
 
+class OtherClock(asyncio.SelectorEventLoop):
+    """A loop whose time is not that of `time.monotonic`."""
+
+    def time(self) -> float:
+        return super().time() - 1000
+
+
+def test_a_loop_may_have_a_clock_of_its_own() -> None:
+    async def run() -> None:
+        async with Environment.detect() as env:
+            outcome = await env.run("sleep 3 &", left_behind="stop")
+            assert (outcome.status, len(outcome.left_behind)) == ("exited", 1)
+
+    with asyncio.Runner(loop_factory=OtherClock) as runner:
+        runner.run(run())
+
+
 NO_THREADS = """
 import asyncio, os, resource
 from anyshell import AnyshellError, Environment
