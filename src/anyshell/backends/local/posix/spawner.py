@@ -194,6 +194,8 @@ class LocalSpawner:
         await asyncio.gather(*(process.aclose() for process in self._running))
         self.released.close()
         self._net.close()
+        if self._pid == os.getpid():  # otherwise it is that of the program that this one was forked from
+            self._scan.close()
 
 
 def _encode(texts: Collection[str]) -> list[bytes]:

@@ -129,6 +129,10 @@ class Reserve:
         finally:
             self._fill()
 
+    def close(self) -> None:
+        """Give it up."""
+        close_all(self._fds)
+
     def _fill(self) -> None:
         with suppress(OSError):
             while len(self._fds) < RESERVED_FDS:

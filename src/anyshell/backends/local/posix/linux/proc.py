@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 assert sys.platform == "linux"
 
 from ....._types import ProcessInfo
-from ..tree import close_with, raise_if_out_of_descriptors
+from ..tree import close_all, close_with, raise_if_out_of_descriptors
 from .tags import NOT_PERMITTED, limit_of_another_user, read_limit
 
 if TYPE_CHECKING:
@@ -314,6 +314,10 @@ class NewestPid:
             except FileNotFoundError:
                 return UNKNOWN_PID
         return int(os.pread(self._fds[0], 256, 0).rpartition(b" ")[2])
+
+    def close(self) -> None:
+        """Close the file, until it is read again."""
+        close_all(self._fds)
 
 
 def pid_limit() -> int:
