@@ -387,6 +387,54 @@ async def test_scope_of_anyio_is_held_off_while_what_must_end_is_awaited() -> No
     assert (work.result(), heard) == ("done", [])
 
 
+LONG_OUTPUT = r"""
+import os, resource
+from anyshell.output import OutputBuilder
+
+most = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+def build(data):
+    builder = OutputBuilder(excerpts=4096)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, most[1]))
+    for _ in range(200):
+        builder.feed(data)
+    output = builder.finish()
+    resource.setrlimit(resource.RLIMIT_NOFILE, most)
+    print(output.total_bytes, output.text[-5:].split())
+
+build("é\rü".encode() * 100)
+build(b"an error\n" * 100)
+import anyshell.output.text.signals
+build(b"an error\n" * 100)
+"""
+
+
+def test_first_long_output_needs_no_descriptors() -> None:
+    """What looks for lines of errors in it is loaded with it, as the tables of wide characters are."""
+    done = subprocess.run([sys.executable, "-c", LONG_OUTPUT], capture_output=True, text=True, timeout=50)
+    assert (done.stdout, done.stderr) == (
+        "100000 ['üé']\n180000 ['rror']\n180000 ['rror']\n",
+        "",
+    )
+
+
+class OtherClock(asyncio.SelectorEventLoop):
+    """A loop whose time is not that of `time.monotonic`."""
+
+    def time(self) -> float:
+        return super().time() - 1000
+
+
+def test_a_loop_may_have_a_clock_of_its_own() -> None:
+    async def run() -> None:
+        async with Environment.detect() as env:
+            outcome = await env.run("sleep 3 &", left_behind="stop")
+            assert (outcome.status, len(outcome.left_behind)) == ("exited", 1)
+
+    with asyncio.Runner(loop_factory=OtherClock) as runner:
+        runner.run(run())
+
+
 NO_THREADS = """
 import asyncio, os, resource
 from anyshell import AnyshellError, Environment

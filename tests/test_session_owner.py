@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -226,6 +227,38 @@ async def test_private_directory_that_is_another_users_is_an_error_that_names_th
         outcome = await session.run("echo on")
         assert outcome.session is not None
         assert (outcome.output.text, outcome.session.fresh) == ("on\n", "the session was restarted")
+
+
+async def test_a_start_without_descriptors_leaves_no_directory(private: Path, tmp_path: Path) -> None:
+    """Neither the first one, which has to load what a session is made of, nor a later one."""
+    async with Environment.detect(shell="bash", cwd=tmp_path) as env, env.session() as session:
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        for _ in range(2):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+            try:
+                with pytest.raises(SpawnError, match="too many open files"):
+                    await session.run("echo no")
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            assert list(private.iterdir()) == []
+            assert (await session.run("echo on")).output.text == "on\n"
+            await session.restart()
+
+
+async def test_a_cancelled_command_leaves_no_directory_of_the_shell_before(
+    private: Path, tmp_path: Path
+) -> None:
+    async with Environment.detect(shell="bash", cwd=tmp_path) as env, env.session() as session:
+        await session.run("exit")
+        running = asyncio.create_task(session.run("echo no", timeout=60))
+        while session._shell is not None:
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await session.run("echo on")).output.text == "on\n"
+        assert len(list(private.iterdir())) == 1
+    assert list(private.iterdir()) == []
 
 
 async def test_private_directory_that_is_gone_by_ssh_is_an_error_that_names_the_way_out(

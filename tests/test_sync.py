@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import anyshell
+from anyshell import _sync
 
 from .processes import living, unique_seconds, wait_asleep
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
@@ -119,6 +120,27 @@ def test_an_interrupt_is_raised_after_the_tree_is_gone(interrupts: int) -> None:
         assert process.wait(30) == 5
         assert process.stdout.read() == "interrupted\n"
     assert living(seconds) == []
+
+
+def test_an_interrupt_while_the_command_is_handed_over_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As from a signal that comes while this thread waits for the interpreter, which the loop's thread has then."""
+    seconds = unique_seconds()
+    anyshell.run("true")
+    loop = _sync.front.started()
+    hand_over = loop.call_soon_threadsafe
+
+    def interrupted(call: Callable[[], object]) -> None:
+        monkeypatch.undo()
+        hand_over(call)
+        wait_asleep(seconds)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        anyshell.run(f"exec sleep {seconds}", grace=0)
+    assert not living(seconds)
 
 
 def test_a_forked_child_begins_anew() -> None:

@@ -274,12 +274,12 @@ async def _end_by_now(process: Process) -> ExitStatus | None:
 
 async def _settle(process: Process, reading: _Reading) -> Sequence[ProcessInfo]:
     """After the exit: take the rest of the output, and see which processes are still there when that should be over."""
-    began = time.monotonic()
+    over = asyncio.get_running_loop().time() + DRAIN
     await reading.wait(DRAIN)
     survivors = await process.survivors()
     if survivors:
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(began + DRAIN):
+            async with asyncio.timeout_at(over):
                 await process.wait_gone()
         survivors = await process.survivors()
     while reading.held_up:  # not the program's delay but the listener's: bounded by the timeout alone

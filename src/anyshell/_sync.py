@@ -69,30 +69,29 @@ class Front:
         loop = now
         result: concurrent.futures.Future[T] = concurrent.futures.Future()
         task: asyncio.Task[T] | None = None
-        cancels = 0
+        cancels = told = 0
 
-        def start() -> None:
-            nonlocal task
-            task = loop.create_task(make())
-            task.add_done_callback(lambda done: None if loop is self._ending else _copy(done, result))
-            for _ in range(cancels):
+        def tell() -> None:
+            """Start the task, unless it runs, and cancel it as often as this call was interrupted."""
+            nonlocal task, told
+            if task is None:
+                task = loop.create_task(make())
+                task.add_done_callback(lambda done: None if loop is self._ending else _copy(done, result))
+            while told < cancels:
+                told += 1
                 task.cancel()
 
-        def cancel() -> None:
-            if task is not None:
-                task.cancel()
-
-        loop.call_soon_threadsafe(start)
         interrupt: BaseException | None = None
         while True:
             try:
+                # Also for the first time: an interrupt that comes now must neither lose the task nor let it run on.
+                loop.call_soon_threadsafe(tell)
                 value = result.result()
             except BaseException as error:  # noqa: BLE001 - it is raised below; KeyboardInterrupt is the point
-                if result.done():
+                if result.done() or loop.is_closed():
                     raise interrupt or error from None
                 interrupt = error
                 cancels += 1
-                loop.call_soon_threadsafe(cancel)
             else:
                 if interrupt is not None:
                     raise interrupt

@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from ._exceptions import AnyshellError
+from ._exceptions import AnyshellError, SpawnError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -163,6 +163,19 @@ def threads_as_os_errors() -> Iterator[None]:
         if str(error) != "can't start new thread":
             raise
         raise NoThread(errno.EAGAIN, "no thread can be started: too many processes (ulimit -u)") from error
+
+
+@contextlib.contextmanager
+def shortage_as_spawn_error() -> Iterator[None]:
+    """Raise `SpawnError` where no descriptor is left, such as to load a part of anyshell that is used for the first time."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        raise SpawnError(
+            "nothing can be started: too many open files; run fewer commands at once, or raise the limit (ulimit -n)"
+        ) from error
 
 
 class NoThread(OSError):  # noqa: N818 - what there is not

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from .. import _engine, shells
 from .._exceptions import AnyshellError
 from .._types import Outcome, Spawn, learn
-from .._waits import outlast
+from .._waits import outlast, shortage_as_spawn_error
 from .._wrapped import WrappingSpawner
 from ..reach import NONE
 from .addresses import Addresses
@@ -457,7 +457,8 @@ class Runner:
         adopting = None
         left_behind = options.left_behind or ("adopt" if self.entered else "stop")
         if left_behind == "adopt":
-            from ..jobs import Adopting
+            with shortage_as_spawn_error():
+                from ..jobs import Adopting
 
             fed = command.stdin is not None
             given = spawn if spawn.stdin == fed else replace(spawn, stdin=fed)

@@ -39,9 +39,16 @@ def is_narrow(text: str) -> bool:
     return text.isascii() or _NARROW.fullmatch(text) is not None
 
 
-@lru_cache(maxsize=CACHED_WIDTHS)
 def width(char: str) -> int:
-    """Columns of one character: 0, 1 or 2."""
+    """Columns of one character: 0, 1 or 2; always 1 where no descriptor is left to load the tables with."""
+    try:
+        return _width(char)
+    except (ImportError, OSError):
+        return 1
+
+
+@lru_cache(maxsize=CACHED_WIDTHS)
+def _width(char: str) -> int:
     from wcwidth import wcwidth  # most output never needs it, and its tables take 20 ms
 
     return max(0, wcwidth(char))

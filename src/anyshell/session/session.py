@@ -19,7 +19,7 @@ from .._engine import Control
 from .._exceptions import AnyshellError, InvalidCommand, SpawnError
 from .._runner import RunOptions, to_command
 from .._types import DEFAULT_GRACE, Spawn, check_seconds, cut_name, learn, to_recording, to_scan
-from .._waits import AsyncOnly, to_the_end
+from .._waits import AsyncOnly, shortage_as_spawn_error, to_the_end
 from .shell import END_SECONDS, START_SECONDS, SessionShell, ShellGone
 from .turns import Check, Exit, Turn, run_own
 
@@ -476,7 +476,7 @@ class Session(AsyncOnly):
             self._fresh = self._fresh or "the shell of the session was gone"
             self._directory = None
             shell, self._shell = self._shell, None
-            await self._close(shell)
+            await to_the_end(self._close(shell), stop=lambda: None)  # nothing else has it any more
         if not may_be_fresh:
             raise AnyshellError(
                 "the shell of the session is gone, and the command was not to run in a fresh one"
@@ -489,15 +489,16 @@ class Session(AsyncOnly):
     async def _started(self, like: tuple[SessionShell, str] | None = None) -> SessionShell:
         runner = self._runner
         try:
-            shell = await SessionShell.start(
-                runner.backend,
-                runner.shell,
-                self._spawn,
-                prefix=runner.prefix,
-                snapshot=None if like else runner.snapshot,
-                confine=self._confined,
-                like=like,
-            )
+            with shortage_as_spawn_error():
+                shell = await SessionShell.start(
+                    runner.backend,
+                    runner.shell,
+                    self._spawn,
+                    prefix=runner.prefix,
+                    snapshot=None if like else runner.snapshot,
+                    confine=self._confined,
+                    like=like,
+                )
         except BaseException:
             if (gate := self._gates.pop(None, None)) is not None:
                 await to_the_end(gate.aclose(), stop=lambda: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -38,6 +39,9 @@ _SHORT_OF_FULL = 3
 """Bytes of a tail besides its limit, when the head has missed its own for want of room for a character."""
 
 _NOTHING = Output()
+
+_NOT_LOADED = ImportError, OSError
+"""What it is when no descriptor is left to load what looks for lines: then none are looked for."""
 
 
 class Builder(Protocol):
@@ -189,7 +193,10 @@ class OutputBuilder:
             data = data[taken:]
         self._tail.append(data)
         if self._signals is not None:
-            self._signals.feed(data)
+            try:
+                self._signals.feed(data)
+            except _NOT_LOADED:
+                self._signals = None
             self._next += data[: self._tail_limit - len(self._next)]
 
     def _short(self) -> Output | None:
@@ -232,11 +239,12 @@ class OutputBuilder:
             tail.turn(*coming)
         tail.append(carry)
         if self._excerpts_limit:
-            from .signals import Signals  # here and below, since few outputs are so long
+            with suppress(*_NOT_LOADED):
+                from .signals import Signals  # here and below, since few outputs are so long
 
-            self._signals = Signals(room=self._excerpts_limit, tail=max(held, CONDENSED))
-            self._signals.feed(carry)
-            self._next = carry
+                self._signals = Signals(room=self._excerpts_limit, tail=max(held, CONDENSED))
+                self._signals.feed(carry)
+                self._next = carry
         return tail
 
     def _whole(self, text: BoundedText) -> Output:
@@ -289,9 +297,13 @@ class OutputBuilder:
 
     def _end(self, tail: Tail) -> tuple[_End, list[_Section]]:
         """The end, and of what is before it the lines that matter most."""
+        if self._signals is not None:
+            with suppress(*_NOT_LOADED):
+                return self._told(tail, self._signals)
+        return self._last(tail, self._tail_limit, None), []
+
+    def _told(self, tail: Tail, signals: Signals) -> tuple[_End, list[_Section]]:
         limit = self._tail_limit
-        if self._signals is None:
-            return self._last(tail, limit, None), []
         from .condense import condense
         from .signals import chosen
 
@@ -304,7 +316,7 @@ class OutputBuilder:
         if condensed is not None and least.size >= condensed.size:
             room = max(room, limit - least.text.size)  # what lines that are shown shorter have left
         between = tail.total - least.size
-        excerpts = chosen(self._signals.finish(between), between, room, GAP)
+        excerpts = chosen(signals.finish(between), between, room, GAP)
         sections = [self._section(each, tail, condensed) for each in excerpts]
         used = 0
         kept: set[int] = set()

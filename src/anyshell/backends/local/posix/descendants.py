@@ -168,6 +168,9 @@ def _started(process: psutil.Process) -> float:
 class ProcessScan:
     """What trees share: nothing here."""
 
+    def close(self) -> None:
+        """Nothing is held."""
+
 
 class Net:
     """What stops commands when this process has ended without having done so: nothing here."""

@@ -12,7 +12,7 @@ import stat
 import sys
 import time
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING
 
 assert sys.platform != "win32"
@@ -244,11 +244,20 @@ class LocalPipeDirectory:
         """Remove the directory. Pipes that processes hold go on without a name."""
         self._closed = True
         self._let_go()
-        remove = partial(shutil.rmtree, self.directory, ignore_errors=True)
         try:
-            await in_a_worker(remove)
+            await in_a_worker(self._remove)
         except OSError:  # no thread can be started
-            remove()
+            self._remove()
+
+    def _remove(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+        if os.path.isdir(
+            self.directory
+        ):  # no descriptor is left to list it with, so that no shell was started
+            for name in (_LOCKED, _OWNER):
+                _unlink(f"{self.directory}/{name}")
+            with suppress(OSError):
+                os.rmdir(self.directory)
 
 
 class LocalInputPipe(ByteSendStream):

@@ -81,12 +81,12 @@ class LocalSpawner:
         self._running: dict[PosixProcess, int] = {}
         """With each, where the net has it."""
         self.released = ReleasedStreams()
-        self._scan = ProcessScan()
         self._closed = False
 
     def _identify(self) -> None:
         self._pid = os.getpid()
         self._owner = f"{self._pid}_{own_start()}_{namespace('self')}_{os.urandom(4).hex()}"
+        self._scan = ProcessScan()
         self._tags = itertools.count(int.from_bytes(os.urandom(8)) >> 3 << 1 | 1)
 
     async def spawn(self, spawn: Spawn) -> PosixProcess:
@@ -103,7 +103,7 @@ class LocalSpawner:
         _check_directory(spawn.cwd)
         if (
             self._pid != os.getpid()
-        ):  # in a fork, which must not give the marks and tags that its parent gives
+        ):  # in a fork: it must not give the marks and tags that its parent gives, and may have closed what that holds
             self._identify()
         since = now()
         number = next(self._tags)
@@ -194,6 +194,8 @@ class LocalSpawner:
         await asyncio.gather(*(process.aclose() for process in self._running))
         self.released.close()
         self._net.close()
+        if self._pid == os.getpid():  # otherwise it is that of the program that this one was forked from
+            self._scan.close()
 
 
 def _encode(texts: Collection[str]) -> list[bytes]:

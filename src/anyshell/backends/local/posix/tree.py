@@ -110,7 +110,7 @@ class Reserve:
     def __init__(self) -> None:
         self._fds: list[int] = []
         self._fill()
-        weakref.finalize(self, close_all, self._fds)
+        close_with(self, self._fds)
 
     def spending(self, look: Callable[[], T]) -> T:
         """Call a function; if it runs out of descriptors, once more with the reserve given up meanwhile.
@@ -129,10 +129,24 @@ class Reserve:
         finally:
             self._fill()
 
+    def close(self) -> None:
+        """Give it up."""
+        close_all(self._fds)
+
     def _fill(self) -> None:
         with suppress(OSError):
             while len(self._fds) < RESERVED_FDS:
                 self._fds.append(os.open(os.devnull, os.O_RDONLY))
+
+
+def close_with(owner: object, fds: list[int]) -> None:
+    """Close descriptors when what holds them is gone; not in a fork, which may have closed them, and given others their numbers."""
+    weakref.finalize(owner, _close_own, fds, os.getpid()).atexit = False
+
+
+def _close_own(fds: list[int], pid: int) -> None:
+    if pid == os.getpid():
+        close_all(fds)
 
 
 def close_all(fds: list[int]) -> None:

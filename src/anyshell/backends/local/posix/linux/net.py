@@ -13,12 +13,12 @@ import signal
 import subprocess
 import sys
 import time
-import weakref
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
+from ..tree import close_all, close_with
 from .scan import ProcessScan
 from .tree import restore
 
@@ -69,8 +69,6 @@ class Net:
         self._owner = 0
         self._free: list[int] = []
         self._count = 0
-        # At the end of the interpreter the kernel closes them: commands of `anyshell.run` are stopped there first.
-        weakref.finalize(self, _close, self._fds).atexit = False
 
     @contextmanager
     def noting(self, since: int, mark: bytes) -> Iterator[int]:
@@ -107,15 +105,17 @@ class Net:
 
     def close(self) -> None:
         """End the shell. It stops what is noted still."""
-        _close(self._fds)
+        if self._owner == os.getpid():
+            close_all(self._fds)
 
     def _write(self, place: int, note: str) -> None:
         with suppress(OSError):  # out of memory
             os.pwrite(self._fds[0], f"{note:<{_NOTE_BYTES - 1}}\n".encode(), place * _NOTE_BYTES)
 
     def _start(self) -> None:
-        # Those of the program that this one was forked from are its own.
-        self._fds.clear()
+        self._fds = []  # those of the program that this one was forked from are its own
+        # At the end of the interpreter the kernel closes them: commands of `anyshell.run` are stopped there first.
+        close_with(self, self._fds)
         self._free.clear()
         self._owner, self._count = os.getpid(), 0
         if getattr(sys, "frozen", False) or not os.path.basename(sys.executable or "").startswith(_PYTHONS):
@@ -131,7 +131,7 @@ class Net:
             try:
                 _start_shell(read, memory)
             except BaseException:
-                _close(self._fds)
+                close_all(self._fds)
                 raise
             finally:
                 os.close(read)
@@ -153,11 +153,6 @@ def _start_shell(pipe: int, memory: int) -> None:
         except subprocess.TimeoutExpired:
             shell.kill()
             raise
-
-
-def _close(fds: list[int]) -> None:
-    while fds:
-        os.close(fds.pop())
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ import re
 import select
 import sys
 import time
-import weakref
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 assert sys.platform == "linux"
 
 from ....._types import ProcessInfo
-from ..tree import close_all, raise_if_out_of_descriptors
+from ..tree import close_all, close_with, raise_if_out_of_descriptors
 from .tags import NOT_PERMITTED, limit_of_another_user, read_limit
 
 if TYPE_CHECKING:
@@ -296,7 +295,7 @@ class NewestPid:
 
     def __init__(self) -> None:
         self._fds: list[int] = []
-        weakref.finalize(self, close_all, self._fds)
+        close_with(self, self._fds)
         with suppress(OSError):  # now: later it would keep one of the descriptors that are held in reserve
             self._open()
 
@@ -315,6 +314,10 @@ class NewestPid:
             except FileNotFoundError:
                 return UNKNOWN_PID
         return int(os.pread(self._fds[0], 256, 0).rpartition(b" ")[2])
+
+    def close(self) -> None:
+        """Close the file, until it is read again."""
+        close_all(self._fds)
 
 
 def pid_limit() -> int:

@@ -53,6 +53,11 @@ class ProcessScan:
         self._seen: dict[int, tuple[int, int]] = {}
         """Of every process at the last look: the inode of its directory, and its start."""
 
+    def close(self) -> None:
+        """Give up what is held open; a later look opens it anew."""
+        self.reserve.close()
+        self.newest_pid.close()
+
     async def take(self, since: int, first: int) -> list[ProcRow]:
         """Every process but this one that is alive at some moment between the call and the return, and started then.
 
