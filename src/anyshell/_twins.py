@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from ._environment import Environment
+from ._exceptions import AnyshellError
 from ._sync import front
 
 if TYPE_CHECKING:
@@ -84,7 +85,13 @@ class Twin:
             result = make()
             return await result if inspect.iscoroutine(result) else result
 
-        return twin_of(front.call(called, self._loop), self._loop)
+        try:
+            return twin_of(front.call(called, self._loop), self._loop)
+        except AnyshellError as error:  # which says what is written in a coroutine
+            error.args = tuple(
+                each.replace("'async ", "'") if isinstance(each, str) else each for each in error.args
+            )
+            raise
 
 
 def twin_of(value: Any, loop: AbstractEventLoop) -> Any:
