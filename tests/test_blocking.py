@@ -190,6 +190,13 @@ def test_a_closed_one_says_so(env: blocking.Environment) -> None:
         env.run("true")
 
 
+def test_messages_are_of_code_that_blocks(env: blocking.Environment) -> None:
+    with pytest.raises(anyshell.AnyshellError, match=r"not entered: use 'with env.terminal\(\.\.\.\) as t'"):
+        env.terminal("cat").expect("x")
+    with pytest.raises(anyshell.AnyshellError, match="then 'for event in events'"):
+        list(env.stream("true"))
+
+
 def test_errors_are_raised_in_the_caller(env: blocking.Environment) -> None:
     with pytest.raises(anyshell.InvalidCommand, match="fish"):
         anyshell.connect(shell="fish")

@@ -142,7 +142,9 @@ class OutputFile:
             path = file
             file = await _opened(path)
         blocks = _may_block(file)
-        stale = path is not None and not blocks  # emptied once a command has run: one that cannot start changes nothing
+        stale = (
+            path is not None and not blocks
+        )  # emptied once a command has run: one that cannot start changes nothing
 
         async def hear(channel: Channel, data: bytes) -> None:
             nonlocal stale
@@ -204,7 +206,9 @@ def _check_binary(name: str, file: object, method: str, mode: str) -> None:
             f"{name} must be a path, or a file opened with {mode!r}, not {type(file).__name__}{without}"
         )
     if getattr(file, "closed", False):
-        raise InvalidCommand(f"{name} is a file that is closed already: open it with {mode!r}, and close it later")
+        raise InvalidCommand(
+            f"{name} is a file that is closed already: open it with {mode!r}, and close it later"
+        )
     able = getattr(file, f"{'read' if name == 'stdin' else 'writ'}able", None)
     if callable(able) and not able():
         raise InvalidCommand(f"{name} is a file that is not open for that: open it with {mode!r}")
@@ -215,13 +219,17 @@ async def _opened(path: Path) -> IO[bytes]:
     end = asyncio.get_running_loop().time() + READER_WAIT
     while True:
         try:
-            return await in_a_thread(lambda: open(path, "wb", buffering=0, opener=_open))  # noqa: SIM115 - the caller's
+            return await in_a_thread(lambda: open(path, "wb", buffering=0, opener=_open))
         except OSError as error:
             waits = error.errno == errno.ENXIO and path.is_fifo()
             if waits and asyncio.get_running_loop().time() < end:
                 await asyncio.sleep(_READER_PAUSE)
                 continue
-            why = f"no program has opened this named pipe for reading within {READER_WAIT:g} s" if waits else _why(error)
+            why = (
+                f"no program has opened this named pipe for reading within {READER_WAIT:g} s"
+                if waits
+                else _why(error)
+            )
             raise InvalidCommand(f"stdout: {os.fspath(path)!r} cannot be written: {why}") from None
 
 

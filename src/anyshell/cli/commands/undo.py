@@ -56,7 +56,7 @@ def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
     checkpoints = Checkpoints(cwd)
     known = {each.id: each for each in checkpoints.list()}
     if not known and not Path(cwd).is_dir():
-        raise click.BadParameter(f"{cwd!r} is not a directory", param_hint="--cwd")
+        raise Failure(f"cwd {cwd!r} is not a directory")
     if listed:
         for each in known.values():
             of = f"after the command that began at {each.since}" if each.since in known else ""
