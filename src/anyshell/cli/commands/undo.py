@@ -26,11 +26,15 @@ class NothingToUndo(Failure):
 
 
 @click.command(short_help="Take back what the last command did to the files of a directory.")
-@click.option("--cwd", default=".", help="The directory in which the command ran. Default: this one.")
+@click.option(
+    "--cwd", metavar="DIR", default=".", help="The directory in which the command ran. Default: this one."
+)
 @click.option(
     "--list", "listed", is_flag=True, help="List the checkpoints of the directory, the newest first."
 )
-@click.option("--to", help="Go back to this checkpoint instead. What came after it is kept, and named.")
+@click.option(
+    "--to", metavar="ID", help="Go back to this checkpoint instead. What came after it is kept, and named."
+)
 @click.option("--yes", is_flag=True, help="Do it without a question.")
 def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
     """Take back what the last command with --checkpoint did to the files of a directory.
