@@ -152,6 +152,10 @@ def _failures() -> Iterator[None]:
         raise Failure(str(error)) from error
     except KeyboardInterrupt:
         raise click.exceptions.Exit(130) from None
+    except RuntimeError as error:
+        if str(error) != "can't start new thread":
+            raise
+        raise Failure("no thread can be started: too many processes (ulimit -u)") from error
     except BrokenPipeError:
         raise click.exceptions.Exit(141) from None
     except OSError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..failure import Failure
-from ..printing import ago, printable
+from ..printing import ago, mention, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,7 +85,7 @@ def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
     if end is not None:
         checkpoints.forget(end)
     _show({"as before": done.restored, "removed": done.removed, "kept": done.kept})
-    click.echo(f"to take this back: anyshell undo --to {done.before.id}", err=True)
+    mention(f"to take this back: anyshell undo --to {done.before.id}")
     if done.kept:
         raise click.exceptions.Exit(1)
 
@@ -94,6 +94,6 @@ def _show(paths: Mapping[str, Iterable[str] | Mapping[str, str]]) -> None:
     for what, found in paths.items():
         each = [f"{path}: {why}" for path, why in found.items()] if hasattr(found, "items") else [*found]
         for line in each[:MOST_SHOWN]:
-            click.echo(f"{what}: {printable(line)}", err=True)
+            mention(f"{what}: {printable(line)}")
         if len(each) > MOST_SHOWN:
-            click.echo(f"{what}: {len(each) - MOST_SHOWN} more", err=True)
+            mention(f"{what}: {len(each) - MOST_SHOWN} more")
