@@ -81,6 +81,13 @@ MISTAKES = [
     "audit verify /no/such/file",
     "--nonsense",
     "help rnu",
+    "jobs shw x",
+    "jobs nosuch",
+    "completion",
+    "undo --cwd /no/such/directory",
+    "describe --shell fishy",
+    "fleet --hosts local --shell fishy true",
+    "cp file fifo",
 ]
 _USAGE = re.compile(r"\AUsage: .*\nTry .*\n\n")
 _PROGRAM = """
@@ -100,6 +107,7 @@ for words in json.load(sys.stdin):
 def messages(directory: Path) -> dict[str, tuple[int, str]]:
     """The exit code and the message of each but for its usage, in a directory with one file."""
     (directory / "file").write_text("no recording\n")
+    os.mkfifo(directory / "fifo")
     surroundings = {
         **os.environ,
         "HOME": str(directory),

@@ -20,6 +20,7 @@ assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 import anyshell
 from anyshell import blocking
+from anyshell._sync import front
 from anyshell._twins import TWINS
 
 from . import blocking_stub
@@ -96,6 +97,23 @@ def test_a_stream_and_its_outcome(env: blocking.Environment) -> None:
     with env.stream("seq 3; exit 4") as events:
         assert [event.text for event in events] == ["1", "2", "3"]
         assert events.outcome.exit_code == 4
+
+
+def test_a_step_of_a_stream_takes_all_that_is_there(
+    env: blocking.Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call of the loop's thread for each line made long outputs ten times as slow as those of asyncio."""
+    steps, call = 0, front.call
+
+    def counted(*given: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return call(*given)
+
+    monkeypatch.setattr(front, "call", counted)
+    with env.stream("seq 3000") as events:
+        assert [event.text for event in events] == [str(number) for number in range(1, 3001)]
+    assert steps < 300
 
 
 def test_jobs_are_twins_as_well(env: blocking.Environment) -> None:
@@ -188,6 +206,13 @@ def test_a_closed_one_says_so(env: blocking.Environment) -> None:
     env.close()
     with pytest.raises(anyshell.AnyshellError, match="closed"):
         env.run("true")
+
+
+def test_messages_are_of_code_that_blocks(env: blocking.Environment) -> None:
+    with pytest.raises(anyshell.AnyshellError, match=r"not entered: use 'with env.terminal\(\.\.\.\) as t'"):
+        env.terminal("cat").expect("x")
+    with pytest.raises(anyshell.AnyshellError, match="then 'for event in events'"):
+        list(env.stream("true"))
 
 
 def test_errors_are_raised_in_the_caller(env: blocking.Environment) -> None:

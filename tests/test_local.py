@@ -562,22 +562,33 @@ def test_a_user_without_a_home_can_run_commands() -> None:
     script = textwrap.dedent(
         """
         import asyncio, os, platformdirs, anyshell
+        from anyshell.cli.commands.doctor.command import _look_at_state
 
         async def flood():
             env = await anyshell.Environment.detect(cwd="/")
             outcome = await env.run("seq 100000", timeout=20)
             return env.info.user, env.info.home, outcome.status, outcome.output.artifact_error
 
-        asyncio.run(flood())  # as root, so that everything is loaded: the stranger may not read these files
-        for name in ("HOME", "ANYSHELL_STATE_DIR", "XDG_STATE_HOME"):
+        def rules():
+            try:
+                return str(anyshell.Policy.preset("trusted"))
+            except anyshell.errors.PolicyError as error:
+                return error
+
+        def all_of_it():
+            return *asyncio.run(flood()), rules(), next(_look_at_state()).detail
+
+        all_of_it()  # as root, so that everything is loaded: the stranger may not read these files
+        for name in ("HOME", "ANYSHELL_STATE_DIR", "ANYSHELL_CONFIG_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
             os.environ.pop(name, None)
         os.setgroups([]); os.setgid(54321); os.setuid(54321)
-        print(*asyncio.run(flood()), sep="|")
+        print(*all_of_it(), sep="|")
         """
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     reason = "there is no home directory for artifacts; set ANYSHELL_STATE_DIR"
-    assert result.stdout == f"54321|/|exited|{reason}\n", result.stderr
+    rules = "there is no home directory for your own rules; set ANYSHELL_CONFIG_DIR"
+    assert result.stdout == f"54321|/|exited|{reason}|{rules}|{reason}\n", result.stderr
 
 
 async def test_descendants_are_members_where_nothing_else_tells(tmp_path: Path) -> None:

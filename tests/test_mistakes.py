@@ -16,7 +16,6 @@ LONGEST = 240
 PYTHONS_OWN = (
     "FileNotFoundError: ",
     "TypeError: ShellTool.__init__() missing",
-    "ValueError: budget",
     "AttributeError: the env",
 )
 """What is raised by Python, or as Python raises it: every other message is of an exception of anyshell's."""

@@ -15,6 +15,7 @@ import pytest
 
 import anyshell
 from anyshell import Environment, Fleet, InvalidCommand, Terminal
+from anyshell._runner import redirects
 from anyshell.types import Redaction
 
 from .processes import unique_seconds, wait_asleep
@@ -46,6 +47,16 @@ async def env(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[E
 async def sh(tmp_path: Path) -> AsyncIterator[Environment]:
     async with Environment.detect(shell="sh", cwd=tmp_path) as env:
         yield env
+
+
+def open_file(mode: str) -> object:
+    return open(os.devnull, mode)
+
+
+def closed_file() -> object:
+    file = io.BytesIO()
+    file.close()
+    return file
 
 
 BIG = b"".join(b"%d\r\n\0" % number for number in range(400_000))
@@ -154,6 +165,8 @@ async def test_stdin_from_a_pipe_holds_up_nothing(sh: Environment, tmp_path: Pat
         (Path("no/such"), r"stdin: 'no/such' cannot be read: No such file or directory"),
         (Path("/"), "stdin: '/' cannot be read: it is a directory"),
         (io.StringIO("x"), "stdin is a file that is open as text: open it with 'rb'"),
+        (open_file("ab"), "stdin is a file that is not open for that: open it with 'rb'"),
+        (closed_file(), "stdin is a file that is closed already: open it with 'rb', and close it later"),
         (
             subprocess.DEVNULL,
             "stdin must be bytes, text, a Path, a file opened with 'rb' or an async iterable",
@@ -241,7 +254,11 @@ async def test_stdout_holds_no_secret_where_they_are_masked(tmp_path: Path) -> N
     [
         ("no/such/file", r"stdout: '.*no/such/file' cannot be written: No such file or directory"),
         ("/", r"stdout: '/' cannot be written: Is a directory"),
+        ("", "stdout is empty: give a path, or leave it out"),
+        ("a\0b", "stdout holds a NUL byte at character 1"),
         (io.StringIO(), "stdout is a file that is open as text: open it with 'wb'"),
+        (open_file("rb"), "stdout is a file that is not open for that: open it with 'wb'"),
+        (closed_file(), "stdout is a file that is closed already: open it with 'wb', and close it later"),
         (
             subprocess.PIPE,
             "stdout must be a path, or a file opened with 'wb', not int; without it, the output is in",
@@ -254,11 +271,40 @@ async def test_stdout_that_cannot_be_written_is_named(sh: Environment, stdout: o
     assert not Path(sh.directory, "started").exists()
 
 
-async def test_full_disk_stops_the_command(sh: Environment) -> None:
+async def test_full_disk_stops_the_command_and_is_named(sh: Environment) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("only Linux has /dev/full")
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
         await sh.run("yes", stdout="/dev/full")
+    file = open("/dev/full", "wb")  # noqa: SIM115 - a close would write once more what it has buffered, and fail
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        await sh.run("echo few", stdout=file)
+    file.raw.close()
+
+
+async def test_command_that_cannot_start_leaves_the_file_as_it_was(sh: Environment, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("older")
+    with pytest.raises(InvalidCommand):
+        await sh.run("echo newer", stdout=target, cwd="no/such")
+    assert target.read_text() == "older"
+    await sh.run("true", stdout=target)
+    assert target.read_text() == ""
+
+
+async def test_named_pipe_waits_for_its_reader_and_not_for_ever(
+    sh: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    monkeypatch.setattr(redirects, "READER_WAIT", 0)
+    with pytest.raises(InvalidCommand, match="no program has opened this named pipe for reading within 0 s"):
+        await sh.run("touch started", stdout=fifo)
+    assert not (tmp_path / "started").exists()
+    monkeypatch.setattr(redirects, "READER_WAIT", 20)
+    running = asyncio.create_task(sh.run("echo read", stdout=fifo))
+    assert await asyncio.to_thread(fifo.read_bytes) == b"read\n"
+    assert (await running).ok
 
 
 async def test_cancelled_run_closes_its_file(sh: Environment, tmp_path: Path) -> None:

@@ -268,6 +268,14 @@ async def test_special_files_are_left_out_and_named(host: HostFiles, here: Path,
     with pytest.raises(OSError, match="Neither") as caught:
         await host.download("up/pipe", here / "down")
     assert caught.value.errno == errno.EINVAL
+    for name, pipe in (("file", there / "up" / "pipe"), ("tree", there / "tree" / "file")):
+        pipe.parent.mkdir(exist_ok=True)
+        pipe.exists() or os.mkfifo(pipe)
+        source = here / "tree" / "file" if name == "file" else here / "tree"
+        with pytest.raises(OSError, match="no device, pipe or socket") as caught:
+            await host.upload(source, pipe if name == "file" else there)
+        assert (caught.value.errno, caught.value.filename) == (errno.EINVAL, str(pipe))
+        assert pipe.is_fifo()
 
 
 @needs_links

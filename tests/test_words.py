@@ -167,6 +167,14 @@ async def test_value_of_a_template_is_one_word(
     assert printed(outcome.check().output.data) == [word.replace("{}", value) for word in words]
 
 
+async def test_value_is_no_expression(env: Environment) -> None:
+    """Behind ``=~`` a bare word is one to bash, and so ``a.c`` is quoted there though it holds nothing special."""
+    if env.shell.kind != "bash":
+        pytest.skip("zsh takes quotes for nothing there, and sh has no [[")
+    assert (await env.run(sh("[[ axc =~ {} ]]; echo $?", "a.c"))).output.text == "1\n"
+    assert text_of(sh("echo {}", "a.c"), SHELLS["bash"]) == "echo a.c"
+
+
 @pytest.mark.parametrize(
     "template",
     [

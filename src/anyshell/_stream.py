@@ -95,6 +95,12 @@ class Stream(AsyncOnly):
             raise cancelled
 
     async def __aiter__(self) -> AsyncIterator[OutputEvent]:
+        async for events in self._events():
+            for event in events:
+                yield event
+
+    async def _events(self) -> AsyncIterator[list[OutputEvent]]:
+        """The events of a piece of output at a time: for the blocking twin, to which each step is a call of another thread."""
         task = self._started()
         while self._pieces or not task.done():
             if not self._pieces:
@@ -102,10 +108,8 @@ class Stream(AsyncOnly):
                 continue
             channel, data = self._pieces.popleft()
             self._changes.notify()
-            for event in self._decode.feed(channel, data):
-                yield event
-        for event in self._decode.flush():
-            yield event
+            yield self._decode.feed(channel, data)
+        yield self._decode.flush()
         await task
 
     def _started(self) -> asyncio.Task[Outcome]:

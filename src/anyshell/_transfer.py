@@ -36,6 +36,7 @@ _PROGRESS_SECONDS = 0.1
 """Seconds between two reports of a copy's progress, at least."""
 _CLEANING_SECONDS = 10.0
 """Seconds for a copy that fails to remove its temporary file."""
+_NO_FILE = "A copy replaces a file or a link, and no device, pipe or socket"
 
 
 class OnProgress(Protocol):
@@ -150,6 +151,8 @@ async def _destination(source: Place, target: Place, *, folder: bool, into: bool
         raise NotADirectoryError(errno.ENOTDIR, "A folder does not replace what is no folder", target.path)
     if not folder and there == "directory":
         raise IsADirectoryError(errno.EISDIR, "A file does not replace a folder", target.path)
+    if there == "other":  # to be moved over it would take /dev/null away from root's machine
+        raise OSError(errno.EINVAL, _NO_FILE, target.path)
     return target
 
 
@@ -274,6 +277,7 @@ class _Copying:
         """Make every folder, from the top; those that their owner may not enter or write become so in the end."""
         made: list[tuple[tuple[str, ...], int]] = []
         files = self._target.files
+        coming = {names for names, *_ in (*self._plan.files, *self._plan.links)}
         for names, mode in self._plan.directories:
             path, bits = self._target.below(*names) if names else self._target.path, mode & self._bits
             try:
@@ -285,6 +289,12 @@ class _Copying:
                     raise NotADirectoryError(
                         errno.ENOTDIR, "A folder does not replace what is no folder", path
                     ) from None
+                with contextlib.suppress(PermissionError):  # of a folder that is written to and not read
+                    for entry in await files.list(path):
+                        if entry.kind == "other" and (*names, entry.name) in coming:
+                            raise OSError(
+                                errno.EINVAL, _NO_FILE, self._target.below(*names, entry.name)
+                            ) from None
                 continue
             await files.chmod(path, bits | 0o700)
             made.append((names, bits))

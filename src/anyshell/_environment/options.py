@@ -84,7 +84,7 @@ class EnvironmentOptions:
         for name, kind, wanted, has in (
             ("limits", self.limits, "OutputLimits(budget=...)", "budget"),
             ("artifacts", self.artifacts, "an ArtifactStore, None or 'default'", "create"),
-            ("policy", self.policy, "a Policy, such as Policy.preset('ask')", "decide"),
+            ("policy", self.policy, "a Policy, such as Policy.preset('workspace')", "decide"),
             ("audit", self.audit, "an Audit(directory)", "requested"),
         ):
             if kind is not None and not hasattr(kind, has):

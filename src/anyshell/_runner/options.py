@@ -117,6 +117,12 @@ class RunOptions:
         if self.limits is not None and not isinstance(self.limits, OutputLimits):
             kind = type(self.limits).__name__
             raise InvalidCommand(f"limits must be OutputLimits(budget=), not {kind}")
+        if self.reach is not None:
+            from ..reach import Reach
+
+            if not isinstance(self.reach, Reach):
+                kind = type(self.reach).__name__
+                raise InvalidCommand(f"reach must be a Reach, such as Reach.preset('workspace'), not {kind}")
         if self.stdout is not None:
             from .redirects import to_output_file
 

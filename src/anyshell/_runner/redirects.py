@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import errno
 import io
 import os
 import stat
@@ -11,10 +14,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias, cast
 
 from .._exceptions import InvalidCommand
+from .._types import check_text
 from .._waits import in_a_thread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
 
     from .._stream import Listener
     from .._types import Channel, Outcome
@@ -27,6 +31,12 @@ if TYPE_CHECKING:
 
 INPUT_PIECE = 1024 * 1024
 """Bytes of a file that are read at once for a command, when the command has taken the ones before."""
+
+READER_WAIT = 5.0
+"""Seconds for which a named pipe that ``stdout=`` names waits for a reader; then `InvalidCommand`, and nothing was started."""
+
+_READER_PAUSE = 0.02
+"""Seconds between two looks whether it has one."""
 
 
 class FileInput:
@@ -130,16 +140,18 @@ class OutputFile:
         file, path = self.file, None
         if isinstance(file, Path):
             path = file
-            try:
-                file = await in_a_thread(lambda: open(path, "wb", buffering=0))  # noqa: SIM115 - closed below
-            except OSError as error:
-                raise InvalidCommand(
-                    f"stdout: {os.fspath(path)!r} cannot be written: {_why(error)}"
-                ) from None
+            file = await _opened(path)
         blocks = _may_block(file)
+        stale = (
+            path is not None and not blocks
+        )  # emptied once a command has run: one that cannot start changes nothing
 
         async def hear(channel: Channel, data: bytes) -> None:
+            nonlocal stale
             if channel == "stdout":
+                if stale:
+                    file.truncate(0)
+                    stale = False
                 if blocks:
                     await in_a_thread(lambda: _write(file, data))
                 else:
@@ -149,7 +161,13 @@ class OutputFile:
 
         try:
             outcome = await run(hear)
-            file.flush()
+            if stale:
+                file.truncate(0)
+            with _naming(file):
+                if blocks:
+                    await in_a_thread(file.flush)
+                else:
+                    file.flush()
         finally:
             if path is not None:
                 file.close()
@@ -165,7 +183,16 @@ def to_output_file(stdout: Stdout | OutputFile) -> OutputFile:
     if isinstance(stdout, OutputFile):
         return stdout
     if isinstance(stdout, str | os.PathLike):
-        return OutputFile(Path(stdout).absolute())
+        name = os.fspath(stdout)
+        check_text("stdout", name)
+        if not name:
+            raise InvalidCommand("stdout is empty: give a path, or leave it out")
+        try:
+            return OutputFile(Path(name).absolute())
+        except FileNotFoundError:
+            raise InvalidCommand(
+                "this process's directory has been removed: give an absolute path for stdout"
+            ) from None
     _check_binary("stdout", stdout, "write", "wb")
     return OutputFile(stdout)
 
@@ -178,11 +205,58 @@ def _check_binary(name: str, file: object, method: str, mode: str) -> None:
         raise InvalidCommand(
             f"{name} must be a path, or a file opened with {mode!r}, not {type(file).__name__}{without}"
         )
+    if getattr(file, "closed", False):
+        raise InvalidCommand(
+            f"{name} is a file that is closed already: open it with {mode!r}, and close it later"
+        )
+    able = getattr(file, f"{'read' if name == 'stdin' else 'writ'}able", None)
+    if callable(able) and not able():
+        raise InvalidCommand(f"{name} is a file that is not open for that: open it with {mode!r}")
+
+
+async def _opened(path: Path) -> IO[bytes]:
+    """A file to write to, with what it holds. A named pipe has its reader then."""
+    end = asyncio.get_running_loop().time() + READER_WAIT
+    while True:
+        try:
+            return await in_a_thread(lambda: open(path, "wb", buffering=0, opener=_open))
+        except OSError as error:
+            waits = error.errno == errno.ENXIO and path.is_fifo()
+            if waits and asyncio.get_running_loop().time() < end:
+                await asyncio.sleep(_READER_PAUSE)
+                continue
+            why = (
+                f"no program has opened this named pipe for reading within {READER_WAIT:g} s"
+                if waits
+                else _why(error)
+            )
+            raise InvalidCommand(f"stdout: {os.fspath(path)!r} cannot be written: {why}") from None
+
+
+def _open(path: str, flags: int) -> int:
+    """Open a file without emptying it, and without a wait for the reader of a named pipe."""
+    waits_not = getattr(os, "O_NONBLOCK", 0)
+    file = os.open(path, (flags & ~os.O_TRUNC) | waits_not, 0o666)
+    if waits_not:
+        os.set_blocking(file, True)
+    return file
 
 
 def _write(file: IO[bytes], data: bytes) -> None:
-    while (written := file.write(data)) < len(data):  # a raw file may take a part
-        data = data[written:]
+    with _naming(file):
+        while (written := file.write(data)) < len(data):  # a raw file may take a part
+            data = data[written:]
+
+
+@contextlib.contextmanager
+def _naming(file: IO[bytes]) -> Iterator[None]:
+    """Have a failure say which file it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = getattr(file, "name", None)
+        raise
 
 
 def _may_block(file: IO[bytes]) -> bool:

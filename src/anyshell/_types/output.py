@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._exceptions import OutputIncomplete
+from .checks import check_count
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,11 +191,10 @@ class OutputLimits:
     def __post_init__(self) -> None:
         if self.budget is not None and (self.head is not None or self.tail is not None):
             raise ValueError(f"give a budget, or a head and a tail, not {self}")
-        numbers = (self.budget, self.head, self.tail, self.keep_from)
-        if min(number or 0 for number in numbers) < 0 or self.max_line < 1:
-            raise ValueError(
-                f"budget, head, tail and keep_from must be 0 or more, max_line 1 or more, not {self}"
-            )
+        for name in ("budget", "head", "tail", "keep_from"):
+            if (given := getattr(self, name)) is not None:
+                check_count(name, given, least=0)
+        check_count("max_line", self.max_line)
         if self.exact and self.keep_from is not None:
             raise ValueError("exact keeps the whole in memory: leave out keep_from")
 
@@ -206,6 +206,7 @@ class OutputLimits:
             up_to: Bytes of output up to which that holds, and which are held in memory meanwhile. Of more, a bounded text is
                 made in so many bytes, `Output.truncated` is true, and the whole is in the artifact.
         """
+        check_count("up_to", up_to, least=0)
         return cls(budget=up_to, max_line=max(1, up_to), exact=True)
 
     @property

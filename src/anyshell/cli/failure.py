@@ -1,4 +1,4 @@
-"""What a failure of anyshell itself is: its exit code, and how it is said."""
+"""What a failure of anyshell itself is: its exit code, and how it is said. And what is said of a command that is not there."""
 
 from __future__ import annotations
 
@@ -20,3 +20,25 @@ class Failure(click.ClickException):
         from .printing import printable_lines
 
         click.echo(f"anyshell: {printable_lines(self.format_message())}", file=file, err=file is None)
+
+
+class Group(click.Group):
+    """Commands. Of one that is not there it says which is meant; click has the names of those that are imported alone."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command."""
+        name, known = args[0], self.list_commands(ctx)
+        if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+            from shutil import which
+
+            near = get_close_matches(name, known, 1, 0.65)
+            meant = f"Did you mean {near[0]}?" if near else f"The commands are {', '.join(known)}."
+            if name == "help":
+                meant = f"Write it as an option: {ctx.command_path} {' '.join((*args[1:2], '--help'))}"
+            elif not near and ctx.parent is None and which(name):
+                meant = f"To run that program: anyshell run -- {name}"
+            ctx.fail(f"No such command {name!r}. {meant}")
+        return super().resolve_command(ctx, args)

@@ -178,6 +178,17 @@ def _filled(what: str) -> Callable[[click.Context, click.Parameter, str | None],
     return check
 
 
+def _known_shell(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if _filled("a shell")(ctx, param, value) is not None:
+        from ..shells import query
+
+        try:
+            query((), value, source="it")
+        except InvalidCommand as error:
+            raise click.BadParameter(str(error).removeprefix("it: "), ctx, param) from None
+    return value
+
+
 def _text_option(
     name: str, metavar: str, what: str, complete: Callable[..., list[CompletionItem]], help_: str
 ) -> Callable[[F], F]:
@@ -194,12 +205,12 @@ host_option = click.option(
     "this machine.",
 )
 
-shell_option = _text_option(
+shell_option = click.option(
     "--shell",
-    "KIND|PATH",
-    "a shell",
-    _complete_shell,
-    "bash, zsh, sh, dash, ash, pwsh, powershell or wsl, or the absolute path of one of these. Default: "
+    metavar="KIND|PATH",
+    callback=_known_shell,
+    shell_complete=_complete_shell,
+    help="bash, zsh, sh, dash, ash, pwsh, powershell or wsl, or the absolute path of one of these. Default: "
     "$ANYSHELL_SHELL, else bash, else sh; on Windows pwsh, else powershell, else bash.",
 )
 

@@ -49,10 +49,11 @@ def print_json(value: object) -> None:
     click.echo(to_json(value), nl=False)
 
 
-def mention(text: str) -> None:
-    """Print a line on stderr, for people. A failure to write it is ignored."""
+def mention(*texts: str) -> None:
+    """Print messages of our own on stderr, each a line. A failure to write them is ignored."""
     try:
-        click.echo(text, err=True)
+        for text in texts:
+            click.echo(f"anyshell: {text}", err=True)
     except OSError:
         settle(sys.stderr)
 

@@ -18,10 +18,11 @@ import click
 
 from .. import __version__
 from .._exceptions import AnyshellError
-from .failure import Failure
+from .failure import Failure, Group
 from .process.inherited import prepare, settle
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Iterator
     from types import CodeType
 
@@ -62,7 +63,7 @@ _GROUPS = {
 _COMMANDS = {name: home for group in _GROUPS.values() for name, home in group.items()}
 
 
-class Program(click.Group):
+class Program(Group):
     """The group of all commands; turns every foreseeable failure into one message and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -86,22 +87,6 @@ class Program(click.Group):
                     [(name.ljust(10), each.get_short_help_str(100)) for name, each in found if each]
                 )
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; of one that is not there, say which is meant. click has the names of groups that are imported alone."""
-        name = args[0]
-        if name not in _COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            from difflib import get_close_matches
-            from shutil import which
-
-            near = get_close_matches(name, _COMMANDS, 1, 0.65)
-            meant = f"Did you mean {near[0]}?" if near else f"The commands are {', '.join(_COMMANDS)}."
-            if not near and which(name):
-                meant = f"To run that program: anyshell run -- {name}"
-            ctx.fail(f"No such command {name!r}. {meant}")
-        return super().resolve_command(ctx, args)
-
     def main(
         self,
         args: Any = None,
@@ -117,6 +102,7 @@ class Program(click.Group):
 
             # asyncio warns of each write to a connection that is gone; what that means is said in our own words.
             logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+            logging.getLogger("anyshell").addHandler(_said())
         # What is given to be run is run as it is given. On Windows click would expand variables, ~ and * in it.
         extra.setdefault("windows_expand_args", False)
         if _COMPLETION in os.environ:
@@ -138,7 +124,7 @@ class Program(click.Group):
             error.show(said)
             # click itself repeats some arguments as they are.
             with suppress(OSError):  # a failure to print changes nothing
-                click.echo(printable_lines(said.getvalue()), nl=False, err=True)
+                click.echo(printable_lines(said.getvalue().replace("\n\t", " ")), nl=False, err=True)
         settle(sys.stdout)
         settle(sys.stderr)
         gc.freeze()  # at its end the interpreter looks for cycles in all that was loaded, which has none worth a look
@@ -166,6 +152,10 @@ def _failures() -> Iterator[None]:
         raise Failure(str(error)) from error
     except KeyboardInterrupt:
         raise click.exceptions.Exit(130) from None
+    except RuntimeError as error:
+        if str(error) != "can't start new thread":
+            raise
+        raise Failure("no thread can be started: too many processes (ulimit -u)") from error
     except BrokenPipeError:
         raise click.exceptions.Exit(141) from None
     except OSError as error:
@@ -179,8 +169,23 @@ def _failures() -> Iterator[None]:
             raise Failure(f"cannot write to stdout: {error.strerror}") from error
         from .printing import printable
 
+        if isinstance(error, FileNotFoundError) and not error.filename:  # as os.getcwd() raises it
+            raise Failure("the current directory has been removed: change to one that is there") from error
         where = f": {error.filename}" if error.filename else ""
         raise Failure(printable(f"{error.strerror or error}{where}")) from error
+
+
+def _said() -> logging.Handler:
+    """What the library logs, as messages of this program."""
+    import logging
+
+    class Said(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            from .printing import mention
+
+            mention(self.format(record))
+
+    return Said(logging.WARNING)
 
 
 def _raised_by(error: BaseException) -> CodeType | None:

@@ -100,7 +100,7 @@ def mcp(
         options += [name for name, on in flags.items() if on]
         # -P: a program starts it in a project, of which no file may pass for a module.
         click.echo(config_of(print_config, [sys.executable, "-P", "-m", "anyshell", "mcp", *options]))
-        mention(f"anyshell: these lines are for {FILES[print_config]}")
+        mention(f"these lines are for {FILES[print_config]}")
         return
     try:
         import mcp as sdk  # noqa: F401 - what the rest needs

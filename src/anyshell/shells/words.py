@@ -70,7 +70,8 @@ class ShellTemplate:
                 raise InvalidCommand(
                     f"field {number} of the template is a list: it must stand between blanks"
                 )
-            quote = shell.quote if alone and not isinstance(shell, PowerShell) else shell.literal
+            bare = alone and not isinstance(shell, PowerShell) and not made[-1].rstrip().endswith("=~")
+            quote = shell.quote if bare else shell.literal  # behind =~ a word without quotes is an expression
             made += (" ".join(map(quote, (words,) if isinstance(words, str) else words)), after)
             place.before = "x"  # what follows goes on with a word
             place.follow(after)

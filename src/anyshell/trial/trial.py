@@ -65,7 +65,9 @@ class Trial:
     def outcome(self) -> Outcome:
         """What became of the command; its `Outcome.effects` are `effects`. Raises `AnyshellError` before the end."""
         if self._outcome is None:
-            raise AnyshellError("the trial has not run to its end: enter it with async with, or await run()")
+            raise AnyshellError(
+                "the trial has not run to its end: enter it with 'async with', or await run()"
+            )
         return self._outcome
 
     @property

@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..._exceptions import ArtifactNotFound, InvalidCommand
-from ..failure import Failure
+from ..failure import Failure, Group
 from ..options import Duration
 from ..printing import ago
 
@@ -25,7 +25,7 @@ class NotKept(Failure):
     exit_code = 1
 
 
-@click.group(short_help="List, show and remove outputs that were kept whole.")
+@click.group(cls=Group, short_help="List, show and remove outputs that were kept whole.")
 def artifacts() -> None:
     """List, show and remove outputs that were kept whole.
 

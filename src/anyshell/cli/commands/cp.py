@@ -297,11 +297,11 @@ class _Copies:
                 await progress.close()
         for path in result.skipped:
             self._code = NotAllCopied.exit_code
-            mention(f"anyshell: {printable(path)} was not copied: it is no file, folder or link")
+            mention(f"{printable(path)} was not copied: it is no file, folder or link")
 
     def _fail(self, operand: Operand, why: str) -> None:
         self._code = NotAllCopied.exit_code
-        mention(f"anyshell: {printable(f'{self._what(operand)}: {why}')}")
+        mention(f"{printable(f'{self._what(operand)}: {why}')}")
 
     def _what(self, operand: Operand) -> str:
         return f"cannot copy {operand.text} to {self._target.shown}"

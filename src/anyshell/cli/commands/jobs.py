@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from ..._exceptions import JobNotFound
 from ..._types import DEFAULT_GRACE
-from ..failure import Failure
+from ..failure import Failure, Group
 from ..host.jobs import with_jobs
 from ..host.reach import Target
 from ..options import Duration, host_option, is_elsewhere, json_option
@@ -45,7 +45,7 @@ class NotStopped(Failure):
     exit_code = 1
 
 
-@click.group(short_help="List, show, follow, stop and remove jobs in the background.")
+@click.group(cls=Group, short_help="List, show, follow, stop and remove jobs in the background.")
 def jobs() -> None:
     """List, show, follow, stop and remove what 'anyshell run --background' started.
 
@@ -196,7 +196,7 @@ async def _tail(job: DetachedJob, since: int | None, *, follow: bool) -> None:
     if since is None:
         since = max(0, job.record.log_bytes - _TAIL)
         if since:
-            mention(f"anyshell: {since} bytes before are left out; --since 0 shows all")
+            mention(f"{since} bytes before are left out; --since 0 shows all")
     end = (
         job.record.log_bytes
     )  # without following, a job that writes all the time would not be caught up with
@@ -232,7 +232,7 @@ async def _tail(job: DetachedJob, since: int | None, *, follow: bool) -> None:
     if stdout.error is not None:
         raise Failure(f"cannot write to stdout: {stdout.error.strerror}")
     if job.status == "running":
-        mention(f"anyshell: the job runs; to read on: --since {since}")
+        mention(f"the job runs; to read on: --since {since}")
 
 
 @jobs.command(short_help="Stop a job, and all that it started.")

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from ..failure import Failure
+from ..failure import Failure, Group
 from ..printing import mention
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.group(short_help="Decide on commands by rules, and explain why.")
+@click.group(cls=Group, short_help="Decide on commands by rules, and explain why.")
 def policy() -> None:
     """Decide on commands by rules, and explain why. Nothing is run.
 
@@ -82,7 +82,7 @@ def policy() -> None:
 
     \b
     Examples:
-      anyshell policy check -- git push --force
+      anyshell policy check 'git push --force'
       anyshell policy explain 'git status && rm -r build'
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
 

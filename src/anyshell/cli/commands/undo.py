@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..failure import Failure
-from ..printing import ago, printable
+from ..printing import ago, mention, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,11 +26,15 @@ class NothingToUndo(Failure):
 
 
 @click.command(short_help="Take back what the last command did to the files of a directory.")
-@click.option("--cwd", default=".", help="The directory in which the command ran. Default: this one.")
+@click.option(
+    "--cwd", metavar="DIR", default=".", help="The directory in which the command ran. Default: this one."
+)
 @click.option(
     "--list", "listed", is_flag=True, help="List the checkpoints of the directory, the newest first."
 )
-@click.option("--to", help="Go back to this checkpoint instead. What came after it is kept, and named.")
+@click.option(
+    "--to", metavar="ID", help="Go back to this checkpoint instead. What came after it is kept, and named."
+)
 @click.option("--yes", is_flag=True, help="Do it without a question.")
 def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
     """Take back what the last command with --checkpoint did to the files of a directory.
@@ -56,7 +60,7 @@ def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
     checkpoints = Checkpoints(cwd)
     known = {each.id: each for each in checkpoints.list()}
     if not known and not Path(cwd).is_dir():
-        raise click.BadParameter(f"{cwd!r} is not a directory", param_hint="--cwd")
+        raise Failure(f"cwd {cwd!r} is not a directory")
     if listed:
         for each in known.values():
             of = f"after the command that began at {each.since}" if each.since in known else ""
@@ -81,7 +85,7 @@ def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
     if end is not None:
         checkpoints.forget(end)
     _show({"as before": done.restored, "removed": done.removed, "kept": done.kept})
-    click.echo(f"to take this back: anyshell undo --to {done.before.id}", err=True)
+    mention(f"to take this back: anyshell undo --to {done.before.id}")
     if done.kept:
         raise click.exceptions.Exit(1)
 
@@ -90,6 +94,6 @@ def _show(paths: Mapping[str, Iterable[str] | Mapping[str, str]]) -> None:
     for what, found in paths.items():
         each = [f"{path}: {why}" for path, why in found.items()] if hasattr(found, "items") else [*found]
         for line in each[:MOST_SHOWN]:
-            click.echo(f"{what}: {printable(line)}", err=True)
+            mention(f"{what}: {printable(line)}")
         if len(each) > MOST_SHOWN:
-            click.echo(f"{what}: {len(each) - MOST_SHOWN} more", err=True)
+            mention(f"{what}: {len(each) - MOST_SHOWN} more")

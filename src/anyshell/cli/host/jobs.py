@@ -22,16 +22,15 @@ def with_jobs(
     quiet: bool = False,
 ) -> None:
     """Do something with the jobs of a host, and with its environment."""
-    from ..printing import mention
+    from ..printing import mention, printable
     from ..process import signals
-    from .reach import notices
 
     async def perform(_: Interruption) -> int:
         from ...types import DetachedJobs
 
         async with detect() as env:
-            if not quiet and (said := notices((*env.info.notices, *env.snapshot_notices))):
-                mention(said.rstrip("\n"))
+            if not quiet:
+                mention(*map(printable, (*env.info.notices, *env.snapshot_notices)))
             await work(DetachedJobs(env), env)
         return 0
 

@@ -99,8 +99,7 @@ class Target:
 
 def mention_notices(info: HostInfo) -> None:
     """Tell what a person should know of the way to a host."""
-    if info.notices:
-        mention(notices(info.notices).rstrip("\n"))
+    mention(*map(printable, info.notices))
 
 
 def notices(said: Iterable[str]) -> str:

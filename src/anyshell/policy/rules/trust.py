@@ -80,9 +80,16 @@ def administrator_rules() -> Path | None:
 
 
 def configuration() -> Path:
-    """Below $ANYSHELL_CONFIG_DIR, or else the user's own configuration."""
+    """Below $ANYSHELL_CONFIG_DIR, or else the user's own configuration.
+
+    Raises:
+        PolicyError: The user has no home directory.
+    """
     if given := os.environ.get("ANYSHELL_CONFIG_DIR"):
         return Path(given)
     import platformdirs  # here, since most policies have no project
 
-    return platformdirs.user_config_path("anyshell")
+    try:
+        return platformdirs.user_config_path("anyshell")
+    except RuntimeError as error:  # a user without a home, as in a container of an arbitrary uid
+        raise PolicyError("there is no home directory for your own rules; set ANYSHELL_CONFIG_DIR") from error

@@ -110,7 +110,9 @@ class _Actions:
     def __init__(self, standard: Sequence[int] | str, cwd: str, inherited: Sequence[int]) -> None:
         self.prepared = ctypes.create_string_buffer(_SIZE)
         _call("posix_spawn_file_actions_init", self.prepared)
-        weakref.finalize(self, _call, "posix_spawn_file_actions_destroy", self.prepared).atexit = False
+        # Bound now: at the end of the interpreter this module may be empty before the last of these is gone.
+        destroy = _PREPARING.posix_spawn_file_actions_destroy
+        weakref.finalize(self, destroy, self.prepared).atexit = False
         add = self._add
         if isinstance(standard, str):
             # It leads a session by now, and has no controlling terminal: the first that it opens becomes that.

@@ -167,12 +167,13 @@ def _look_at_state() -> Iterator[Finding]:
     from .... import ArtifactStore
     from ...printing import size
 
-    store = ArtifactStore()
+    store, where = ArtifactStore(), ""
     try:
+        where = f"{store.directory}: "
         store.create().discard()
     except OSError as error:
         advice = "long outputs are not kept whole; set ANYSHELL_STATE_DIR to a directory of your own"
-        yield Finding("state", "artifacts", "problem", f"{store.directory}: {error.strerror}", advice)
+        yield Finding("state", "artifacts", "problem", f"{where}{error.strerror}", advice)
     else:
         kept = store.list()
         used, days = size(sum(entry.size for entry in kept)), store.max_age / 86400

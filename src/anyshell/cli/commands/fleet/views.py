@@ -7,7 +7,6 @@ import hashlib
 from typing import TYPE_CHECKING, Protocol
 
 from ...failure import Failure
-from ...host.reach import notices
 from ...printing import mention, printable, to_json
 
 if TYPE_CHECKING:
@@ -169,9 +168,9 @@ class LinesView(_Summing):
         _say_notices(self)
         groups = [group for group in self.folding.groups() if not (group.ok and self.request.quiet)]
         for group in groups:
-            mention(f"anyshell: {group.head}")
+            mention(group.head)
         if not self.request.quiet:
-            mention(f"anyshell: {self.folding.total(took)}")
+            mention(self.folding.total(took))
 
 
 class RosterView(_Summing):
@@ -210,8 +209,8 @@ class RosterView(_Summing):
 
 
 def _say_notices(view: _Summing) -> None:
-    if view.notices and not view.request.quiet:
-        mention(notices(view.notices).rstrip("\n"))
+    if not view.request.quiet:
+        mention(*map(printable, view.notices))
 
 
 class EventsView:

@@ -123,6 +123,6 @@ def _mention_size(header: Header) -> None:
         return
     if (columns, rows) not in ((header.columns, header.rows), (0, 0)):
         mention(
-            f"anyshell: recorded on a terminal of {header.columns} columns and {header.rows} rows; this one has "
+            f"recorded on a terminal of {header.columns} columns and {header.rows} rows; this one has "
             f"{columns} and {rows}, and may show it otherwise"
         )

@@ -88,7 +88,7 @@ def screenshot(
         except RecordingError as error:
             raise Failure(printable(f"{file}: {error}")) from error
     if not drawn.is_used:
-        mention("anyshell: nothing stands on the screen")
+        mention("nothing stands on the screen")
     screen = drawn.screen
     picture = Picture(
         rows=tuple(screen.spans(row) for row in screen.rows),

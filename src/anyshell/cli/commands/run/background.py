@@ -35,12 +35,12 @@ def start(request: RunRequest) -> None:
         except OSError as error:
             said = f"cannot write to stdout: {error.strerror}; {await _end(job, at)}"
             if isinstance(error, BrokenPipeError):
-                mention(f"anyshell: {said}")
+                mention(said)
                 raise
             raise Failure(said) from error
         if sys.stderr.isatty() and not request.quiet:
             mention(
-                f"anyshell: to see it: anyshell jobs tail{at} -f {job.id}; to end it: anyshell jobs stop{at} {job.id}"
+                f"to see it: anyshell jobs tail{at} -f {job.id}; to end it: anyshell jobs stop{at} {job.id}"
             )
 
     def detect() -> Detection[Environment]:
