@@ -53,7 +53,9 @@ _ALWAYS = {
         "runs what it is told in ways that are not read",
     ),
     **dict.fromkeys(
-        names("fish csh tcsh xonsh nu elvish cmd cmd.exe wsl pwsh powershell"),
+        names(
+            "fish csh tcsh ksh ksh93 mksh lksh pdksh oksh posh yash rksh xonsh nu elvish cmd cmd.exe wsl pwsh powershell"
+        ),
         "reads a language that is not read",
     ),
     **dict.fromkeys(names("pwsh.exe powershell.exe wsl.exe bash.exe"), "reads a language that is not read"),
@@ -144,6 +146,8 @@ def clauses(program: str, arguments: Sequence[Argument], shell: ShellKind) -> It
         for name in given(program, arguments):
             if not _NAME.fullmatch(name) or variable(name, shell):
                 yield f"{program} gives {name[:40]} a value"
+        if shell == "zsh" and _times(arguments):
+            yield f"{program} -t evaluates a number"
         if program in ("mapfile", "readarray") and any(
             each.text.startswith("-") and "C" in each.text for each in arguments
         ):
@@ -164,6 +168,18 @@ def clauses(program: str, arguments: Sequence[Argument], shell: ShellKind) -> It
         yield f"{program} evaluates a number"
     elif program.startswith("%"):
         yield f"{program} is a job"
+
+
+def _times(arguments: Sequence[Argument]) -> bool:
+    """Whether a `read` is given seconds that are more than a number."""
+    words = iter(arguments)
+    for each in words:
+        name, letter, value = each.text.partition("t")
+        if name.startswith("-") and letter:
+            following = next(words, None)
+            if not re.fullmatch(r"[0-9.]+", value or (following.text if following is not None else "")):
+                return True
+    return False
 
 
 def _test(arguments: Sequence[Argument], shell: ShellKind) -> Iterator[str]:

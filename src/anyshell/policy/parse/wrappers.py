@@ -48,7 +48,7 @@ _ALIASES = {
 }
 _SUBCOMMANDS = names("uv poetry pipenv pdm rye bundle direnv docker podman nerdctl kubectl")
 _SHELLS: dict[str, ShellKind] = {
-    **dict.fromkeys(("sh", "dash", "ash", "ksh", "mksh", "posh", "yash", "rksh"), "sh"),
+    **dict.fromkeys(("sh", "dash", "ash"), "sh"),
     **dict.fromkeys(("bash", "rbash"), "bash"),
     **dict.fromkeys(("zsh", "rzsh"), "zsh"),
 }

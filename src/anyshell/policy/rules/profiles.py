@@ -171,7 +171,7 @@ class _Reader:
 
     def _changed(self, profile: Profile, seen: set[str]) -> Profile:
         for change in profile.when:
-            if change.flags & seen:
+            if any(seen.issuperset(each.split("&")) for each in change.flags):
                 profile = replace(profile, **change.values)
         return profile
 
