@@ -16,7 +16,6 @@ from .leaves import (
     ARITHMETIC,
     BODY,
     DELIMITER,
-    EXPANSIONS,
     KEYWORD,
     KNOWN,
     LEAVES,
@@ -31,6 +30,7 @@ from .leaves import (
     SEQUENCES,
     TIGHT,
     WORDS,
+    expansions,
 )
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ class Guard:
         quoted = bool(place & _QUOTED)
         written, found = self._nested(node, start, end, strings=not quoted)
         shell = "bash" if self._shell == "bash" else "sh"
-        if not EXPANSIONS[shell, quoted].fullmatch(written):
+        if not expansions(shell, quoted=quoted).fullmatch(written):
             self._doubt(f"the expansion {self._text[start:end][:40]}")
         given = re.match(r"\$\{(\w+):?=", written)
         if given and dynamic.variable(given[1], self._shell):
