@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer rounds, to try it out")
     options = parser.parse_args(arguments)
+    # An installed package is compiled. With this variable each process compiles it anew, and no import is what it is for a user.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
     names = [name for name in BENCHMARKS if options.only is None or name in options.only]
     report = measure(names, QUICK if options.quick else FULL, options.rounds)

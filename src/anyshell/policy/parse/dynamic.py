@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from .options import SETTINGS
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ..._types import ShellKind
     from .parsed import Argument
 
+# Besides those of shells, of loaders and of git: what has a tool run a program, or fetch its parts from elsewhere.
 _VARIABLES = re.compile(
     r"""PATH|IFS|ENV|BASH_.+|BASHOPTS|RANDOM|SRANDOM|SECONDS|LINENO|OPTIND|HISTCMD|EPOCH\w+|SHELL|SHELLOPTS|PS[0-4]|PROMPT\w*|[LR]PS1|CDPATH|F?PATH|MANPATH|MODULE_PATH
     |HOME|PWD|ZDOTDIR|XDG_\w+|NULLCMD|READNULLCMD|HISTCHARS|histchars|FIGNORE
@@ -23,9 +25,14 @@ _VARIABLES = re.compile(
     |\w*(?:PAGER|EDITOR|VISUAL|BROWSER|ASKPASS|SHELL|PRELOAD|STARTUP|WRAPPER|COMMAND|CMD|HOOK|EXEC|INIT|PROGRAM|RUNNER|LINKER)
     |\w*(?:OPTS|OPTIONS|FLAGS|OPT|CONFIG|CONFIG_FILE|CONFIG_PATH|RC|RCFILE|INIT_FILE|TOOLEXEC|INTERPRETER)
     |PYTHON(?!UNBUFFERED|DONTWRITEBYTECODE|IOENCODING|UTF8|HASHSEED|WARNINGS|FAULTHANDLER|OPTIMIZE)\w+|PERL\w*LIB|PERL5\w+|RUBYLIB|GEM_\w+
-    |BUNDLE_\w+|NODE_PATH|npm_config_\w+|NPM_CONFIG_\w+|YARN_\w+|CLASSPATH|JAVA_HOME|GOROOT|GOPATH|GOENV|GOPROXY|CARGO_(?:BUILD|TARGET|HOME)\w*
+    |BUNDLE_\w+|npm_config_\w+|NPM_CONFIG_\w+|YARN_\w+|CLASSPATH|JAVA_HOME|GOROOT|GOPATH|GOENV
     |RUSTC|RUSTUP_\w+|CC|CXX|CPP|LD|AS|AR|NM|MAKE|LESS|LESS(?:OPEN|CLOSE|KEY\w*|EDIT)|SUDO_\w+|DOCKER_\w+|KUBE\w+|TAR_\w+
-    |PIP_\w+|UNZIP|ZIPINFO|XZ_DEFAULTS|PERLIO_DEBUG|COMPILER_PATH|TMPDIR|GCC_\w+|BASH_FUNC_\w+|VIRTUAL_ENV|CONDA_\w+|LUA_\w+|PHPRC|PHP_INI\w+|R_\w+|JULIA_\w+|MAKEFILES|MIBDIRS|OPENSSL_\w+|SSLKEYLOGFILE|\w*_(?:PROXY|proxy)|CURL_\w+""",
+    |PIP_\w+|UNZIP|ZIPINFO|XZ_DEFAULTS|PERLIO_DEBUG|COMPILER_PATH|TMPDIR|GCC_\w+|BASH_FUNC_\w+|VIRTUAL_ENV|CONDA_\w+|LUA_\w+|PHPRC|PHP_INI\w+|R_\w+|JULIA_\w+|MAKEFILES|MIBDIRS|OPENSSL_\w+|SSLKEYLOGFILE|\w*_(?:PROXY|proxy)|CURL_\w+
+    |DBUS_\w+|SYSTEMD_\w+|DEBUGINFOD_\w+|(?:XML|SGML)_CATALOG_FILES|MAGIC|GNUPGHOME|PS_\w+|CMD_ENV|UNIX95|I_WANT_A_BROKEN_PS
+    |CARGO(?:_(?!TERM_|INCREMENTAL|PROFILE_|NET_OFFLINE)\w+)?|RUST(?:DOC|FMT)|GO(?:TOOLCHAIN|CACHEPROG|\w*SUMDB|PRIVATE|INSECURE|VCS|AUTH|\w*PROXY)
+    |UV_(?!NO_|OFFLINE|FROZEN|LOCKED|COLOR|PRERELEASE)\w+|POETRY_\w+|TOX_\w+|\w*PLUGINS|NODE_(?!ENV\Z|NO_|DEBUG|TLS)\w+|COREPACK_\w+|BUN_\w+
+    |MAVEN_\w+|MVNW_\w+|GRADLE_\w+|(?:DOTNET|CORECLR|COR|COMPlus|NUGET)_(?!CLI_|NOLOGO|ENVIRONMENT)\w+
+    |CMAKE_(?!BUILD_|COLOR)\w+|CONTAINER_\w+|COMPOSE_\w+|GH_\w+""",
     re.VERBOSE | re.DOTALL,
 )
 _VARIABLES_ZSH = re.compile("f?path|cdpath|module_path|prompt|PROMPT[0-9]?|STTY|TMPPREFIX|ARGV0|OPTARG")
@@ -53,7 +60,9 @@ _ALWAYS = {
         "runs what it is told in ways that are not read",
     ),
     **dict.fromkeys(
-        names("fish csh tcsh xonsh nu elvish cmd cmd.exe wsl pwsh powershell"),
+        names(
+            "fish csh tcsh ksh ksh93 mksh lksh pdksh oksh posh yash rksh xonsh nu elvish cmd cmd.exe wsl pwsh powershell"
+        ),
         "reads a language that is not read",
     ),
     **dict.fromkeys(names("pwsh.exe powershell.exe wsl.exe bash.exe"), "reads a language that is not read"),
@@ -130,6 +139,9 @@ def clauses(program: str, arguments: Sequence[Argument], shell: ShellKind) -> It
         yield f"{program} evaluates texts"
     elif program == "time":  # a keyword, behind which stands what is no word to a program
         first = next((each.text for each in arguments if not each.text.startswith("-")), "")
+        flags = [each.text for each in takewhile(lambda each: each.text.startswith("-"), arguments)]
+        if flags not in ([], ["-p"], ["--"], ["-p", "--"]):
+            yield f"time with {flags[0][:40]}, which bash takes for a program"
         if re.match(
             r"\w+(?:\[.*\])?\+?=|[{!(]|\[\[|(?:if|for|while|until|case|select|function|time|coproc)\Z",
             first,
@@ -144,6 +156,8 @@ def clauses(program: str, arguments: Sequence[Argument], shell: ShellKind) -> It
         for name in given(program, arguments):
             if not _NAME.fullmatch(name) or variable(name, shell):
                 yield f"{program} gives {name[:40]} a value"
+        if shell == "zsh" and _times(arguments):
+            yield f"{program} -t evaluates a number"
         if program in ("mapfile", "readarray") and any(
             each.text.startswith("-") and "C" in each.text for each in arguments
         ):
@@ -164,6 +178,18 @@ def clauses(program: str, arguments: Sequence[Argument], shell: ShellKind) -> It
         yield f"{program} evaluates a number"
     elif program.startswith("%"):
         yield f"{program} is a job"
+
+
+def _times(arguments: Sequence[Argument]) -> bool:
+    """Whether a `read` is given seconds that are more than a number."""
+    words = iter(arguments)
+    for each in words:
+        name, letter, value = each.text.partition("t")
+        if name.startswith("-") and letter:
+            following = next(words, None)
+            if not re.fullmatch(r"[0-9.]+", value or (following.text if following is not None else "")):
+                return True
+    return False
 
 
 def _test(arguments: Sequence[Argument], shell: ShellKind) -> Iterator[str]:

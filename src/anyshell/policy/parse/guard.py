@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from . import dynamic
 from .leaves import (
     ALONE,
     ARITHMETIC,
     BODY,
     DELIMITER,
-    EXPANSIONS,
     KEYWORD,
     KNOWN,
     LEAVES,
@@ -30,6 +30,7 @@ from .leaves import (
     SEQUENCES,
     TIGHT,
     WORDS,
+    expansions,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ _SIGN = re.compile(r"`|\$\(|<\(|>\(")
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _FORBIDDEN_ZSH = re.compile(r"<\d*-\d*>|>[>&]?!|=\(|&[!|]|\$[~^=+]")
 _INDEX_ZSH = re.compile(r"\w*\[(?!-?\d+(?:,-?\d+)?\])")  # behind $x, which needs no braces for it
+_DESCRIPTOR = re.compile(
+    r"\{([A-Za-z_]\w*)(\[[^{}\n]*)?\}(?=[<>])"
+)  # of a redirection, its number is given to the variable
 
 # Where a node stands, as bits.
 _QUOTED = 1  # no bound: in double quotes or a here-document
@@ -74,6 +78,9 @@ class Guard:
             self._doubt("a character that shells read differently")
         if root.has_error:
             self._doubt("a syntax error")
+        for name, index in _DESCRIPTOR.findall(self._text):
+            if index or dynamic.variable(name, self._shell):
+                self._doubt(f"a redirection gives {name} a value")
         stack = [(root, 0)]
         steps = 0
         while stack:
@@ -306,8 +313,11 @@ class Guard:
         quoted = bool(place & _QUOTED)
         written, found = self._nested(node, start, end, strings=not quoted)
         shell = "bash" if self._shell == "bash" else "sh"
-        if not EXPANSIONS[shell, quoted].fullmatch(written):
+        if not expansions(shell, quoted=quoted).fullmatch(written):
             self._doubt(f"the expansion {self._text[start:end][:40]}")
+        given = re.match(r"\$\{(\w+):?=", written)
+        if given and dynamic.variable(given[1], self._shell):
+            self._doubt(f"{given[1]} says what programs run")
         index = re.match(r"\$\{#?\w+\[\$?([A-Za-z_]\w*)\]", written)
         if index:
             self.operands.append((index[1], start))

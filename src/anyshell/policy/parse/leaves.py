@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 _DOLLAR = r"""\$(?=[\s"/.,:;%)\]|}=]|\Z)"""  # a dollar that begins nothing
 LEAVES = {
@@ -129,18 +130,16 @@ _OPERATORS = {
 _TEXTS = {False: rf"(?:{_PLAIN}|\x01|\x02|'[^'`$\\{{}}]*')", True: rf"(?:{_PLAIN}|\x01)"}
 
 
-def _expansion_pattern(shell: str, text: str) -> re.Pattern[str]:
+@cache
+def expansions(shell: str, *, quoted: bool) -> re.Pattern[str]:
+    """What an expansion may look like, for bash or sh, in double quotes or not."""
+    text = _TEXTS[quoted]
     index = _INDEX if shell == "bash" else ""
     indirect = rf"|!{_NAME}\[[@*]\]" if shell == "bash" else ""
     operators = _OPERATORS[shell].replace("TEXT", text)
     return re.compile(rf"\$\{{(?:#?{_NAME}{index}|{_NAME}{index}(?:{operators}){indirect})\}}")
 
 
-EXPANSIONS = {
-    (shell, quoted): _expansion_pattern(shell, text)
-    for shell in _OPERATORS
-    for quoted, text in _TEXTS.items()
-}
 ARITHMETIC = re.compile(r"[\w\s+\-*/%()<>=!&|^~?:,;$#{}\x01]*")
 OPERAND = re.compile(r"\$\{?(?P<special>[@*0-9])|(?<![\w#])(?P<name>[A-Za-z_]\w*)")
 NUMERIC = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})

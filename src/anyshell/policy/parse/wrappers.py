@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from .options import OPTIONS, read_options
 from .parsed import Argument
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from .parsed import Assignment, Redirection, Span
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
+class Runs(NamedTuple):
     """A command that a program is given to run: words, or a text for a shell.
 
     Attributes:
@@ -48,7 +47,7 @@ _ALIASES = {
 }
 _SUBCOMMANDS = names("uv poetry pipenv pdm rye bundle direnv docker podman nerdctl kubectl")
 _SHELLS: dict[str, ShellKind] = {
-    **dict.fromkeys(("sh", "dash", "ash", "ksh", "mksh", "posh", "yash", "rksh"), "sh"),
+    **dict.fromkeys(("sh", "dash", "ash"), "sh"),
     **dict.fromkeys(("bash", "rbash"), "bash"),
     **dict.fromkeys(("zsh", "rzsh"), "zsh"),
 }
@@ -128,8 +127,8 @@ def _shell(name: str, arguments: Sequence[Argument], redirections: Sequence[Redi
         bodies = [
             each.target for each in redirections if each.operator.startswith("<<") and each.target.literal
         ]
-        yield replace(
-            _text(name, bodies[0], _SHELLS[name]) if bodies else Runs(),
+        inner = _text(name, bodies[0], _SHELLS[name]) if bodies else Runs()
+        yield inner._replace(
             unknown=f"{name} reads commands from its input",
         )
 
@@ -175,8 +174,8 @@ def _parallel(read: Read) -> Iterator[Runs]:
             )
         )
     else:
-        yield replace(
-            _joined("parallel", plain, "bash"), unknown="parallel runs a text with its arguments in it"
+        yield _joined("parallel", plain, "bash")._replace(
+            unknown="parallel runs a text with its arguments in it"
         )
 
 

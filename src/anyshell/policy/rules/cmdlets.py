@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..parse.parsed import Argument
 from ..parse.words import names
@@ -60,7 +60,7 @@ def cmdlets_of(profiles: Mapping[str, Profile], others: Mapping[str, Profile]) -
         # An alias stands behind its cmdlet, whose name has a dash.
         if profile.unknown or "-" in name or of[1] is not profile:
             of = (name, profile)
-        found[name.casefold()] = (of[0], profile if profile.unknown else replace(profile, style="cmdlet"))
+        found[name.casefold()] = (of[0], profile if profile.unknown else profile._replace(style="cmdlet"))
     return found
 
 
@@ -155,8 +155,7 @@ def _program(
     return replace(command, arguments=tuple(words), redirections=to, unknown=tuple(dict.fromkeys(unknown)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
+class _Places(NamedTuple):
     """Where the paths of a text lead.
 
     Attributes:

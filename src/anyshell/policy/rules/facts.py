@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -58,6 +57,8 @@ class LocalFacts:
 
     def find(self, program: str) -> str | None:
         """As the shell looks it up; a name in PATH that is not absolute is not known."""
+        import shutil  # here, since with its modules for archives it takes 3 ms, and a host elsewhere does not need it
+
         path = self._environ.get("PATH", os.defpath)
         try:
             if program.endswith(".ps1"):  # which PowerShell takes as it is

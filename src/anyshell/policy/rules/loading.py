@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..._exceptions import InvalidCommand, PolicyError
 from ..._types import Names, Variables
@@ -25,8 +25,7 @@ LARGEST_FILE = 1024 * 1024
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9-]*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One rule. ``None`` for a condition that it does not have."""
 
     action: Action
@@ -64,8 +63,7 @@ class Rule:
         return self.program is None and self.command is None
 
 
-@dataclass(frozen=True, slots=True)
-class RuleFile:
+class RuleFile(NamedTuple):
     """What a file says."""
 
     rules: tuple[Rule, ...] = ()
@@ -74,7 +72,7 @@ class RuleFile:
     override: frozenset[str] = frozenset()
     variables: Variables | None = None
     reach: Reach | None = None
-    programs: Mapping[str, Profile] = field(default_factory=dict)
+    programs: Mapping[str, Profile] = MappingProxyType({})
     destinations: tuple[str, ...] = ()
 
 

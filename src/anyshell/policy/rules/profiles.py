@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,32 +24,33 @@ PATH_ROLES = frozenset({"reads", "writes", "deletes", "links", "copies"})
 STYLES = frozenset({"gnu", "posix", "single", "tar", "cmdlet"})
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """What a flag changes about the rest of a command."""
 
     flags: frozenset[str]
     values: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Profile(NamedTuple):
     """A program or a sub-command; `docs/reference/policy.md` says what each attribute means."""
 
     builtin: bool = False
     unknown: str = ""
     harmless: bool = False
     style: str = "gnu"
-    flags: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, str] = _NOTHING
     positionals: tuple[str, ...] = ()
     default: str = ""
     here: str = ""
-    kinds: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    kinds: Mapping[str, re.Pattern[str]] = _NOTHING
     when: tuple[Change, ...] = ()
     network: bool = False
     privilege: bool = False
     git: tuple[str, ...] = ()
-    commands: Mapping[str, Profile] = field(default_factory=dict)
+    commands: Mapping[str, Profile] = _NOTHING
     inherit: bool = False
     output: str = ""
     reads: str = "reads"
@@ -171,8 +173,8 @@ class _Reader:
 
     def _changed(self, profile: Profile, seen: set[str]) -> Profile:
         for change in profile.when:
-            if change.flags & seen:
-                profile = replace(profile, **change.values)
+            if any(seen.issuperset(each.split("&")) for each in change.flags):
+                profile = profile._replace(**change.values)
         return profile
 
     def _apply(self, profile: Profile, seen: set[str]) -> Profile:
@@ -194,8 +196,7 @@ class _Reader:
         self.use.words.append(word.text)
         self.name = f"{self.name} {word.text}"
         if profile.inherit:
-            command = replace(
-                command,
+            command = command._replace(
                 flags={**profile.flags, **command.flags},
                 kinds={**profile.kinds, **command.kinds},
                 when=profile.when + command.when,
