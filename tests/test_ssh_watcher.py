@@ -425,7 +425,7 @@ def test_a_host_says_what_it_is(kind: str, tmp_path: Path) -> None:
     words = ["/usr", "ls", "no-such-program", "--"]
     for shell in (*candidates("/no/such/place/bash"), *candidates("/bin/sh")):
         words += [shell.kind, shell.path, *shell.arguments, ","]
-    host = Host(*surroundings(kind, tmp_path), "facts " + Login().join(words))
+    host = Host(*surroundings(kind, tmp_path), "brief=\nfacts " + Login().join(words))
     host.close()
     info = Facts.read(host.first).host(notices=())
     assert (info.os, info.directory, info.home) == ("linux", "/usr", str(tmp_path))

@@ -114,7 +114,8 @@ class HostProgress:
 
     @property
     def info(self) -> HostInfo | None:
-        """What the host is, once it has been reached."""
+        """What the host is, once it has been reached; of a host by SSH, only what a command needs, unless that was a function:
+        the system, the directories and the shell."""
         return self._info
 
     @property
