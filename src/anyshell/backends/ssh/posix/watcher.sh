@@ -119,6 +119,8 @@ parent() {
 # over: when the requests have ended, stop what is held and has lost its server: the connection has ended, and what asked for
 # the command with it, or the command is lost to it. While the connection is there, the server is the parent of a leader.
 over() {
+    known=$held held=
+    for each in $known; do [ -d "/proc/${each%%:*}" ] && held="$held $each"; done
     [ "$held" ] || return
     sleep $server_seconds
     lost=
