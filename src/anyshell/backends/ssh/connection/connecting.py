@@ -7,6 +7,7 @@ and decides about no host key by itself.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import socket
 import threading
@@ -126,15 +127,12 @@ async def find_addresses(settings: Settings) -> list[tuple[int, tuple[Any, ...]]
         ConnectionFailed: It has no address; the stage is ``address``.
         NoThread: No thread can be started, by which it is looked up.
     """
-    look_up = partial(
+    find = partial(
         socket.getaddrinfo, settings.host, settings.port, family=settings.family, type=socket.SOCK_STREAM
     )
     try:
-        try:
-            found = look_up(flags=socket.AI_NUMERICHOST)
-        except OSError:
-            # A look-up cannot be stopped, and can take half a minute: several must not hold each other up.
-            found = await in_a_thread(look_up)
+        # A look-up cannot be stopped, and can take half a minute: several must not hold each other up.
+        found = find() if _is_literal(settings.host) else await in_a_thread(find)
     except NoThread:
         raise
     except (OSError, UnicodeError) as error:
@@ -148,6 +146,15 @@ async def find_addresses(settings: Settings) -> list[tuple[int, tuple[Any, ...]]
             stage="address",
         ) from error
     return [(family, address) for family, _, _, _, address in found]
+
+
+def _is_literal(host: str) -> bool:
+    """Whether a host is given by its address, so that nothing is looked up."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 async def open_socket(settings: Settings, addresses: Sequence[tuple[int, tuple[Any, ...]]]) -> socket.socket:
