@@ -21,7 +21,7 @@ from .confining import sandbox_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator
     from types import TracebackType
-    from typing import NoReturn
+    from typing import NoReturn, Self
 
     from ..abc import Backend
     from ..backends import SSHOptions
@@ -79,6 +79,11 @@ class Detection(AsyncOnly, Generic[Made]):
         self._options = options
         self._make = make
         self._made: Made | None = None
+
+    def brief(self) -> Self:
+        """Ask the host only for what a command needs, unless an option needs more."""
+        self._options = replace(self._options, brief=True)
+        return self
 
     def __await__(self) -> Generator[object, object, Made]:
         return self._detect(entered=False).__await__()

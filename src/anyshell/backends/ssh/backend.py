@@ -177,9 +177,7 @@ class SSHBackend:
         self._processes.longest_line = LONGEST_LINE if facts.get("proc") else LONGEST_LINE_OF_BSD
         self._processes.learn(answer)
         if not query.brief:
-            shell.ask("ping").add_done_callback(
-                self._learn
-            )  # the first answer took as long as its questions
+            shell.ask("ping").add_done_callback(self._learn)  # the first answer took as long as its questions
         if facts.get("wrong"):
             raise InvalidCommand(f"the directory {facts.get('wrong')!r} cannot be used on {self.name}")
         return facts.host(notices=self._sessions.notices)
