@@ -106,6 +106,10 @@ async def _watch(process: asyncssh.SSHServerProcess[bytes], lies: Lies, token: s
     process.stdout.write("\n".join(said).encode("utf-8", "surrogateescape"))
     while line := await process.stdin.readline():
         number, verb, *_ = line.decode().split()
+        if verb in ("hold", "load"):  # which have no answer
+            while verb == "load" and line not in (b"", b".\n"):
+                line = await process.stdin.readline()
+            continue
         answer = lies.answers.get(verb, "none\n" if verb == "group" else "")
         process.stdout.write(
             f"{token} +\n{answer}{token} {number} {lies.clock}\n".encode("utf-8", "surrogateescape")

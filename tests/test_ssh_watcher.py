@@ -20,7 +20,7 @@ from anyshell.backends.ssh.facts import Facts
 from anyshell.backends.ssh.posix.look import LookRow, Sample, parse
 from anyshell.backends.ssh.posix.processes import Blind, Processes, Tree
 from anyshell.backends.ssh.posix.terminal import read_foreground, read_modes
-from anyshell.backends.ssh.posix.watcher import Answer, boot
+from anyshell.backends.ssh.posix.watcher import Answer, boot, text_of
 from anyshell.backends.tree import UNLIMITED
 from anyshell.shells import SHELLS, Login, candidates
 
@@ -45,9 +45,11 @@ HOSTS = ["dash", "bash", "busybox", "without /proc"]
 class Host:
     """A shell that runs the text."""
 
-    def __init__(self, argv: list[str], env: Mapping[str, str], first: str = "") -> None:
+    def __init__(
+        self, argv: list[str], env: Mapping[str, str], first: str = "", *, whole: bool = True
+    ) -> None:
         self._shell = subprocess.Popen(
-            [*argv, "-c", boot(MARK, TOKEN, first), "anyshell"],
+            [*argv, "-c", boot(MARK, TOKEN, first, whole=whole), "anyshell"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=env,
@@ -64,6 +66,12 @@ class Host:
         self._shell.stdin.write(f"{self._number} {question}\n")
         self._shell.stdin.flush()
         return self._answer()
+
+    def load(self) -> None:
+        """Give it the rest."""
+        assert self._shell.stdin is not None
+        self._shell.stdin.write(f"0 load\n{text_of('looks.sh')}.\n")
+        self._shell.stdin.flush()
 
     def _answer(self) -> list[str]:
         assert self._shell.stdout is not None
@@ -425,7 +433,7 @@ def test_a_host_says_what_it_is(kind: str, tmp_path: Path) -> None:
     words = ["/usr", "ls", "no-such-program", "--"]
     for shell in (*candidates("/no/such/place/bash"), *candidates("/bin/sh")):
         words += [shell.kind, shell.path, *shell.arguments, ","]
-    host = Host(*surroundings(kind, tmp_path), "facts " + Login().join(words))
+    host = Host(*surroundings(kind, tmp_path), "brief=\nfacts " + Login().join(words))
     host.close()
     info = Facts.read(host.first).host(notices=())
     assert (info.os, info.directory, info.home) == ("linux", "/usr", str(tmp_path))
@@ -435,6 +443,27 @@ def test_a_host_says_what_it_is(kind: str, tmp_path: Path) -> None:
     assert (info.shell.kind, info.shell.path) == ("sh", "/bin/sh")
     assert info.shells_tried == ("/no/such/place/bash: not found",)
     assert set(SHELLS) >= {info.shell.kind}
+
+
+@pytest.mark.parametrize("kind", HOSTS)
+def test_a_host_that_is_asked_for_little_starts_with_that(kind: str, tmp_path: Path) -> None:
+    """With what a command needs; with the looks, once they are loaded."""
+    words = ["", "--"]
+    for shell in candidates():
+        words += [shell.kind, shell.path, *shell.arguments, ","]
+    first = "brief=1\nfacts " + Login().join(words)
+    host = Host(*surroundings(kind, tmp_path), first, whole=False)
+    known, unknown = host.ask(f"group {os.getpgrp()}"), host.ask("look 0 9 - 0 0")
+    host.load()
+    seen = host.ask("look 0 9 - 0 0")
+    host.close()
+    info = Facts.read(host.first).host(notices=())
+    assert (info.os, info.home, info.directory) == ("linux", str(tmp_path), os.getcwd())
+    assert info.shell is not None
+    assert os.access(info.shell.path, os.X_OK)
+    assert (info.user, info.name, info.programs) == ("", "Linux", {})
+    assert (known, unknown) == (["some"], [])
+    assert os.getpid() in {each.pid for each in parse(seen).seen}
 
 
 @pytest.mark.anyio

@@ -21,7 +21,7 @@ from .confining import sandbox_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator
     from types import TracebackType
-    from typing import NoReturn
+    from typing import NoReturn, Self
 
     from ..abc import Backend
     from ..backends import SSHOptions
@@ -80,6 +80,11 @@ class Detection(AsyncOnly, Generic[Made]):
         self._make = make
         self._made: Made | None = None
 
+    def brief(self) -> Self:
+        """Ask the host only for what a command needs, unless an option needs more."""
+        self._options = replace(self._options, brief=True)
+        return self
+
     def __await__(self) -> Generator[object, object, Made]:
         return self._detect(entered=False).__await__()
 
@@ -120,11 +125,13 @@ class Detection(AsyncOnly, Generic[Made]):
         wished = None if elsewhere else os.environ.get("ANYSHELL_SHELL") or None
         request = options.shell or wished
         source = "shell" if options.shell else "ANYSHELL_SHELL"
-        known = descriptions.programs()
+        plain = options.reach is None and options.variables is None and not options.snapshot
+        brief = options.brief and plain
+        known = () if brief else descriptions.programs()
         wanted = None if options.prefix is None else options.prefix.program
         programs = known if wanted is None or wanted in known else (*known, wanted)
         query = shells.query(programs, request, source=source)
-        info = await backend.info(replace(query, variables=tuple(ASK_FOR_UTF8)))
+        info = await backend.info(replace(query, variables=tuple(ASK_FOR_UTF8), brief=brief))
         if wanted is not None and wanted not in info.programs:
             raise InvalidCommand(
                 f"prefix: {cut_name(wanted)!r} was not found on {backend.name}: install it, or give its absolute path"

@@ -51,6 +51,7 @@ class EnvironmentOptions:
         audit: Records every command that runs; ``None`` records nothing.
         resolvers: Say what internal addresses stand for, by their schemes.
         reach: What commands may see, write and reach, or what enforces that; ``None`` confines nothing.
+        brief: Whether the host is asked only for what a command needs, unless another option needs more.
 
     Raises:
         InvalidCommand: Names the option.
@@ -72,6 +73,7 @@ class EnvironmentOptions:
     audit: Audit | None = None
     resolvers: Mapping[str, Resolver | None] = field(default_factory=dict)
     reach: Reach | Sandbox | None = None
+    brief: bool = False
 
     def __post_init__(self) -> None:
         if self.reach is not None:

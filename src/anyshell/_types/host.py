@@ -29,12 +29,15 @@ class HostQuery:
         shells: Candidates in order; the first that answers is taken.
         shells_on_windows: Those that stand for `shells` if the host turns out to be a Windows one.
         variables: Names of variables to look for.
+        brief: Whether what a command needs is enough: the system, the directories, and a shell that is there, which is
+            not asked for its version. A backend for which all of it costs the same may heed it or not.
     """
 
     programs: tuple[str, ...] = ()
     shells: tuple[ShellCandidate, ...] = ()
     shells_on_windows: tuple[ShellCandidate, ...] = ()
     variables: tuple[str, ...] = ()
+    brief: bool = False
 
     def shells_on(self, os: OperatingSystem) -> tuple[ShellCandidate, ...]:
         """The candidates for a host of that system."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
@@ -212,9 +213,11 @@ class Fleet(AsyncOnly):
 
             return await environment.runner.run(own, replace(options, listener=hear), control=control)
 
+        # What a function is given, it may ask for anything.
+        asked_of_each = replace(self._options, brief=not callable(command))
         self._running = FleetRun(
             self._targets,
-            self._open,
+            partial(self._open, asked_of_each),
             perform,
             parallelism=self._parallelism,
             batch=self._batch,
@@ -223,12 +226,14 @@ class Fleet(AsyncOnly):
         )
         return self._running
 
-    async def _open(self, host: str, target: Target, keep: Callable[[Environment], object]) -> None:
+    async def _open(
+        self, options: EnvironmentOptions, host: str, target: Target, keep: Callable[[Environment], object]
+    ) -> None:
         """Open a host's environment, in time. It is kept as soon as it exists: a cancellation then closes it."""
         clock = asyncio.timeout(self._connect_timeout)
         try:
             async with clock:
-                keep(await Detection(target, self._options, Environment))
+                keep(await Detection(target, options, Environment))
         except TimeoutError:
             if not clock.expired():
                 raise

@@ -114,7 +114,11 @@ class HostProgress:
 
     @property
     def info(self) -> HostInfo | None:
-        """What the host is, once it has been reached."""
+        """What the host is, once it has been reached.
+
+        Of a host by SSH it has what a command needs: the system, the directories and the shell. All of it is asked for where the
+        command is a function.
+        """
         return self._info
 
     @property

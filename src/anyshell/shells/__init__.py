@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ntpath
 import posixpath
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -116,6 +117,7 @@ def how_to_install(kind: ShellKind, os: OperatingSystem, installer: str = "") ->
     return ", ".join(f"{each} {packages}" for each in ((installer,) if installer else usual))
 
 
+@lru_cache(maxsize=32)
 def query(programs: tuple[str, ...], request: str | None = None, *, source: str = "shell") -> HostQuery:
     """Ask a host for programs and for a shell, whatever system it turns out to have.
 

@@ -106,7 +106,7 @@ class Login:
     def read_and_run(self, text: str) -> LoginCommand:
         """Have ``/bin/sh`` run a text that it reads from its stdin, whatever the login shell is.
 
-        The number of the text's arguments tells the shell that has read the line: see `watcher.sh`, ``facts``.
+        The number of the text's arguments tells the shell that has read the line: see `facts.sh`.
         """
         sent = _encode(text)
         return LoginCommand(line=_exec_sh(_read(len(sent)), f"anyshell {_TELLING}"), sent=sent)

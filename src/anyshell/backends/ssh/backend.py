@@ -131,9 +131,11 @@ class SSHBackend:
         if self._windows is not None:
             return await self._info_of_windows([self._windows.login], query)
         words = [self._options.directory or "", *query.programs, "--"]
+        brief = "1" if query.brief else ""
         for wanted in query.shells:
             words += [wanted.kind, wanted.path, *wanted.arguments, ","]
-        shell = await self._start_watcher(fresh=False, first="facts " + self._login.join(words))
+        first = f"brief={brief}\nfacts {self._login.join(words)}"
+        shell = await self._start_watcher(fresh=False, first=first)
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 answer = await shell.ask()
@@ -174,7 +176,8 @@ class SSHBackend:
         self._processes.architecture = facts.get("arch")
         self._processes.longest_line = LONGEST_LINE if facts.get("proc") else LONGEST_LINE_OF_BSD
         self._processes.learn(answer)
-        shell.ask("ping").add_done_callback(self._learn)  # the first answer took as long as its questions
+        if not query.brief:
+            shell.ask("ping").add_done_callback(self._learn)  # the first answer took as long as its questions
         if facts.get("wrong"):
             raise InvalidCommand(f"the directory {facts.get('wrong')!r} cannot be used on {self.name}")
         return facts.host(notices=self._sessions.notices)
@@ -302,8 +305,9 @@ class SSHBackend:
 
     async def _start_watcher(self, fresh: bool, first: str = "") -> WatcherShell:
         token = new_token()
-        start = self._login.read_and_run(boot(self._owner, token, first))
-        shell = WatcherShell(token)
+        whole = not first  # started for no other reason than to look at processes
+        start = self._login.read_and_run(boot(self._owner, token, first, whole=whole))
+        shell = WatcherShell(token, whole=whole)
         await self._sessions.open_reserved(shell.channel, start.line, fresh=fresh, on_closed=shell.ended)
         shell.channel.write_now(start.sent)
         for process in self._running:

@@ -216,13 +216,14 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         self._writable = asyncio.Event()
         self._writable.set()
         self.broken = False
-        self.is_joined = False
         """Whether it was closed because its connection broke."""
+        self.is_joined = False
         self.cut = False
         """Whether it ended without all that the server had to say: its connection broke, or it was closed here."""
         self.refused = False
         """Whether the server refused what the program needs, and was not asked for the program."""
         self._failed = False
+        self._aborted = False
         self.stdout = ChannelReceiveStream(self._taken)
         self.stderr = ChannelReceiveStream(self._taken)
         self.said: asyncio.Future[list[str]] = loop.create_future()
@@ -283,6 +284,8 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         """The channel is closed, by the server or because the connection is gone."""
         self._failed = True
         self.broken = exc is not None
+        # asyncssh does not tell of an end of the output that comes in one piece with the close, which OpenSSH sends after it.
+        self.no_writers = self.no_writers or (self.over and not self.broken and not self._aborted)
         self.cut = self.cut or self.broken
         self._end_output()
         self._ended(ExitStatus())
@@ -408,6 +411,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         """Close at once, whatever is still to be sent or to come."""
         if self._channel is not None and not self.closed.is_set():
             self.cut = self.cut or not self.at_end.is_set()
+            self._aborted = True
             self.discard()
             self._channel.abort()
 

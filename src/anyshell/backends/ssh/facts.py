@@ -17,7 +17,7 @@ _SYSTEMS: dict[str, OperatingSystem] = {"Darwin": "macos", "Windows_NT": "window
 
 
 class Facts:
-    """The lines that ``facts`` of `watcher.sh`, or `facts.ps1`, prints: a word each, and what it stands for."""
+    """The lines that ``facts`` of `facts.sh`, or `facts.ps1`, prints: a word each, and what it stands for."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}

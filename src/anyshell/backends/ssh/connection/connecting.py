@@ -7,6 +7,7 @@ and decides about no host key by itself.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import socket
 import threading
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...._exceptions import ConnectionStage
-    from .options import SSHOptions
+    from .options import Hop, SSHOptions
     from .settings import Settings
 
 MAX_HOPS = 10
@@ -77,15 +78,15 @@ async def open_connection(
     connection: asyncssh.SSHClientConnection | None = None
     told: set[str] = set()
     try:
-        route = await find_route(options)
-        for settings in route:
+        route = await _find_way(options)
+        for settings, known in route:
             for notice in settings.notices:
                 if notice not in told:
                     told.add(notice)
                     tell(notice)
-            last = settings is route[-1]
+            last = settings is route[-1][0]
             way = _Connector(settings, options, connection, tell, secrets, last=last)
-            connection = await way.open(on_lost if last else None)
+            connection = await way.open(known, on_lost if last else None)
     except BaseException as error:
         if connection is not None:
             await _closed(connection)
@@ -102,14 +103,19 @@ async def find_route(options: SSHOptions) -> list[Settings]:
     Raises:
         InvalidCommand: The configuration cannot be used, or there are more than `MAX_HOPS` hosts on the way.
     """
-    route = [await in_a_thread(partial(read_settings, options))]
-    while route[0].jumps:
+    return [settings for settings, _ in await _find_way(options)]
+
+
+async def _find_way(options: SSHOptions) -> list[tuple[Settings, KnownHost]]:
+    """The same, with what is known of the keys of each host: both by one thread."""
+    route = [await in_a_thread(partial(_read, options))]
+    while route[0][0].jumps:
         # The first of them may be behind others, which its own part of the configuration names; the rest are
         # reached from the one before.
-        jumps = [await in_a_thread(partial(read_settings, options, hop)) for hop in route[0].jumps]
+        jumps = [await in_a_thread(partial(_read, options, hop)) for hop in route[0][0].jumps]
         route[:0] = jumps
         if len(route) > MAX_HOPS:
-            names = ", ".join(each.alias for each in route[-4:])
+            names = ", ".join(each.alias for each, _ in route[-4:])
             raise InvalidCommand(f"there are more than {MAX_HOPS} hosts on the way: …, {names}")
     return route
 
@@ -121,17 +127,12 @@ async def find_addresses(settings: Settings) -> list[tuple[int, tuple[Any, ...]]
         ConnectionFailed: It has no address; the stage is ``address``.
         NoThread: No thread can be started, by which it is looked up.
     """
+    find = partial(
+        socket.getaddrinfo, settings.host, settings.port, family=settings.family, type=socket.SOCK_STREAM
+    )
     try:
         # A look-up cannot be stopped, and can take half a minute: several must not hold each other up.
-        found = await in_a_thread(
-            partial(
-                socket.getaddrinfo,
-                settings.host,
-                settings.port,
-                family=settings.family,
-                type=socket.SOCK_STREAM,
-            )
-        )
+        found = find() if _is_literal(settings.host) else await in_a_thread(find)
     except NoThread:
         raise
     except (OSError, UnicodeError) as error:
@@ -145,6 +146,15 @@ async def find_addresses(settings: Settings) -> list[tuple[int, tuple[Any, ...]]
             stage="address",
         ) from error
     return [(family, address) for family, _, _, _, address in found]
+
+
+def _is_literal(host: str) -> bool:
+    """Whether a host is given by its address, so that nothing is looked up."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 async def open_socket(settings: Settings, addresses: Sequence[tuple[int, tuple[Any, ...]]]) -> socket.socket:
@@ -209,6 +219,21 @@ _RECORDING = threading.Lock()
 """Held from the last look at known_hosts to the new line in it: connections are opened several at a time."""
 
 
+def _read(options: SSHOptions, hop: Hop | None = None) -> tuple[Settings, KnownHost]:
+    settings = read_settings(options, hop)
+    return settings, _look_up(settings)
+
+
+def _look_up(settings: Settings) -> KnownHost:
+    return look_up(
+        settings.host,
+        settings.port,
+        settings.host_key_alias,
+        (*settings.known_hosts, *settings.system_known_hosts),
+        settings.revoked_keys,
+    )
+
+
 @dataclass
 class _Connector:
     """The way from one host to the next, or from here to the first."""
@@ -221,12 +246,13 @@ class _Connector:
     last: bool
     """Whether it leads to the host itself, which alone is given a password that is a string."""
 
-    async def open(self, on_lost: Callable[[], object] | None = None) -> asyncssh.SSHClientConnection:
+    async def open(
+        self, known: KnownHost, on_lost: Callable[[], object] | None = None
+    ) -> asyncssh.SSHClientConnection:
         """Connect and log in; once more when a person came to trust the key, or without a useless certificate.
 
         Each time, the key that is really shown is judged, so it cannot be another than the one that was trusted.
         """
-        known = await self._known()
         certificates = bool(known.authorities)
         while True:
             login = LoginClient(
@@ -255,17 +281,7 @@ class _Connector:
             return connection
 
     async def _known(self) -> KnownHost:
-        return await in_a_thread(self._look_up)
-
-    def _look_up(self) -> KnownHost:
-        settings = self.settings
-        return look_up(
-            settings.host,
-            settings.port,
-            settings.host_key_alias,
-            (*settings.known_hosts, *settings.system_known_hosts),
-            settings.revoked_keys,
-        )
+        return await in_a_thread(partial(_look_up, self.settings))
 
     # --- the host's key ---
 
@@ -331,7 +347,7 @@ class _Connector:
     def _append_now(self, key: HostKey, over_unreadable: bool) -> tuple[KnownHost, Verdict]:
         """Record a key unless one was recorded meanwhile. Return what was known just before."""
         with _RECORDING:
-            known = self._look_up()
+            known = _look_up(self.settings)
             verdict = known.judge(key)
             if verdict == "unknown" or (over_unreadable and verdict == "unreadable"):
                 record(self._file, known.name, key, hashed=self.settings.hash_known_hosts)

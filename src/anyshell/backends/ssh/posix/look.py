@@ -69,7 +69,7 @@ class Sample:
 
 
 def parse(lines: Iterable[str], place: str = "") -> Look:
-    """Read what ``look``, ``lead`` and ``sweep`` of `watcher.sh` print at a place.
+    """Read what ``look`` and ``lead`` of `looks.sh`, and ``sweep`` of `watcher.sh`, print at a place.
 
     Raises:
         Nonsense: A line that it never prints.

@@ -32,7 +32,7 @@ _END_OF_FILE = b"\x04"
 
 
 def read_modes(lines: Iterable[str]) -> TtyModes | None:
-    """Read what ``modes`` of `watcher.sh` prints: the words of ``stty -a``."""
+    """Read what ``modes`` of `looks.sh` prints: the words of ``stty -a``."""
     for line in lines:
         kind, _, text = line.partition(" ")
         words = set(text.split())
@@ -106,7 +106,7 @@ class TerminalSendStream(ByteSendStream):
 
 
 def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
-    """Read what ``foreground`` of `watcher.sh` prints; ``None`` when there is no terminal.
+    """Read what ``foreground`` of `looks.sh` prints; ``None`` when there is no terminal.
 
     Raises:
         Nonsense: A line that it never prints.

@@ -42,6 +42,14 @@ ORPHAN_GRACE = 2
 """Seconds between the request to end and the kill by the watcher on the host, of commands whose connection has ended."""
 
 
+LOAD_SECONDS = 0.25
+"""Seconds that a command runs before the watcher on the host is given what it needs to look at processes, unless that is
+asked for before."""
+
+_KNOWN = frozenset({"group", "ping", "sweep"})
+"""Questions that a watcher answers without that."""
+
+
 class HostAway(Exception):  # noqa: N818 - it is no error but a state, and never leaves this package
     """The host did not answer in time."""
 
@@ -70,25 +78,29 @@ class Answer:
 
 
 @cache
-def program() -> str:
-    """The text that the shell runs."""
-    data = pkgutil.get_data(__package__, "watcher.sh")  # importlib.resources takes 7 ms to import
+def text_of(name: str) -> str:
+    """One of the texts that a shell on the host runs, without comments and indentation."""
+    data = pkgutil.get_data(__package__, name)  # importlib.resources takes 7 ms to import
     assert data is not None  # as a file and a zip have it
-    return data.decode()
+    lines = (line.strip() for line in data.decode().splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("#"))
 
 
-def boot(mark: str, token: str, first: str = "") -> str:
+def boot(mark: str, token: str, first: str = "", *, whole: bool = True) -> str:
     """The text that the shell is given: the program, and what to do before it waits for questions.
 
     Args:
         mark: What the names of our marks begin with: letters, digits and underlines alone.
         token: What its answers end with; the same.
-        first: A line of shell text.
+        first: A line of shell text, which may call ``facts``.
+        whole: Otherwise what it needs to look at processes is loaded when it is needed.
     """
+    looks = text_of("looks.sh") if whole else ""
+    facts = text_of("facts.sh") if first else ""
     return (
         f"token={token[:10]}; token=${{token}}{token[10:]}; mark={mark}\n"
-        f"server_seconds={SERVER_SECONDS} grace_seconds={ORPHAN_GRACE}\n{program()}\nprintf '%s started %s\\n' $token $$\n"
-        f"sample\n{first}\nanswer\nboth\n"
+        f"server_seconds={SERVER_SECONDS} grace_seconds={ORPHAN_GRACE}\n{text_of('watcher.sh')}{looks}{facts}"
+        f"printf '%s started %s\\n' $token $$\nsample\n{first}\nanswer\nboth\n"
     )
 
 
@@ -97,11 +109,14 @@ class WatcherShell:
 
     Args:
         token: What every answer ends with.
+        whole: Whether it was given all that it needs to look at processes.
     """
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, *, whole: bool = True) -> None:
         self.channel = Channel(token, take=self._take)
         """Its program has to be given what `boot` returns."""
+        self._loaded = self._whole = whole
+        self._loading: asyncio.TimerHandle | None = None
         self._token = f"{token} ".encode()
         self._waiting: dict[int, tuple[float, asyncio.Future[Answer]]] = {}
         self._last = 0
@@ -130,6 +145,8 @@ class WatcherShell:
             return future
         number = 0
         if question:
+            if question.partition(" ")[0] not in _KNOWN:
+                self.load()
             self._last = number = self._last + 1
             self.channel.write_now(f"{number} {question}\n".encode())
         self._waiting[number] = (time.monotonic(), future)
@@ -139,6 +156,14 @@ class WatcherShell:
         """Have it stop a command when the connection ends. Never waits, and there is no answer."""
         if self.alive:
             self.channel.write_now(f"0 hold {leader} {tag}\n".encode())
+            if not self._loaded and self._loading is None:
+                self._loading = asyncio.get_running_loop().call_later(LOAD_SECONDS, self.load)
+
+    def load(self) -> None:
+        """Have it know how to look at processes, as long as it can find out by what tools. Never waits."""
+        if self.alive and not self._loaded:
+            self._loaded = True
+            self.channel.write_now(f"0 load\n{text_of('looks.sh')}.\n".encode())
 
     def _take(self, data: bytes) -> None:
         *whole, self._held = (self._held + data).split(b"\n")
@@ -148,7 +173,7 @@ class WatcherShell:
                 self.busy = line.endswith(b"+")
                 if not self.busy:
                     if line.endswith(b"!"):
-                        self.crippled = True
+                        self.crippled, self._loaded = True, self._whole
                         self._fail(NoProcesses())
                     else:
                         self._answer(tuple(self._lines), line)
@@ -189,6 +214,8 @@ class WatcherShell:
     def ended(self) -> None:
         """The shell is gone: no answer will come."""
         self.alive = False
+        if self._loading is not None:
+            self._loading.cancel()
         self._fail(HostAway())
 
     def close(self) -> None:

@@ -4,17 +4,21 @@
 # last of which is "$token", the number, the host's clock, and the host and pid namespace where the watcher is. Every
 # argument is a number, a name of a signal, such a place, or a process as PID:STARTED.
 #
+# Here is what a command needs that makes no trouble, and the stop of commands whose connection has ended. The rest,
+# `looks.sh`, is loaded when it is needed: most hosts of a fleet never need it.
+#
 # Looking takes other programs. When the user has no process left to start one, the shell that looks is ended by that.
 # A second one waits for it, says so ("$token !"), and goes on answering what it can answer by itself.
 #
-# Nothing here is a secret, and nothing comes from a command's text. $token, $mark, $server_seconds and $grace_seconds are set before it.
+# Nothing here is a secret, and nothing comes from a command's text. $token, $mark, $server_seconds and $grace_seconds are set
+# before it. Lines of comments and blanks at the beginning of a line are not sent (`text_of` of `watcher.py`).
 
 # shellcheck shell=sh disable=SC2086,SC2046,SC2154  # word splitting is how a list of numbers is passed on
 
 LC_ALL=C
 export LC_ALL
 set -f
-words=$# called=$0
+second= held=
 
 # The /proc of another pid namespace names strangers.
 proc= place=
@@ -22,15 +26,10 @@ if read -r self _ 2>/dev/null </proc"${ANYSHELL_NO_PROC-}"/self/stat && [ "$self
     proc=1
     # The same on the same host and in the same pid namespace alone. What starts a command says the same of it (login.py).
     read -r place 2>/dev/null </proc/sys/kernel/random/boot_id
-    place=$place$(readlink /proc/self/ns/pid 2>/dev/null)
-    # Read byte by byte, as dash does, it would be its first digit.
-    pid_max=$(cat /proc/sys/kernel/pid_max 2>/dev/null)
+    inode=
+    { read -r _; read -r _; read -r _; read -r _ inode; } 2>/dev/null 3</proc/self/ns/pid </proc/self/fdinfo/3
+    if [ "$inode" ]; then place="${place}pid:[$inode]"; else place=$place$(readlink /proc/self/ns/pid 2>/dev/null); fi
 fi
-# busybox's grep stops at a NUL byte, and a process's environment is full of them.
-if printf 'a\0b' | grep -qF b 2>/dev/null; then grep_sees_all=1; else grep_sees_all=; fi
-
-# busybox's ls shows no control characters anyway, and does not know how to be told.
-if ls -q / >/dev/null 2>&1; then list='ls -lnq'; else list='ls -ln'; fi
 
 # dash takes a group for an option without "--", and busybox's ash takes "--" for a process.
 if kill -s 0 -- $$ 2>/dev/null; then end=--; else end=; fi
@@ -47,156 +46,6 @@ sample() {
     forks=
     while read -r name forks _; do [ "$name" = processes ] && break; done </proc/stat
     printf 'at %s %s %s\n' "$place" "${newest:-0}" "${forks:-0}"
-}
-
-# look SINCE FD PLACE NEWEST FORKS [TOKEN...]: each process that started then, in clock ticks since boot, or later, and
-# after that sample. A sample that is too old, or was taken elsewhere, is passed over: on a host with thousands of
-# processes it takes half a second to look at each. First comes a new one.
-#   looked                                                 the look has seen the watcher itself, so it is not blind
-#   process PID PARENT GROUP SESSION STARTED LOCKS NAME    LOCKS is the soft limit on file locks
-#   mark PID NAME                                          it has the mark, and has another limit
-#   begins PID TOKEN                                       the same, and one of these is in its command line
-#   holds PID DESCRIPTOR WHAT                              what it has at descriptors 1, 2 and FD: a pipe, a socket, a
-#                                                          terminal, or one that is gone: /dev/pts/0(deleted)
-look() {
-    [ "$proc" ] || { look_ps; return; }
-    fd=$2
-    found=$(
-        awk -v since="$1" -v own="$$" -v place="$place" -v there="$3" -v first="$4" -v before="$5" -v most="${pid_max:-0}" '
-            function examine(pid,    path, line, stat, name, field, locks, limit) {
-                path = "/proc/" pid
-                stat = ""
-                while ((getline line < (path "/stat")) > 0) stat = stat " " line
-                close(path "/stat")
-                # The name, in parentheses, may hold anything, line feeds and parentheses too.
-                if (!match(stat, /.*\)/)) return
-                name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^ -~]/, "?", name)
-                split(substr(stat, RLENGTH + 2), field, " ")
-                if (pid == own) { print "looked"; return }
-                # A process whose main thread has ended is a zombie with more threads than one, and lives.
-                if (field[20] < since + 0 || (field[1] == "Z" && field[18] < 2) || field[1] == "X") return
-                # The number of a thread leads to it as well, though it is not listed; none has a signal for its end.
-                if (field[2] == own || field[36] == -1) return
-                locks = "unlimited"
-                while ((getline line < (path "/limits")) > 0)
-                    if (line ~ /^Max file locks/) { split(line, limit, " "); locks = limit[4] }
-                close(path "/limits")
-                print "process", pid, field[2], field[3], field[4], field[20], locks, name
-            }
-            function last(    line, load) {
-                getline line < "/proc/loadavg"
-                close("/proc/loadavg")
-                split(line, load, " ")
-                return load[5] + 0
-            }
-            # How many pids were given after one, up to another; after the largest the numbers begin again.
-            function given(after, newest) { return newest < after ? newest - after + most : newest - after }
-            # Those of them but the first few. None is given twice, so numbers that lead nowhere cost little.
-            function examine_given(after, skipped, count,    pid) {
-                for (; skipped < count; skipped++) {
-                    pid = after + skipped + 1
-                    if (pid > most) pid -= most
-                    if (pid != own) examine(pid)
-                }
-            }
-            BEGIN {
-                newest = last()
-                while ((getline line < "/proc/stat") > 0 && line !~ /^processes /);
-                close("/proc/stat")
-                forks = line ~ /^processes / ? substr(line, 11) : 0
-                print "at", place, newest, forks
-                examine(own)
-                first += 0
-                count = given(first, newest)
-                known = there == place && forks > 0 && forks - before >= 0 && forks - before < most / 2 && first <= most
-                if (known && count <= 2048) examine_given(first, 0, count)
-                else {
-                    list = "printf \"%s\\n\" /proc/[0-9]*"
-                    while ((list | getline line) > 0) {
-                        pid = substr(line, 7) + 0
-                        if (pid != own && (!known || (given(first, pid) > 0 && given(first, pid) <= count))) examine(pid)
-                    }
-                    close(list)
-                }
-                # A process that forks and ends all the time is gone before it is looked at, and what it forked was not listed. So the
-                # newest are looked at, until there are no newer ones.
-                for (turn = 0; turn < 8 && (count = given(newest, now = last())) > 0; turn++) {
-                    examine_given(newest, count > 64 ? count - 64 : 0, count)
-                    newest = now
-                }
-            }'
-    )
-    [ "$found" ] || return
-    printf '%s\n' "$found"
-    shift 5
-    tokens=
-    for each; do tokens="$tokens${tokens:+
-}$each"; done
-    count=0 environs='' lines='' links='' fields=$IFS
-    IFS='
-'
-    set -- $found
-    IFS=$fields
-    for line; do
-        set -- $line
-        [ "$1" = process ] || continue
-        # A tag is a number of ten digits at least: a process that has one needs no mark to be known by.
-        case $7 in *[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]*) ;; *) environs="$environs /proc/$2/environ" ;; esac
-        lines="$lines /proc/$2/cmdline"
-        links="$links /proc/$2/fd/1 /proc/$2/fd/2 /proc/$2/fd/$fd"
-        [ $((count += 1)) -lt 500 ] && continue
-        look_further
-        count=0 environs='' lines='' links=''
-    done
-    [ $count = 0 ] || look_further
-}
-
-# look_further: what look says of a process after its own line, of as many as fit into the arguments of a program
-look_further() {
-    for path in $(having "$mark" $environs); do
-        pid=${path#/proc/} pid=${pid%/*}
-        tr '\0' '\n' 2>/dev/null <"$path" | sed -n "s/^\\(${mark}[0-9a-z_]*\\)=.*/mark $pid \\1/p"
-    done
-    # A login shell that is about to begin may have its tag already.
-    [ "$tokens" ] && for path in $(having "$tokens" $lines); do
-        pid=${path#/proc/} pid=${pid%/*}
-        tr '\0' '\n' 2>/dev/null <"$path" | grep -F -e "$tokens" |
-            sed -n "s/.*\\(anyshell[0-9a-f]\\{12\\}\\).*/begins $pid \\1/p"
-    done
-    held $links
-}
-
-# held LINK...: what these descriptors lead to, as look says it
-held() {
-    # What a descriptor leads to may be a file whose name looks like any line, or part of one, that its owner likes. So
-    # each field must be where it belongs, and a name with spaces is nothing that is sought.
-    $list "$@" 2>/dev/null | awk '
-        $10 != "->" || $9 !~ /^\/proc\/[0-9]+\/fd\/[0-9]+$/ { next }
-        { split($9, part, "/") }
-        NF == 11 && $11 ~ /^([a-z]+:\[|\/dev\/pts\/[0-9]+$)/ { print "holds", part[3], part[5], $11 }
-        NF == 12 && $11 ~ /^\/dev\/pts\/[0-9]+$/ && $12 == "(deleted)" { print "holds", part[3], part[5], $11 $12 }'
-}
-
-# having WORDS FILE...: those of these files in which one of the lines of WORDS stands
-having() {
-    words=$1
-    shift
-    [ $# -gt 0 ] || return
-    if [ "$grep_sees_all" ]; then grep -lF -e "$words" "$@" 2>/dev/null; return; fi
-    cat "$@" 2>/dev/null | tr '\0' '\n' | grep -qF -e "$words" || return
-    for path; do
-        tr '\0' '\n' 2>/dev/null <"$path" | grep -qF -e "$words" && printf '%s\n' "$path"
-    done
-}
-
-# The same where there is no /proc: no limits and no variables of others can be read there.
-look_ps() {
-    TZ=UTC0 ps -A -o pid= -o ppid= -o pgid= -o state= -o lstart= -o comm= | awk -v own="$$" '
-        $1 == own { print "looked" }
-        $4 !~ /^Z/ && $1 != own && $2 != own {
-            name = $10; sub(/.*\//, "", name)
-            print "process", $1, $2, $3, 0, $6 "-" $7 "-" $8 "-" $9, "unlimited", name
-        }'
 }
 
 started() {
@@ -219,17 +68,6 @@ hit() {
     kill -s "${1#*+}" $end "$2" 2>/dev/null
     # What is stopped acts on no other signal.
     [ "$1" = KILL ] || kill -s CONT $end "$2" 2>/dev/null
-}
-
-# signal NAME[+NAME] [-PID:STARTED] PID:STARTED...: with a minus it is the whole group of that process
-signal() {
-    name=$1
-    shift
-    for each; do
-        pid=${each%%:*}
-        started "${pid#-}" && [ "$began" = "${each#*:}" ] || continue
-        hit "$name" "$pid"
-    done
 }
 
 # sweep NAME[+NAME] SINCE TAG LEADER [PLACE]: signal what has that tag, or is in that group or session if it is at that place,
@@ -281,6 +119,8 @@ parent() {
 # over: when the requests have ended, stop what is held and has lost its server: the connection has ended, and what asked for
 # the command with it, or the command is lost to it. While the connection is there, the server is the parent of a leader.
 over() {
+    known=$held held=
+    for each in $known; do [ -d "/proc/${each%%:*}" ] && held="$held $each"; done
     [ "$held" ] || return
     sleep $server_seconds
     lost=
@@ -298,69 +138,6 @@ over() {
     done
 }
 
-# lead NAME[+NAME] PID SINCE TAG FD MARK: signal the whole group of a command's leader, and what descends from it, at once,
-# without a look and by nothing but the shell itself. The descendants are listed first, as look does: when the leader has
-# ended, nothing shows that they are. A leader without the tag must have the mark: on another machine behind the same name, or
-# in another pid namespace, its number is a stranger's.
-lead() {
-    [ "$proc" ] || return
-    name=$1 leader=$2 since=$3 tag=$4 fd=$5
-    started "$leader" && [ "$began" -ge "$since" ] && in_group "$leader" "$leader" || return
-    has_tag "$leader" "$tag" || { has_tag "$leader" unlimited && [ "$(having "$6=" "/proc/$leader/environ")" ]; } || return
-    waiting=$leader count=0 others=
-    while [ "$waiting" ]; do
-        coming=
-        for pid in $waiting; do
-            [ $((count += 1)) -le 64 ] || break
-            stat=
-            while read -r line; do stat="$stat $line"; done 2>/dev/null <"/proc/$pid/stat"
-            [ "$stat" ] || continue
-            set -- ${stat##*) }
-            stat=${stat#*(}
-            printf 'process %s %s %s %s %s unlimited %s\n' "$pid" "$2" "$3" "$4" "${20}" "${stat%%)*}"
-            [ "$3" = "$leader" ] || others="$others $pid:${20}"
-            set +f
-            for path in /proc/"$pid"/task/*/children; do
-                line=
-                { read -r line; } 2>/dev/null <"$path"
-                coming="$coming $line"
-            done 2>/dev/null
-            set -f
-        done
-        waiting=${coming# }
-    done
-    # As in held, without awk, which may take its time.
-    set -- $($list "/proc/$leader/fd/$fd" 2>/dev/null)
-    case $#${9-}${10-}${11-} in
-    "11/proc/$leader/fd/$fd->"[a-z]*:\[* | "11/proc/$leader/fd/$fd->/dev/pts/"[0-9]*) printf 'holds %s %s %s\n' "$leader" "$fd" "${11}" ;;
-    esac
-    hit "$name" "-$leader"
-    signal "$name" $others
-    echo led
-}
-
-# newer FIRST TAG SHELL GROUP: whether a process with that tag, in that group, was given a pid after FIRST. Where the shell
-# itself has not got the tag, or there are too many to look at, that cannot be told.
-newer() {
-    [ "$proc" ] || { echo some; return; }
-    read -r _ _ _ _ newest </proc/loadavg
-    [ "$newest" -ge "$1" ] && [ $((newest - $1)) -le 200 ] &&
-        { [ ! -d "/proc/$3" ] || has_tag "$3" "$2"; } || { echo some; return; }
-    pid=$1
-    while [ "$pid" -lt "$newest" ]; do
-        pid=$((pid + 1))
-        if [ "$pid" != "$3" ] && has_tag "$pid" "$2" && in_group "$pid" "$4"; then echo some; return; fi
-    done
-    echo none
-}
-
-in_group() {
-    stat=
-    while read -r line; do stat="$stat $line"; done 2>/dev/null <"/proc/$1/stat"
-    set -- "$2" ${stat##*) }
-    [ "$4" = "$1" ]
-}
-
 has_tag() {
     while read -r line; do
         case $line in 'Max file locks'*) set -- "$1" "$2" $line; [ "$6" = "$2" ]; return ;; esac
@@ -368,280 +145,52 @@ has_tag() {
     return 1
 }
 
-# input SHELL: "busy" if that has at descriptor 0 what a command of a session is given there: nothing, or a pipe with a name
-input() {
-    [ "$proc" ] || return
-    case $(readlink "/proc/$1/fd/0" 2>/dev/null) in /dev/null | /*/anyshell-*/in[0-9]*) echo busy ;; esac
-}
-
-# inner PID...: by which number each of them knows itself, where that is another one: "inner PID NUMBER"
-inner() {
-    [ "$proc" ] || return
-    for each; do
-        while read -r line; do
-            case $line in NSpid:*) set -- $line; shift; [ $# -lt 2 ] || eval "printf 'inner %s %s\n' $each \${$#}"; break ;; esac
-        done 2>/dev/null <"/proc/$each/status"
-    done
-}
-
-# terminal PID: $tty, its controlling terminal, and $front, the process group that is in the foreground there
-terminal() {
-    tty='' front=''
-    if [ "$proc" ]; then
-        stat=
-        while read -r line; do stat="$stat $line"; done 2>/dev/null <"/proc/$1/stat"
-        set -- ${stat##*) }
-        # Linux counts them by majors 136 to 143.
-        case $((${5:-0} >> 8 & 4095)) in 13[6-9] | 14[0-3]) ;; *) return 1 ;; esac
-        tty=/dev/pts/$(((($5 >> 8 & 4095) - 136) * 1048576 + ($5 >> 12 & 1048320) + ($5 & 255)))
-        front=$6
-    else
-        set -- $(ps -o tty= -o tpgid= -p "$1")
-        [ $# -eq 2 ] || return 1
-        tty=/dev/$1 front=$2
-    fi
-    [ -c "$tty" ]
-}
-
-# modes PID: the settings of its terminal, as stty writes them
-modes() {
-    terminal "$1" && settings
-}
-
-settings() {
-    printf 'modes %s\n' "$(stty -a 2>/dev/null <"$tty" | tr '\n' ' ')"
-}
-
-# foreground PID MOST: the processes in the foreground of its terminal, at most so many, and so many of their threads:
-#   member PID STARTED CPU NAME     CPU is the time that it used, in the unit of STARTED
-#   name PID NAME                   once more, after all else
-#   child PID                       of one of these, which has left the terminal's session
-#   has PID DESCRIPTOR              that is the terminal
-#   thread PID WHERE CALL...        where in the kernel a thread of it is, and in which system call; 0 if not known
-#   asleep PID                      it sleeps
-#   stopped PID                     it is stopped, and reads nothing
-#   hidden PID                      more is not shown to us
-# and the settings of the terminal: a process that is found to wait has set them already.
-foreground() {
-    terminal "$1" || return
-    [ "$front" -gt 0 ] && { if [ "$proc" ]; then look_front "$2"; else look_front_ps "$2"; fi; }
-    settings
-}
-
-look_front() {
-    most=$1
-    set +f
-    found=$(
-        printf '%s\n' /proc/[0-9]* | awk -v group="$front" -v most="$most" '
-            {
-                stat = ""
-                while ((getline line < ($0 "/stat")) > 0) stat = stat " " line
-                close($0 "/stat")
-                if (!match(stat, /.*\)/)) next
-                name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^ -~]/, "?", name)
-                split(substr(stat, RLENGTH + 2), field, " ")
-                if ((field[1] == "Z" && field[18] < 2) || field[1] == "X") next
-                pid = substr($0, 7)
-                if (field[3] == group) {
-                    if (count++ >= most) next
-                    print "member", pid, field[20], field[12] + field[13], name
-                    session[pid] = field[4]
-                    if (field[1] == "S") print "asleep", pid
-                    if (field[1] ~ /[Tt]/) print "stopped", pid
-                } else { parent[pid] = field[2]; others[pid] = field[4] }
-            }
-            END {
-                for (pid in parent)
-                    if (parent[pid] in session && session[parent[pid]] != others[pid] && count++ < most) print "child", pid
-            }'
-    )
-    [ "$found" ] || { set -f; return; }
-    printf '%s\n' "$found"
-    folders=
-    for pid in $(printf '%s\n' "$found" | while read -r kind each _; do
-        [ "$kind" = asleep ] || [ "$kind" = stopped ] || printf '%s ' "$each"
-    done); do
-        # A process that has ended meanwhile hides nothing.
-        [ -r "/proc/$pid/fd" ] || { [ -d "/proc/$pid" ] && printf 'hidden %s\n' "$pid"; continue; }
-        folders="$folders /proc/$pid/fd"
-        count=0
-        for task in /proc/$pid/task/*; do
-            [ $((count += 1)) -le "$most" ] || break
-            where=0 call=
-            read -r where <"$task/wchan"
-            read -r call <"$task/syscall"
-            printf 'thread %s %s %s\n' "$pid" "${where:-0}" "$call"
-        done 2>/dev/null
-        # It may have become another program since it was listed.
-        name= && read -r name 2>/dev/null <"/proc/$pid/comm" && printf 'name %s %s\n' "$pid" "$name"
-    done
-    set -f
-    [ "$folders" ] || return
-    # Of a single folder ls would not say which it is.
-    $list /dev/null $folders 2>/dev/null | awk -v tty="$tty" '
-        NF == 1 && /^\/proc\/[0-9]+\/fd:$/ { split($1, part, "/"); pid = part[3] }
-        NF == 11 && $10 == "->" && ($11 == tty || $11 == "/dev/tty") { print "has", pid, $9 }'
-}
-
-# The same where there is no /proc.
-look_front_ps() {
-    TZ=UTC0 ps -A -o pid= -o pgid= -o state= -o lstart= -o time= -o comm= | awk -v group="$front" -v most="$1" '
-        $2 == group && $3 !~ /^Z/ && count++ < most {
-            parts = split($9, part, /[-:]/)
-            seconds = part[parts] + 60 * part[parts - 1] + 3600 * part[parts - 2] + 86400 * part[parts - 3]
-            name = $10; sub(/.*\//, "", name)
-            print "member", $1, $5 "-" $6 "-" $7 "-" $8, seconds, name
-        }'
-}
-
-# litter NAME...: remove the directories of sessions whose connection was lost
-litter() {
-    for each; do
-        case $each in *[!0-9a-f]*) continue ;; esac
-        rm -rf "${TMPDIR:-/tmp}/anyshell-$each" "/tmp/anyshell-$each" 2>/dev/null
-    done
-    echo removed
-}
-
-# chase TAG [SHELL]: kill what carries it among the newest processes, as soon as they come. A chain of processes that each
-# fork the next and end is too fast to be listed first; it ends when its last link is killed.
-# The shell of a session has the tag of the command that it runs, and is left alone.
-chase() {
-    [ "$proc" ] || return
-    awk -v tag="$1" -v shell="${2:-0}" '
-        BEGIN {
-            for (turn = 0; turn < 300 && quiet < 25; turn++) {
-                getline load < "/proc/loadavg"
-                close("/proc/loadavg")
-                split(load, field, " ")
-                quiet++
-                for (pid = field[5]; pid > field[5] - 16 && pid > 1; pid--) {
-                    if (pid == shell) continue
-                    hit = 0
-                    while ((getline line < ("/proc/" pid "/limits")) > 0)
-                        if (line ~ /^Max file locks/) { split(line, limit, " "); hit = limit[4] == tag; break }
-                    close("/proc/" pid "/limits")
-                    if (hit) { quiet = 0; print pid; fflush() }
-                }
-            }
-        }' | while read -r pid; do kill -s KILL "$pid" 2>/dev/null; done
-}
-
-# facts DIRECTORY PROGRAM... -- [KIND PATH ARGUMENT... ,]...: what the host is, and the first shell that answers.
-# A word "," ends each shell; no argument is one.
-facts() {
-    # Nearly nothing has a line feed in it, and each program that is started makes reaching a host take longer.
-    fact() {
-        value=$2
-        case $value in *"
-"*) value=$(printf '%s' "$value" | tr '\n' ' ') ;; esac
-        printf 'fact %s %s\n' "$1" "$value"
-    }
-    # A forced command that is a shell by itself has read this from its stdin, and would read a command's input, too.
-    [ "$called" = anyshell ] || { fact unheard "$called"; return; }
-    system() { system=$1 host=$2 release=$3 arch=$4; }
-    system $(uname -snrm)
-    fact system "$system"
-    fact release "$release"
-    fact arch "$arch"
-    fact hostname "$host"
-    user=$(id -un 2>/dev/null || id -u)
-    fact user "$user"
-    fact home "${HOME:-/}"
-    entry=$(getent passwd "$user" 2>/dev/null)
-    [ "$entry" ] && SHELL=${entry##*:}
-    # A ForceCommand may hand the line to another shell than the account's; bash and zsh show themselves by their braces.
-    case ${SHELL##*/}$words in bash5 | bash7 | zsh6) ;; bash* | zsh*) SHELL= ;; esac
-    fact login "${SHELL-}"
-    # Behind the name, which may hold anything: the state, the parent, and the group.
-    if [ "$proc" ]; then read -r group </proc/self/stat; group=${group##*) }; group=${group#* * }; group=${group%% *}
-    else group=$(ps -o pgid= -p $$ 2>/dev/null | tr -dc 0-9); fi
-    fact group "$group"
-    fact pid "$$"
-    fact ticks "$(getconf CLK_TCK 2>/dev/null || echo 100)"
-    fact proc "$proc"
-    if [ -r /etc/os-release ]; then
-        (. /etc/os-release; fact name "${NAME-}"; fact version "${VERSION_ID-}")
-    elif [ "$system" = Darwin ]; then
-        fact name macOS
-        fact version "$(sw_vers -productVersion 2>/dev/null)"
-    fi
-    if [ -e /.dockerenv ]; then fact container docker
-    elif [ -e /run/.containerenv ]; then fact container podman
-    else fact container "${container-}"; fi
-    case $1 in
-    '') ;;
-    '~'|'~/'*) \cd -- "$HOME/${1#\~}" 2>/dev/null || fact wrong "$1" ;;
-    *) \cd -- "$1" 2>/dev/null || fact wrong "$1" ;;
-    esac
-    fact directory "$PWD"
-    shift
-    # All at once: a subshell for each would take a third of the time.
-    found=$(for each; do [ "$each" = -- ] && break; command -v -- "$each" 2>/dev/null; done)
-    for each; do
-        shift
-        [ "$each" = -- ] && break
-        case $found in *"/$each"*) path=$(command -v -- "$each") && case $path in /*) fact program "$each $path" ;; esac ;; esac
-    done
-    unset BASH_ENV ENV
-    while [ $# -gt 0 ]; do
-        kind=$1 wanted=$2
-        shift 2
-        path=$(command -v -- "$wanted" 2>/dev/null)
-        script=; limit=
-        case $path in /*) ;; *) path= ;; esac
-        command -v timeout >/dev/null 2>&1 && limit='timeout 5'
-        answer=
-        if [ "$path" ]; then answer=$(run_candidate "$@"); status=$?; fi
-        while [ "$1" != , ]; do shift; done
-        shift
-        case $answer in
-        'anyshell '*) fact kind "$kind"; fact shell "$path"; fact answer "${answer#anyshell }"; return ;;
-        esac
-        if [ ! "$path" ]; then fact tried "$wanted: not found"
-        elif [ "$status" = 124 ]; then fact tried "$path: no answer within 5 s"
-        else fact tried "$path: it runs, but does not answer as $kind does"; fi
-    done
-}
-
-run_candidate() {
-    # Everything up to the comma is its own.
-    count=0
-    for word; do [ "$word" = , ] && break; count=$((count + 1)); done
-    case $count in
-    1) $limit "$path" "$1" ;;
-    2) $limit "$path" "$1" "$2" ;;
-    3) $limit "$path" "$1" "$2" "$3" ;;
-    4) $limit "$path" "$1" "$2" "$3" "$4" ;;
-    *) $limit "$path" "$1" "$2" "$3" "$4" "$5" ;;
-    esac </dev/null 2>/dev/null
-}
-
 answer() {
     clock
     printf '%s %s %s %s\n' "$token" "${number:-0}" "$now" "$place"
 }
 
+# load: read the rest, up to a line with a dot alone, by nothing but the shell itself. This is not answered.
+load() {
+    text=
+    while IFS= read -r line; do
+        if [ "$line" = . ]; then
+            eval "$text"
+            [ "$second" ] && unable
+            return
+        fi
+        text="$text$line
+"
+    done
+}
+
+# serve VERB ARGUMENT...: answer what is not answered below; `looks.sh` has it.
+serve() { :; }
+
+# unable: what the second shell does not try
+unable() {
+    look() { echo failed; }
+    chase() { :; }
+    input() { :; }
+    litter() { echo failed; }
+    modes() { echo failed; }
+    foreground() { echo failed; }
+}
+
 watch() {
     while read -r number verb arguments; do
         set -- $arguments
-        [ "$verb" = hold ] && { hold "$@"; continue; }
+        case $verb in
+        hold) hold "$@"; continue ;;
+        load) load; continue ;;
+        esac
         [ "$verb" = group ] || printf '%s +\n' "$token"
         case $verb in
         # Whether any process is in a process group.
         group) if kill -s 0 $end "-$1" 2>/dev/null; then echo some; else echo none; fi ;;
-        signal) signal "$@" ;;
-        lead) lead "$@" ;;
         sweep) sweep "$@" ;;
-        look) look "$@" ;;
-        chase) chase "$@" ;;
-        litter) litter "$@" ;;
-        newer) newer "$@" ;;
-        input) input "$@" ;;
-        inner) inner "$@" ;;
-        modes) modes "$1" ;;
-        foreground) foreground "$@" ;;
         ping) sample ;;
+        *) serve "$verb" "$@" ;;
         esac
         answer
     done
@@ -653,13 +202,9 @@ both() {
     # An answer that has no reader must not end it: what was held is over then.
     { trap : PIPE; watch <&3 >&4; over >/dev/null 2>&1 3<&- 4>&-; echo over; } | {
         read -r _ && exit
+        second=1
         printf '%s !\n' "$token" >&4
-        look() { echo failed; }
-        chase() { :; }
-        input() { :; }
-        litter() { echo failed; }
-        modes() { echo failed; }
-        foreground() { echo failed; }
+        unable
         watch <&3 >&4
     }
 }

@@ -53,7 +53,7 @@ class RunRequest(NamedTuple):
         """Detect the host of the command, with more options of `Environment.detect`."""
         from .... import Environment
 
-        return Environment.detect(
+        detection = Environment.detect(
             target.options,
             shell=self.shell,
             cwd=self.cwd,
@@ -63,6 +63,8 @@ class RunRequest(NamedTuple):
             reach=load_reach(self.reach),
             **options,
         )
+        more = self.pty or self.background or self.scan or self.record or self.trial or self.checkpoint
+        return detection if more else detection.brief()
 
     @property
     def times(self) -> dict[str, Any]:

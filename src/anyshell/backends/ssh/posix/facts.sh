@@ -1,0 +1,125 @@
+# What a host says of itself, and the first shell of it that answers; behind `watcher.sh` in the text that a host is sent first.
+
+# shellcheck shell=sh disable=SC2086,SC2046,SC2154
+
+words=$# called=$0
+
+# facts DIRECTORY PROGRAM... -- [KIND PATH ARGUMENT... ,]...: what the host is, and the first shell that answers.
+# A word "," ends each shell; no argument is one. Where $brief is set: as much of it as a command needs, and a shell that
+# is there is taken at its name. Each program that is started makes reaching a host take longer.
+facts() {
+    # Nearly nothing has a line feed in it.
+    fact() {
+        value=$2
+        case $value in *"
+"*) value=$(printf '%s' "$value" | tr '\n' ' ') ;; esac
+        printf 'fact %s %s\n' "$1" "$value"
+    }
+    # A forced command that is a shell by itself has read this from its stdin, and would read a command's input, too.
+    [ "$called" = anyshell ] || { fact unheard "$called"; return; }
+    system() { system=$1 host=$2 release=$3 arch=$4; }
+    system=
+    [ "$brief" ] && [ "$proc" ] && {
+        host='' arch=''
+        read -r system </proc/sys/kernel/ostype && read -r release </proc/sys/kernel/osrelease
+    } 2>/dev/null
+    [ "$system" ] || system $(uname -snrm)
+    fact system "$system"
+    fact release "$release"
+    fact arch "$arch"
+    fact hostname "$host"
+    fact home "${HOME:-/}"
+    # A ForceCommand may hand the line to another shell than the account's; bash and zsh show themselves by their braces.
+    if [ "$brief" ]; then
+        case $words in 5 | 7) SHELL=bash ;; 6) SHELL=zsh ;; *) SHELL= ;; esac
+    else
+        user=$(id -un 2>/dev/null || id -u)
+        fact user "$user"
+        entry=$(getent passwd "$user" 2>/dev/null)
+        [ "$entry" ] && SHELL=${entry##*:}
+        case ${SHELL##*/}$words in bash5 | bash7 | zsh6) ;; bash* | zsh*) SHELL= ;; esac
+    fi
+    fact login "${SHELL-}"
+    # Linux counts in hundredths but on two kinds of machine.
+    case $system-$arch in
+    Linux-alpha* | Linux-ia64) fact ticks "$(getconf CLK_TCK 2>/dev/null)" ;;
+    Linux-*) ;;
+    *) fact ticks "$(getconf CLK_TCK 2>/dev/null || echo 100)" ;;
+    esac
+    fact proc "$proc"
+    if [ "$brief" ]; then :
+    elif [ -r /etc/os-release ]; then
+        (. /etc/os-release; fact name "${NAME-}"; fact version "${VERSION_ID-}")
+    elif [ "$system" = Darwin ]; then
+        fact name macOS
+        fact version "$(sw_vers -productVersion 2>/dev/null)"
+    fi
+    if [ -e /.dockerenv ]; then fact container docker
+    elif [ -e /run/.containerenv ]; then fact container podman
+    else fact container "${container-}"; fi
+    case $1 in
+    '') ;;
+    '~'|'~/'*) \cd -- "$HOME/${1#\~}" 2>/dev/null || fact wrong "$1" ;;
+    *) \cd -- "$1" 2>/dev/null || fact wrong "$1" ;;
+    esac
+    fact directory "$PWD"
+    shift
+    # All at once: a subshell for each would take a third of the time.
+    [ "$1" = -- ] || {
+        found=$(for each; do [ "$each" = -- ] && break; printf '= %s\n' "$each"; command -v -- "$each" 2>/dev/null; done)
+        fields=$IFS
+        IFS='
+'
+        for line in $found; do
+            case $line in
+            '= '*) each=${line#= } ;;
+            /*) [ "$each" ] && printf 'fact program %s %s\n' "$each" "$line"; each= ;;
+            esac
+        done
+        IFS=$fields
+        while [ "$1" != -- ]; do shift; done
+    }
+    shift
+    unset BASH_ENV ENV
+    while [ $# -gt 0 ]; do
+        kind=$1 wanted=$2
+        shift 2
+        path=
+        case $wanted in
+        /*) [ -f "$wanted" ] && [ -x "$wanted" ] && path=$wanted ;;
+        *) path=$(command -v -- "$wanted" 2>/dev/null); case $path in /*) ;; *) path= ;; esac ;;
+        esac
+        answer=
+        if [ ! "$path" ]; then :
+        elif [ "$brief" ]; then answer='anyshell '
+        else
+            limit=
+            command -v timeout >/dev/null 2>&1 && limit='timeout 5'
+            answer=$(run_candidate "$@")
+            status=$?
+        fi
+        while [ "$1" != , ]; do shift; done
+        shift
+        case $answer in
+        'anyshell '*) fact kind "$kind"; fact shell "$path"; fact answer "${answer#anyshell }"; return ;;
+        esac
+        if [ ! "$path" ]; then fact tried "$wanted: not found"
+        elif [ "$status" = 124 ]; then fact tried "$path: no answer within 5 s"
+        else fact tried "$path: it runs, but does not answer as $kind does"; fi
+    done
+}
+
+# run_candidate ARGUMENT...: become the candidate, in a subshell
+run_candidate() {
+    # Everything up to the comma is its own.
+    count=0
+    for word; do [ "$word" = , ] && break; count=$((count + 1)); done
+    exec </dev/null 2>/dev/null
+    case $count in
+    1) exec $limit "$path" "$1" ;;
+    2) exec $limit "$path" "$1" "$2" ;;
+    3) exec $limit "$path" "$1" "$2" "$3" ;;
+    4) exec $limit "$path" "$1" "$2" "$3" "$4" ;;
+    *) exec $limit "$path" "$1" "$2" "$3" "$4" "$5" ;;
+    esac
+}
