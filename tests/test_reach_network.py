@@ -802,7 +802,7 @@ async def test_a_program_that_cannot_be_started_leaves_no_gate(
     await settled(before)
     assert not list(places.iterdir())
     gate = Gate(Names(("a.test",)))
-    gate.open()
+    gate.listen()
     (place,) = places.iterdir()
     # A path of a socket has 107 bytes at most, and this one is longer.
     directory = os.open(place, os.O_RDONLY)
