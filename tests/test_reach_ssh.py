@@ -17,7 +17,7 @@ import anyio
 import psutil
 import pytest
 
-from anyshell import Environment, Fleet, InvalidCommand, Reach, Variables
+from anyshell import ConnectionFailed, Environment, Fleet, InvalidCommand, Reach, Variables
 from anyshell.errors import ReachUnavailable
 from anyshell.reach.host_gate import HostProxies
 
@@ -168,13 +168,19 @@ class Served:
 
         monkeypatch.setattr(HostProxies, "gate", kept)
 
-    def now(self) -> list[str]:
-        """The directories with their sockets, and the programs."""
-        found = [gate.path for gate in self._gates if Path(gate.path).parent.exists()]
+    def programs(self) -> list[psutil.Process]:
+        """What serves them."""
+        found = []
         for each in psutil.Process(self._server.pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):
-                found += [str(each)] if "host_proxy" in " ".join(each.cmdline()) else []
+                if "host_proxy import main" in "".join(each.cmdline()[-1:]):
+                    found.append(each)
         return found
+
+    def now(self) -> list[object]:
+        """These, and the directories of their sockets."""
+        gates = [gate.path for gate in self._gates if Path(gate.path).parent.exists()]
+        return [*gates, *self.programs()]
 
     async def over(self) -> None:
         """Wait until there is nothing more."""
@@ -211,6 +217,73 @@ async def test_named_hosts_are_reached_from_the_host(
         with row(case):
             await case(**{name: given[name] for name in inspect.signature(case).parameters})
             await served.over()
+
+
+async def test_nothing_is_left_on_the_host_however_a_command_ends(
+    world: World,  # noqa: F811
+    origin: Origin,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Over a server that forwards nothing."""
+    if SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
+    reach = Reach(write=(".",), network=(origin.place, f"{socket.gethostname()}:*"))
+    fetch = f"{test_reach_network.curl()} -sS http://{origin.place}"
+    hang = f"{fetch}/large --limit-rate 1k >/dev/null"
+    own = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+    with openssh(own, "DisableForwarding yes") as server:
+        async with Environment.detect(server.options(), cwd=world.workspace, reach=reach) as env:
+            served = Served(server, monkeypatch)
+            # A name that leads to the host itself.
+            itself = f"{test_reach_network.curl()} -sS http://{socket.gethostname()}:1"
+            outcome = await env.run(f"{itself}; {fetch}/x", timeout=60)
+            assert [each[2] for each in test_reach_network.verdicts(outcome)] == ["refused", "allowed"]
+            await served.over()
+            together = await asyncio.gather(*(env.run(f"{fetch}/{n}; sleep 1") for n in range(3)))
+            assert [each.output.text for each in together] == [f"hello /{n}\n" for n in range(3)]
+            await served.over()
+            ends: dict[str, Callable[[], Awaitable[object]]] = {
+                "timeout": lambda: env.run(hang, timeout=1.5, grace=0.1),
+                "an exit with a connection open": lambda: env.run(
+                    f"{hang} & sleep 0.3; kill -9 $$", left_behind="stop"
+                ),
+            }
+            for name, end in ends.items():
+                with row(name):
+                    await end()
+                    await served.over()
+            for moment in (0.0, 0.02, 0.1, 0.2, 0.3):
+                with row(moment), anyio.move_on_after(moment):
+                    await env.run("sleep 5")
+            await served.over()
+            with pytest.raises(InvalidCommand):
+                await env.run("true", cwd="/none")
+            # The program that serves it is killed: no network is left, and the next command has its own.
+            job = await env.start(f"echo begun; sleep 0.5; {fetch}; {fetch} --noproxy '*'")
+            await job.wait_for("begun", timeout=20)
+            (found,) = served.programs()
+            found.kill()
+            outcome = await job.wait()
+            assert (outcome.exit_code, outcome.output.text.count("Failed to connect to")) == (7, 2)
+            assert (await env.run(f"{fetch}/again")).output.text == "hello /again\n"
+            await served.over()
+            # The connection is lost.
+            running = asyncio.create_task(env.run(f"echo begun; {hang}"))
+            while not (programs := served.programs()):
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(0.5)
+            test_ssh_losing.each_session(server, psutil.Process.kill)
+            assert (await running).status == "lost"
+            await asyncio.to_thread(psutil.wait_procs, programs, 20)
+            assert not any(each.is_running() for each in programs)
+            await served.over()
+            assert (await env.run(f"{fetch}/back")).output.text == "hello /back\n"
+        await served.over()
+    with openssh(own, "MaxSessions 3") as server:
+        options = server.options(max_connections=1)
+        async with Environment.detect(options, cwd=world.workspace, reach=reach) as env:
+            with pytest.raises(ConnectionFailed, match="MaxSessions"):
+                await env.run("true", timeout=60)
 
 
 ENDINGS: list[Callable[..., Awaitable[None]]] = [
