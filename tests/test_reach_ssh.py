@@ -263,8 +263,9 @@ async def test_nothing_is_left_on_the_host_however_a_command_ends(
             await job.wait_for("begun", timeout=20)
             (found,) = served.programs()
             found.kill()
-            outcome = await job.wait()
-            assert (outcome.exit_code, outcome.output.text.count("Failed to connect to")) == (7, 2)
+            ended = await job.wait()
+            assert ended is not None
+            assert (ended.exit_code, ended.output.text.count("Failed to connect to")) == (7, 2)
             assert (await env.run(f"{fetch}/again")).output.text == "hello /again\n"
             await served.over()
             # The connection is lost.

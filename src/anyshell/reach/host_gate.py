@@ -130,8 +130,9 @@ class _Program:
         self.numbers = itertools.count(1)
         self.records: dict[int, _Heard] = {}
         self._asked: dict[int, asyncio.Future[str]] = {}
-        self._why = "it has ended"
-        self._tasks = {asyncio.get_running_loop().create_task(self._read())}
+        self._why = ""
+        self._reading = asyncio.get_running_loop().create_task(self._read())
+        self._tasks = {self._reading}
 
     async def request(self, word: str, number: int, *given: object, seconds: float) -> None:
         """Have something done.
@@ -145,8 +146,11 @@ class _Program:
             async with asyncio.timeout(seconds):
                 await self.send(json.dumps((word, number, *given)).encode())
                 why = self._why if self.over else await done
-        except (TimeoutError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        except TimeoutError:
             pass
+        except anyio.BrokenResourceError:
+            await asyncio.wait([self._reading], timeout=ANSWER_SECONDS)
+            why = self._why or why
         finally:
             del self._asked[number]
         if why:
@@ -179,8 +183,8 @@ class _Program:
             self._why = "a line is too long"
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._why = "it has ended"
-        except (ValueError, TypeError, StopIteration):
-            pass  # no line of its own: what Python says
+        except Exception:  # noqa: BLE001 - a line that is not the program's own, such as what Python says; or a lie
+            self._why = self._why or "it says nothing"
         finally:
             self.over = True
             for done in self._asked.values():
@@ -233,11 +237,10 @@ class HostProxies:
                 self._program = _Program(process)
                 self._program.users += 1
                 try:
-                    await self._program.send(_texts())
-                except BaseException as error:
+                    with contextlib.suppress(anyio.BrokenResourceError):  # the first request says why
+                        await self._program.send(_texts())
+                except BaseException:
                     await to_the_end(self.leave(self._program), stop=lambda: None)
-                    if isinstance(error, anyio.BrokenResourceError):
-                        raise SpawnError("no program that serves a network begins on the host") from error
                     raise
             else:
                 self._program.users += 1
