@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import json
 import os
 import shutil
 import socket
@@ -37,8 +38,9 @@ from anyshell.abc import ShellInfo
 from anyshell.errors import ReachUnavailable, SpawnError
 from anyshell.policy import display
 from anyshell.policy.approval.approvers import _Choice
-from anyshell.reach import Gate, explain, explain_network
+from anyshell.reach import Facts, Gate, asking, compile_reach, explain, explain_network
 from anyshell.reach.gate import PORT
+from anyshell.reach.host_gate import LINE_BYTES, HostProxies
 from anyshell.reach.proxy import MOST_DESTINATIONS, MOST_QUESTIONS, Proxy, Record
 from anyshell.reach.requests import HEAD_BYTES
 from anyshell.tool.approvals import key_of
@@ -802,7 +804,7 @@ async def test_a_program_that_cannot_be_started_leaves_no_gate(
     await settled(before)
     assert not list(places.iterdir())
     gate = Gate(Names(("a.test",)))
-    gate.open()
+    gate.listen()
     (place,) = places.iterdir()
     # A path of a socket has 107 bytes at most, and this one is longer.
     directory = os.open(place, os.O_RDONLY)
@@ -816,6 +818,69 @@ async def test_a_program_that_cannot_be_started_leaves_no_gate(
     await gate.aclose()
     await settled(before)
     assert not list(places.iterdir())
+
+
+async def test_what_a_host_says_is_checked(tmp_path: Path) -> None:
+    """What serves a network there is any program: one that is no Python, that ends, that lies."""
+    answers = [
+        ["done", 1, ""],
+        ["ask", 1, 7, "new.test", 80],
+        ["ask", 1, 8, "A\x1b[2J", 80],
+        ["ask", 99, 9, "other.test", 80],
+        ["row", 1, "a\x1b[2J", 80, "allowed", "", 1, 2, 3],
+        ["unlisted", 1, 4],
+        ["row", 1, "b.test", 80, "owned", "", 1, 2, 3],
+    ]
+    lies = tmp_path / "lies"
+    lines = "\n".join(map(json.dumps, answers))
+    lies.write_text(f"#!/bin/sh\nread -r texts; read -r asked\ncat <<'END'\n{lines}\nEND\ncat >/dev/null\n")
+    long = tmp_path / "long"
+    long.write_text(f"#!/bin/sh\nhead -c {LINE_BYTES + 1} /dev/zero; cat >/dev/null\n")
+    for each in (lies, long):
+        each.chmod(0o755)
+    asked: list[str] = []
+
+    async def ask(name: str, port: int) -> str:
+        asked.append(name)
+        return ""
+
+    async with Environment.detect(cwd=tmp_path) as env:
+        backend = env.runner.backend
+        before = own()
+        for program, why in (
+            ("/bin/echo", "-I -S"),
+            ("/bin/true", "has ended"),
+            (str(long), "too long"),
+            ("/none", "none"),
+        ):
+            with row(program):
+                gate = HostProxies(program).gate(Names(("a.test",)))
+                with pytest.raises(SpawnError, match=why):
+                    await gate.open(backend)
+                await gate.aclose()
+                await settled(before)
+        gate = HostProxies(str(lies)).gate(Names(("a.test",)))
+        with asking(ask):
+            await gate.open(backend)
+        await gate.settle()  # it is gone by then
+        (found,) = gate.network().destinations
+        assert (found.name, found.connections, found.sent, found.received) == ("a\\x1b[2J", 1, 2, 3)
+        assert gate.network().unlisted == 4
+        while not asked:
+            await asyncio.sleep(0.01)
+        assert asked == ["new.test"]
+        await gate.aclose()
+        await settled(before)
+
+
+def test_a_host_needs_a_python_that_runs_the_proxy() -> None:
+    reach, has = Reach(write=("/src",), network=("a.test",)), Facts(python="/bin/python3", bwrap="/bin/bwrap")
+    for version, refused in (("3.11", False), ("3.14", False), ("3.9", True), ("", True)):
+        facts = replace(has, version="0.8.0", python_version=version)
+        with row(version), pytest.raises(ReachUnavailable) if refused else contextlib.nullcontext() as raised:
+            compile_reach(reach, facts, None)
+        assert raised is None or "Python 3.11 or later as python3" in str(raised.value)
+        compile_reach(replace(reach, network=False), facts, None)
 
 
 async def test_no_descriptor_is_lost_over_many_runs(env: Environment, origin: Origin) -> None:

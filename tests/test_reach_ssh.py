@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import inspect
 import socket
 import subprocess
@@ -9,16 +11,19 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+import anyio
+import psutil
 import pytest
 
-from anyshell import Environment, Fleet, InvalidCommand, Reach, Variables
+from anyshell import ConnectionFailed, Environment, Fleet, InvalidCommand, Reach, Variables
 from anyshell.errors import ReachUnavailable
+from anyshell.reach.host_gate import HostProxies
 
 assert sys.platform == "linux"  # mypy follows what is below otherwise
 
-from . import test_endings, test_in_reach, test_reach, test_ssh_losing
+from . import test_endings, test_in_reach, test_reach, test_reach_network, test_ssh_losing
 from .conftest import bubblewrap, missing, open_to_all, row
 from .processes import wait_asleep
 from .ssh_server import SSHD, is_root, openssh, ordinary_user
@@ -33,11 +38,16 @@ from .test_reach import (  # noqa: F401 - fixtures among them
     tmp_path,
     world,
 )
+from .test_reach_network import origin  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
+    from anyshell._types import Names
+    from anyshell.reach import Gate
+
     from .ssh_server import Server
+    from .test_reach_network import Origin
 
 pytestmark = pytest.mark.anyio
 
@@ -130,6 +140,151 @@ async def test_what_the_host_has_decides(tmp_path: Path, part: str, said: str) -
         assert isinstance(far.error, ReachUnavailable)
         async with Environment.detect(made.options(), reach=Reach.preset("none")) as env:
             assert (await env.run("true")).exit_code == 0
+
+
+@pytest.fixture
+async def named(
+    server: Server,
+    world: World,  # noqa: F811
+    origin: Origin,  # noqa: F811
+    anyio_backend: str,
+) -> AsyncIterator[Environment]:
+    reach = Reach(write=(".",), network=(origin.place, "known.test"))
+    async with Environment.detect(server.options(), cwd=world.workspace, reach=reach) as environment:
+        yield environment
+
+
+class Served:
+    """What a host has for the networks of commands."""
+
+    def __init__(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._server = server
+        self._gates: list[Gate] = []
+        make = HostProxies.gate
+
+        def kept(proxies: HostProxies, names: Names) -> Gate:
+            self._gates.append(make(proxies, names))
+            return self._gates[-1]
+
+        monkeypatch.setattr(HostProxies, "gate", kept)
+
+    def programs(self) -> list[psutil.Process]:
+        """What serves them."""
+        found = []
+        for each in psutil.Process(self._server.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if "host_proxy import main" in "".join(each.cmdline()[-1:]):
+                    found.append(each)
+        return found
+
+    def now(self) -> list[object]:
+        """These, and the directories of their sockets."""
+        gates = [gate.path for gate in self._gates if Path(gate.path).parent.exists()]
+        return [*gates, *self.programs()]
+
+    async def over(self) -> None:
+        """Wait until there is nothing more."""
+        assert self._gates
+        with anyio.fail_after(20):
+            while self.now():
+                await asyncio.sleep(0.05)
+
+
+NETWORKS: list[Callable[..., Awaitable[None]]] = [
+    test_reach_network.test_every_way_to_run_has_the_network,
+    test_reach_network.test_a_session_tells_the_network_of_each_command,
+    test_reach_network.test_one_call_may_have_fewer_names,
+    test_reach_network.test_a_person_is_asked_about_a_connection_with_the_call_that_it_belongs_to,
+    test_reach_network.test_a_question_ends_with_its_command,
+    test_reach_network.test_a_detached_job_has_no_one_to_serve_it,
+]
+"""What a network of named hosts does on this machine."""
+
+
+async def test_named_hosts_are_reached_from_the_host(
+    named: Environment,
+    origin: Origin,  # noqa: F811
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served = Served(server, monkeypatch)
+    async with named.session() as session:  # one program serves all its commands
+        await test_reach_network.test_there_is_no_way_around_the_proxy(cast("Environment", session), origin)
+        clients = test_reach_network.test_real_clients_reach_what_is_named_and_nothing_else
+        await clients(cast("Environment", session), origin)
+    given = {"env": named, "origin": origin}
+    for case in NETWORKS:
+        with row(case):
+            await case(**{name: given[name] for name in inspect.signature(case).parameters})
+            await served.over()
+
+
+async def test_nothing_is_left_on_the_host_however_a_command_ends(
+    world: World,  # noqa: F811
+    origin: Origin,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Over a server that forwards nothing."""
+    if SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
+    reach = Reach(write=(".",), network=(origin.place, f"{socket.gethostname()}:*"))
+    fetch = f"{test_reach_network.curl()} -sS http://{origin.place}"
+    hang = f"{fetch}/large --limit-rate 1k >/dev/null"
+    own = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+    with openssh(own, "DisableForwarding yes") as server:
+        async with Environment.detect(server.options(), cwd=world.workspace, reach=reach) as env:
+            served = Served(server, monkeypatch)
+            # A name that leads to the host itself.
+            itself = f"{test_reach_network.curl()} -sS http://{socket.gethostname()}:1"
+            outcome = await env.run(f"{itself}; {fetch}/x", timeout=60)
+            assert [each[2] for each in test_reach_network.verdicts(outcome)] == ["refused", "allowed"]
+            await served.over()
+            together = await asyncio.gather(*(env.run(f"{fetch}/{n}; sleep 1") for n in range(3)))
+            assert [each.output.text for each in together] == [f"hello /{n}\n" for n in range(3)]
+            await served.over()
+            ends: dict[str, Callable[[], Awaitable[object]]] = {
+                "timeout": lambda: env.run(hang, timeout=1.5, grace=0.1),
+                "an exit with a connection open": lambda: env.run(
+                    f"{hang} & sleep 0.3; kill -9 $$", left_behind="stop"
+                ),
+            }
+            for name, end in ends.items():
+                with row(name):
+                    await end()
+                    await served.over()
+            for moment in (0.0, 0.02, 0.1, 0.2, 0.3):
+                with row(moment), anyio.move_on_after(moment):
+                    await env.run("sleep 5")
+            await served.over()
+            with pytest.raises(InvalidCommand):
+                await env.run("true", cwd="/none")
+            # The program that serves it is killed: no network is left, and the next command has its own.
+            job = await env.start(f"echo begun; sleep 0.5; {fetch}; {fetch} --noproxy '*'")
+            await job.wait_for("begun", timeout=20)
+            (found,) = served.programs()
+            found.kill()
+            ended = await job.wait()
+            assert ended is not None
+            assert (ended.exit_code, ended.output.text.count("Failed to connect to")) == (7, 2)
+            assert (await env.run(f"{fetch}/again")).output.text == "hello /again\n"
+            await served.over()
+            # The connection is lost.
+            running = asyncio.create_task(env.run(f"echo begun; {hang}"))
+            while not (programs := served.programs()):
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(0.5)
+            test_ssh_losing.each_session(server, psutil.Process.kill)
+            assert (await running).status == "lost"
+            await asyncio.to_thread(psutil.wait_procs, programs, 20)
+            assert not any(each.is_running() for each in programs)
+            await served.over()
+            assert (await env.run(f"{fetch}/back")).output.text == "hello /back\n"
+        await served.over()
+    with openssh(own, "MaxSessions 3") as server:
+        options = server.options(max_connections=1)
+        async with Environment.detect(options, cwd=world.workspace, reach=reach) as env:
+            with pytest.raises(ConnectionFailed, match="MaxSessions"):
+                await env.run("true", timeout=60)
 
 
 ENDINGS: list[Callable[..., Awaitable[None]]] = [

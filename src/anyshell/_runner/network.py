@@ -29,8 +29,8 @@ class _ServingSpawner:
 
     async def spawn(self, spawn: Spawn) -> Process:
         """Start it."""
-        self._gate.open()
         try:
+            await self._gate.open(self._spawner)
             return _Served(await self._spawner.spawn(spawn), self._gate)
         except BaseException:
             await to_the_end(self._gate.aclose(), stop=lambda: None)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from .._types import Spawn
     from .host import Facts
+    from .host_gate import HostProxies
     from .values import Limits, Reach
     from .view import Places
 
@@ -107,6 +108,7 @@ class Bubblewrap:
         facts: Of the host.
         places: Its paths; ``None`` for a host that tells them itself, at each start.
         outer: Those that `reach` must lie in, such as that of the environment of one call.
+        proxies: What serves networks on another host.
 
     Raises:
         ReachUnavailable: The host has not what the reach needs.
@@ -116,15 +118,21 @@ class Bubblewrap:
     facts: Facts
     places: Places | None
     outer: tuple[Reach, ...] = ()
+    proxies: HostProxies | None = None
 
     def __post_init__(self) -> None:
         if (lack := missing(self.reach, self.facts)) is not None:
             raise ReachUnavailable(*lack)
         if self.places is None and isinstance(self.reach.network, tuple):
-            raise ReachUnavailable(
-                "a network of named hosts for a host that SSH reaches: no proxy enforces the names there",
-                "ask for network=False or network=True, or run anyshell on that host",
-            )
+            from .host_gate import OLDEST_PYTHON
+
+            version = self.facts.python_version
+            if tuple(int(part) for part in version.split(".") if part.isdigit()) < OLDEST_PYTHON:
+                raise ReachUnavailable(
+                    f"Python {OLDEST_PYTHON[0]}.{OLDEST_PYTHON[1]} or later as python3, which serves a network of named hosts "
+                    f"there: this is {version or 'of unknown version'}",
+                    "install a newer one before it on PATH, or ask for network=False or network=True",
+                )
 
     def narrowed(self, reach: Reach) -> Bubblewrap:
         """The same for a narrower reach; what this one hides, protects and limits stays so.
@@ -160,7 +168,8 @@ class Bubblewrap:
         if isinstance(self.reach.network, tuple):
             from .gate import INSIDE, Gate  # here, since few reaches have names
 
-            gate = Gate(Names(self.reach.network))
+            names = Names(self.reach.network)
+            gate = Gate(names) if self.proxies is None else self.proxies.gate(names)
             inside += gate.words
             plan["device"] = (gate.path, INSIDE)
             spawn = replace(spawn, settings={**spawn.settings, **gate.variables}, gate=gate)

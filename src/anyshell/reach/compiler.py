@@ -47,7 +47,11 @@ def compile_reach(reach: Reach, facts: Facts, places: Places | None) -> Sandbox:
             f"a sandbox for {facts.system or 'this system'}: there is one for Linux, macOS and Windows alone",
             "run the commands on a Linux host, or leave the reach out",
         )
-    return Bubblewrap(reach, facts, places)
+    if places is not None or facts.python is None:
+        return Bubblewrap(reach, facts, places)
+    from .host_gate import HostProxies  # here, since few hosts are others
+
+    return Bubblewrap(reach, facts, places, proxies=HostProxies(facts.python))
 
 
 def lack_of(facts: Facts) -> tuple[str, str] | None:

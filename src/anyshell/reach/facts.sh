@@ -12,7 +12,9 @@ first most /proc/sys/user/max_user_namespaces
 first tiocsti /proc/sys/dev/tty/legacy_tiocsti
 for python in "$1" python3 /usr/libexec/platform-python; do
     if said=$("$python" -I -S -c "$2" facts 2>/dev/null); then
-        say python "${said#* }"
+        say python "${said#* * }"
+        said=${said% "${said#* * }"}
+        say python-version "${said#* }"
         say landlock "${said%% *}"
         break
     fi

@@ -24,7 +24,9 @@ from .view import GATE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._types import Names, Network
+    from .._types.names import Names
+    from .._types.network import Network
+    from ..abc import Spawner
     from .proxy import Ask
 
 PORT = 47731  # no bound
@@ -54,12 +56,19 @@ class Gate:
 
     Args:
         names: What the program may connect to.
+        directory: Where it hands out its socket; made for that, and removed then. By default a new one.
+        token: What it says with it.
     """
 
-    def __init__(self, names: Names) -> None:
+    seconds: float | None = HANDOVER_SECONDS
+    """How long its socket is waited for; ``None`` is to the end."""
+
+    def __init__(self, names: Names, directory: str = "", token: bytes = b"") -> None:
         self._names = names
-        self._token = secrets.token_bytes(16)
-        self._directory = f"{os.path.realpath(tempfile.gettempdir())}{GATE}{secrets.token_hex(8)}"
+        self._token = token or secrets.token_bytes(16)
+        self._directory = (
+            directory or f"{os.path.realpath(tempfile.gettempdir())}{GATE}{secrets.token_hex(8)}"
+        )
         self._record = Record()
         self._proxy: Proxy | None = None
         self._waiting: asyncio.Task[None] | None = None
@@ -88,19 +97,35 @@ class Gate:
         own = "" if self._names.here else "localhost,127.0.0.1,::1"
         return {**told, "no_proxy": own, "NO_PROXY": own, "NODE_USE_ENV_PROXY": "1"}
 
-    def belongs(self) -> Record:
+    async def belongs(self) -> Record:
         """Begin to count for the command that runs now, and to ask as it is asked for here."""
-        self._record.forget()
-        self._record = Record(_ASK.get())
-        if self._proxy is not None:
-            self._proxy.record = self._record
+        self.count(Record(_ASK.get()))
         return self._record
+
+    def count(self, record: Record) -> None:
+        """Begin to count in another record."""
+        self._record.forget()
+        self._record = record
+        if self._proxy is not None:
+            self._proxy.record = record
+
+    async def settle(self) -> None:
+        """Wait until everything has been counted that has happened."""
 
     def network(self) -> Network:
         """What that command has asked of the network so far."""
         return self._record.network()
 
-    def open(self) -> None:
+    async def open(self, spawner: Spawner) -> None:
+        """Begin to serve; `spawner` starts what is needed for that.
+
+        Raises:
+            SpawnError: It cannot be served, with the reason.
+        """
+        await self.belongs()
+        self.listen()
+
+    def listen(self) -> None:
         """Wait for the socket from inside, in a task of its own.
 
         Raises:
@@ -108,7 +133,6 @@ class Gate:
         """
         if sys.platform == "win32":  # mypy follows what is below otherwise
             raise NotImplementedError
-        self.belongs()
         with contextlib.ExitStack() as stack:
             try:
                 os.mkdir(self._directory, 0o700)
@@ -142,14 +166,17 @@ class Gate:
     async def _wait(self, meeting: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         with self._meeting, contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(HANDOVER_SECONDS):
+            async with asyncio.timeout(self.seconds):
                 while self._proxy is None:
                     peer, _ = await loop.sock_accept(meeting)
                     with peer, contextlib.suppress(OSError):
                         peer.setblocking(False)
                         if (listener := await _received(peer, self._token)) is not None:
-                            self._proxy = Proxy(listener, self._names, self._record)
+                            self._proxy = self._serve(listener)
                             await loop.sock_sendall(peer, b"\n")
+
+    def _serve(self, listener: socket.socket) -> Proxy:
+        return Proxy(listener, self._names, self._record)
 
     def _remove(self) -> None:
         with contextlib.suppress(OSError):

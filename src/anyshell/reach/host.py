@@ -35,6 +35,7 @@ class Facts:
         kernel: Its version.
         uid: The user's number there.
         python: A Python 3 that runs there; ``None`` is none.
+        python_version: Its version.
         bwrap: The path of bubblewrap; ``None`` is none.
         version: Its version.
         cannot: Why a part cannot be had, as bubblewrap says it: ``user``, ``pid``, ``net`` or ``proc``.
@@ -51,6 +52,7 @@ class Facts:
     kernel: str = ""
     uid: int = 0
     python: str | None = None
+    python_version: str = ""
     bwrap: str | None = None
     version: str = ""
     cannot: Mapping[str, str] = field(default_factory=dict)
@@ -101,6 +103,7 @@ def read_facts(answer: bytes) -> Facts:
         kernel=said.get("kernel", ""),
         uid=digits.get("uid", -1),
         python=said.get("python") or None,
+        python_version=said.get("python-version", ""),
         bwrap=said.get("bwrap") or None,
         version=said.get("version", "").removeprefix("bubblewrap "),
         cannot=cannot,

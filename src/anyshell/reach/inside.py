@@ -100,6 +100,7 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["facts"]:
         from os.path import realpath
 
-        sys.stdout.write(f"{version()} {realpath(sys.executable)}\n")
+        major, minor = sys.version_info[:2]
+        sys.stdout.write(f"{version()} {major}.{minor} {realpath(sys.executable)}\n")
     else:
         main(sys.argv[1:])

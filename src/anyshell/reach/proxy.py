@@ -10,7 +10,7 @@ import socket
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .._types import one_line
+from .._types.checks import one_line
 from .._types.names import Address, Names, host_of, is_public
 from .._types.network import Destination, Network
 from .._waits import in_a_worker

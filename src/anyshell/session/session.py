@@ -245,6 +245,8 @@ class Session(AsyncOnly):
             self._rest()
         if turn.problem:
             raise SpawnError(await turn.why_not())
+        if (gate := self._gates.get(turn.shell)) is not None:
+            await gate.settle()
         return learn(outcome, session=turn.report(), network=turn.network())
 
     def _looks(self, scan: Scan | None) -> Looks | None:
@@ -462,7 +464,7 @@ class Session(AsyncOnly):
         if spawn.cwd:
             spawn = replace(spawn, cwd=await self._runner.place(spawn.cwd, self.directory))
         gate = self._gates.get(shell)
-        record = None if gate is None else gate.belongs()
+        record = None if gate is None else await gate.belongs()
         process = await shell.run(spawn, variables=variables)
         if record is not None:
             process.network = record.network
@@ -507,12 +509,12 @@ class Session(AsyncOnly):
             self._gates[shell] = gate
         return shell
 
-    def _confined(self, spawn: Spawn) -> Spawn:
+    async def _confined(self, spawn: Spawn) -> Spawn:
         """Have the sandbox stand before the shell, and serve its network, if it has one for it."""
         spawn = self._runner.confine(spawn, reach=self._reach)
         if spawn.gate is not None:
             self._gates[None] = spawn.gate
-            spawn.gate.open()
+            await spawn.gate.open(self._runner.backend)
         return spawn
 
     def _over(self, process: SessionProcess, turn: Turn) -> None:

@@ -22,7 +22,7 @@ from .leftovers import sweep
 from .process import INTERRUPT_AGAIN, End, SessionProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from .._types import ShellInfo
     from ..abc import Backend, CommandTree, OutputPipe, PipeDirectory, Program
@@ -113,7 +113,7 @@ class SessionShell:
         *,
         prefix: shells.Prefix | None,
         snapshot: str | None,
-        confine: Callable[[Spawn], Spawn],
+        confine: Callable[[Spawn], Awaitable[Spawn]],
         like: tuple[SessionShell, str] | None = None,
     ) -> SessionShell:
         """Start a shell with what `spawn` says but for its argv.
@@ -140,7 +140,7 @@ class SessionShell:
                 argv = prefix.wrap(argv, on_windows=shell.on_windows)
             told = like and like[0]._pipe_directory.directory
             spawn = replace(spawn, needs=tuple(filter(None, [pipe_directory.directory, told])))
-            confined = confine(replace(spawn, argv=argv, stdin=True, split_stderr=True))
+            confined = await confine(replace(spawn, argv=argv, stdin=True, split_stderr=True))
             process = await backend.spawn(confined)
         except BaseException:
             await to_the_end(pipe_directory.aclose(), stop=lambda: None)

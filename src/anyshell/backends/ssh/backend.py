@@ -235,7 +235,10 @@ class SSHBackend:
             channel.on_asked = partial(spawn.on_asked, process)
         self._running.add(process)
         try:
-            process.holds_channel = await self._sessions.open(channel, start.line, spawn.terminal)
+            beside = 0 if spawn.gate is None else 2  # that of its network, and that of files
+            process.holds_channel = await self._sessions.open(
+                channel, start.line, spawn.terminal, beside=beside
+            )
             tree.leader = await begin(channel, start, spawn, self.name) or tree.leader
             process.be_held(self._watcher.hold)
         except BaseException as error:

@@ -74,10 +74,18 @@ class Sessions:
         """Whether a session can be had at once, and would leave room for a command."""
         return self._pool.has_room()
 
-    async def open(self, channel: Channel, line: str, terminal: Terminal | None = None) -> bool:
+    async def open(
+        self, channel: Channel, line: str, terminal: Terminal | None = None, *, beside: int = 0
+    ) -> bool:
         """Open a session for a command, and ask the server to run a line.
 
         It is asked once: where that may have been heard, it is not asked again.
+
+        Args:
+            channel: Of that session.
+            line: For the login shell.
+            terminal: What it is on.
+            beside: Sessions that stay open for it meanwhile, and which it would wait for in vain.
 
         Returns:
             Whether the server keeps a channel open until no process holds it any more. OpenSSH takes a terminal away when the
@@ -89,6 +97,12 @@ class Sessions:
         """
         broken = 0
         while broken < ATTEMPTS:
+            if self._pool.most <= beside:
+                raise ConnectionFailed(
+                    f"{self._name} allows {self._pool.most + 1} sessions, and the command needs {beside + 2}: one for itself, one for "
+                    "its network of named hosts, one for files, one for stopping it; raise MaxSessions there, or max_connections here",
+                    stage="session",
+                )
             slot = await self._pool.slot()
             try:
                 await self._open_on(slot, channel, line, terminal)

@@ -167,6 +167,11 @@ class Pool:
                 waiting.result().release()
             raise
 
+    @property
+    def most(self) -> int:
+        """Sessions for commands that can be open at once, as far as is known: one more is for stopping them."""
+        return self._most * self._sessions - 1
+
     def has_room(self) -> bool:
         """Whether a session can be had at once, and would leave room for a command."""
         return not self._waiting and not self._closed and any(link.room > 1 for link in self._links)
