@@ -329,10 +329,7 @@ class Commit:
         if kind == stat.S_IFREG:
             if not at.st_mode & 0o400:
                 os.chmod(source, 0o600)  # it is ours, and of no use to others
-            with (
-                open(source, "rb", buffering=0) as old,
-                open(create_file(name, to), "wb", buffering=0) as new,
-            ):
+            with open(source, "rb") as old, open(create_file(name, to), "wb", buffering=0) as new:
                 _copy_content(old.fileno(), new.fileno())
                 return os.fstat(new.fileno()).st_ino
         if kind == stat.S_IFDIR:
