@@ -135,7 +135,7 @@ async def test_usage_within_a_reach_is_that_of_the_command(tmp_path: Path) -> No
         idle = (await env.run("true")).usage
         assert idle is not None
         assert idle.user + idle.system < 0.28  # that of the sandbox does not count
-        assert (await env.run("kill -9 $$; sleep 300", timeout=20)).signal == 9
+        assert (await env.run("kill -9 $$; sleep 300", timeout=20)).usage is not None
         stopped = await env.run("sleep 300; true", timeout=0.5, grace=0)
         assert stopped.usage is None
         assert (await env.run("sleep 300 & true")).usage is None
