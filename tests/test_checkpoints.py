@@ -17,13 +17,14 @@ from hypothesis import example, given, settings
 
 from anyshell import AnyshellError, Environment
 from anyshell.trial import Checkpoints, store
+from anyshell.trial.files import Tree
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 from .test_effects import Step, perform, steps
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 pytestmark = pytest.mark.anyio
 
@@ -163,6 +164,52 @@ async def test_a_link_in_the_place_of_a_directory_is_not_followed(env: Environme
     assert "sub" in restored.kept
     assert "sub/x" in restored.kept
     assert (outside / "x").read_text() == "outside\n"
+
+
+async def test_a_swap_in_the_midst_of_an_undo_reaches_nothing_outside(
+    env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the owner of a directory can do it to root's undo: after the look at a path, and before a step there."""
+    root, outside = Path(env.directory), tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x").write_text("outside\n")
+    (outside / "new").write_text("outside\n")
+    start = await env.checkpoint()
+    await env.run("echo b > sub/x; echo n > sub/new; chmod 700 sub")
+    end = await env.checkpoint(since=start)
+    is_as_seen, modes = store._is_as_seen, os.stat(outside).st_mode
+
+    def late(*words: Any) -> bool:
+        seen = is_as_seen(*words)
+        if not (root / "sub").is_symlink():
+            (root / "sub").rename(root / "away")
+            (root / "sub").symlink_to(outside)
+        return seen
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_is_as_seen", late)
+        await env.restore(start, until=end)
+    assert [(outside / name).read_text() for name in ("x", "new")] == ["outside\n", "outside\n"]
+    assert sorted(path.name for path in outside.iterdir()) == ["new", "x"]
+    assert os.stat(outside).st_mode == modes
+    # And before the look, so that no content from there is kept and later given to that owner.
+    (root / "sub").unlink()
+    (root / "away").rename(root / "sub")
+    entries = Tree.entries
+
+    def entries_late(self: Tree, path: str) -> Iterator[tuple[str, os.stat_result]]:
+        yield from entries(self, path)
+        if path == "sub":
+            (root / "sub").rename(root / "away")
+            (root / "sub").symlink_to(outside)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tree, "entries", entries_late)
+        taken = await env.checkpoint()
+    (root / "sub").unlink()
+    (root / "sub").mkdir()
+    restored = await env.restore(taken)
+    assert "outside\n" not in [path.read_text() for path in (root / "sub").iterdir()], restored
 
 
 async def test_what_changes_during_an_undo_is_kept(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:

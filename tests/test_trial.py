@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
 import random
 import shutil
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -30,7 +31,10 @@ from anyshell.types import Control
 assert sys.platform == "linux"  # mypy follows what is below otherwise
 
 from anyshell.trial import commit, layer
+from anyshell.trial.files import Tree
 
+from . import killed_commits
+from .cli_program import anyshell as command_line
 from .conftest import bubblewrap, once_more_as_an_ordinary_user, python_for_all, row
 from .processes import living, unique_seconds, wait_living, wait_none
 from .test_effects import Step, perform, steps
@@ -246,7 +250,7 @@ async def test_a_change_in_the_last_moment_is_a_conflict(
     """Between the last look at a file and the exchange, which no test can meet by itself."""
     rename = commit._rename
 
-    def late(old: str, new: str, kind: int, path: str) -> None:
+    def late(at: int | None, old: str, new: str, kind: int, path: str) -> None:
         if path == "b" and not late_ones:
             late_ones.append(path)
             if how == "write":
@@ -255,7 +259,7 @@ async def test_a_change_in_the_last_moment_is_a_conflict(
                 (tree / "b").unlink()
             if how == "replace":
                 (tree / "b").write_text("theirs, late\n")
-        rename(old, new, kind, path)
+        rename(at, old, new, kind, path)
 
     late_ones: list[str] = []
     monkeypatch.setattr(commit, "_rename", late)
@@ -368,11 +372,140 @@ async def test_a_killed_commit_leaves_whole_files(tmp_path: Path) -> None:
         assert not (tree / "d").exists() or (tree / "d" / "x").read_text() == "x\n"
         states.add(new)
         async with Environment.detect(cwd=tree) as env, env.trial("true"):
-            # The next trial sweeps what was left, unless the commit was in the middle: then it is what was there before.
-            kept = [path for path in tree.glob(".anyshell-*") if path.is_file()]
-            before = [path for path in kept if path.read_text() == "old" * (size // 300)]
-            assert len(before) == new if kept else new in (0, 40)
+            # The next trial takes back what was done, or removes what was there before if all was.
+            texts = {(tree / f"f{number}").read_text()[:3] for number in range(40)}
+            assert texts == {"old"} or (texts == {"new"} and new == 40)
+            assert (tree / "old").exists() == (texts == {"old"})
+            assert (tree / "d").exists() == (texts == {"new"})
+            assert not list(tree.rglob(".anyshell-*"))
     assert len(states) > 1, states
+
+
+def test_a_commit_killed_before_any_of_its_steps_is_taken_back_or_whole(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "tests.killed_commits", str(tmp_path), "7"]  # "1" takes each, and 3 s
+    told = subprocess.run(program, capture_output=True, check=True, text=True, cwd=Path(__file__).parents[1])
+    steps = [json.loads(line) for line in told.stdout.splitlines()]
+    whole = steps[-1][2]
+    assert len(steps) > 10
+    for number, (before, between, after, ended, left) in enumerate(steps):
+        assert left == [], number
+        assert after in (before, whole), number
+        assert {path: between[path][1] in ("theirs", "ours") for path in ("a", "b")} == {"a": True, "b": True}
+        assert all(each[1] in ("theirs", "ours", "") for each in between.values())
+        assert all(files == [] for _, files in ended)
+    middle = [between for before, between, after, *_ in steps if between not in (before, whole)]
+    assert middle
+    assert whole != steps[0][0]
+
+
+def test_what_came_after_a_killed_commit_is_kept(tmp_path: Path) -> None:
+    tree, place = tmp_path / "tree", tmp_path / "layers"
+    for last in range(60, 1000, 3):
+        shutil.rmtree(tree, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
+        tree.mkdir()
+        killed_commits.fill(tree)
+        assert killed_commits.killed(tree, place, last)
+        if (tree / "a").read_text() == "ours" and not (tree / "gone").exists():
+            break
+    (tree / "a").write_text("later")
+    (tree / "gone").write_text("later")
+    [(top, left)] = layer._sweep(str(place))
+    assert top == str(tree)
+    assert [(tree / path).read_text() for path in left] == ["theirs", "theirs"]
+    assert ((tree / "a").read_text(), (tree / "gone").read_text()) == ("later", "later")
+    assert (tree / "b").read_text() == "theirs"
+    assert (tree / "sub" / "deep" / "y").read_text() == "theirs"
+
+
+def test_undo_takes_back_a_commit_that_was_killed(tree: Path) -> None:
+    directory = tree.parent / "tried"
+    directory.mkdir()
+    killed_commits.fill(directory)
+    assert killed_commits.killed(directory, state_directory("trials"), 60)
+    assert list(directory.glob(".anyshell-*"))
+    assert command_line("undo", "--list", cwd=tree).stderr == b""
+    assert list(directory.glob(".anyshell-*"))
+    undone = command_line("undo", cwd=tree)
+    assert undone.returncode == 0
+    assert undone.stderr.decode() == f"a killed commit of a trial is ended in: {directory}\n"
+    assert not list(directory.glob(".anyshell-*"))
+    assert command_line("undo", cwd=tree).returncode == 1
+
+
+def swap(place: Path, outside: Path) -> None:
+    """Have a link in the place of a file or directory, as a hostile owner of what is above does."""
+    place.rename(place.with_name("away"))
+    place.symlink_to(outside)
+
+
+async def test_a_swap_in_the_midst_of_a_commit_reaches_nothing_outside(
+    env: Environment, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tree.parent / "outside"
+    outside.mkdir()
+    (outside / "y").write_text("outside")
+    (outside / "y").chmod(0o640)
+    outside.chmod(0o750)
+    before = truth(outside)
+    with row("the removal of what was there"), monkeypatch.context() as patch:
+        remove_known = commit.Commit._remove_known
+
+        def late(self: commit.Commit, path: str) -> None:
+            swap(next(tree.glob(".anyshell-*/deep")), outside)
+            remove_known(self, path)
+
+        patch.setattr(commit.Commit, "_remove_known", late)
+        async with env.trial("rm -r sub") as trial:
+            await trial.commit()
+        assert truth(outside) == before
+    for each in tree.glob(".anyshell-*"):
+        shutil.rmtree(each)
+    with row("the facts of what is new"), monkeypatch.context() as patch:
+        copy_content = commit._copy_content
+
+        def swapped(*words: Any) -> None:
+            copy_content(*words)
+            swap(next(tree.glob(".anyshell-*")), outside / "y")
+
+        patch.setattr(commit, "_copy_content", swapped)
+        async with env.trial("echo x > new; chmod 4777 new") as trial:
+            with pytest.raises(CommitConflict):
+                await trial.commit()
+        assert truth(outside) == before
+        assert not (tree / "new").exists()
+    with row("the removal of a layer"), monkeypatch.context() as patch:
+        chmod = os.chmod
+        (tree / "mine" / "inner").mkdir(parents=True)
+        count = 0
+
+        def chmod_late(*words: Any, **named: Any) -> None:
+            nonlocal count
+            count += 1
+            if count == 2:
+                swap(tree / "mine" / "inner", outside)
+            chmod(*words, **named)
+
+        patch.setattr(os, "chmod", chmod_late)
+        with Tree(str(tree)) as held, pytest.raises(NotADirectoryError):
+            held.remove("mine", (tree / "mine").stat().st_ino)
+        assert truth(outside) == before
+    assert (outside.stat().st_mode & 0o777, (outside / "y").stat().st_mode & 0o7777) == (0o750, 0o640)
+
+
+async def test_a_link_above_the_directory_is_not_followed(env: Environment, tree: Path) -> None:
+    other = tree.parent / "other"
+    async with env.trial("echo ours > new; rm a") as trial:
+        shutil.copytree(tree, other)
+        tree.rename(tree.with_name("away"))
+        tree.symlink_to(other)
+        with pytest.raises(AnyshellError, match="nothing was committed"):
+            await trial.commit()
+        tree.unlink()
+        other.rename(tree)
+        with pytest.raises(CommitConflict):
+            await trial.commit()
+    assert (tree / "a").exists()
 
 
 def tops() -> list[str]:
@@ -525,9 +658,10 @@ async def test_no_more_is_read_for_a_diff_than_may_be(
 
 async def test_what_lies_deeper_than_a_path_can_be_long_is_removed(env: Environment, tree: Path) -> None:
     text = "n=$(printf %0200d 0); for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do mkdir $n && cd $n; done; echo x > f"
-    with pytest.raises(AnyshellError, match="File name too long"):
-        async with env.trial(text):
-            pass
+    async with env.trial(text) as trial:
+        assert len(trial.effects.created) == 23
+        with pytest.raises(AnyshellError, match="nothing was committed: File name too long"):
+            await trial.commit()
     assert layers() == []
 
 

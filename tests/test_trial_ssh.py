@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -145,4 +146,34 @@ async def test_reach_of_the_environment_holds(login: Server, tree: Path) -> None
 
 def test_an_old_python_can_read_the_program() -> None:
     for name in ("files", "commit", "layer", "overlay", "store"):
-        ast.parse(text_of(f"{name}.py", "anyshell.trial"), feature_version=(3, 6))
+        text = text_of(f"{name}.py", "anyshell.trial")
+        ast.parse(text, feature_version=(3, 6))
+        assert "with (\n" not in text, "no Python before 3.9 reads it, and the parser does not say so"
+
+
+def test_names_beyond_ascii_where_the_locale_has_none(tmp_path: Path) -> None:
+    """The program that a host runs, as Python 3.6 runs it in the locale C, and later ones in some others."""
+    root = tmp_path / "trée"
+    root.mkdir()
+    name = "é\n\udcfe"
+    (root / name).write_text("then")
+    text = "\n".join(text_of(f"{each}.py", "anyshell.trial") for each in ("files", "store"))
+    surroundings = {"LC_ALL": "C", "HOME": str(tmp_path)}
+    words = ([], 1000, 10, 0.0)
+
+    def ask(*step: object) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-X", "utf8=0", "-I", "-S", "-c", text],
+            input=json.dumps([str(root), *step]).encode(),
+            env=surroundings,
+            capture_output=True,
+            check=True,
+        )
+        return json.loads(done.stdout)
+
+    _, taken = ask("take", [*words, "", ""])
+    assert taken["directory"] == str(root)
+    (root / name).write_text("now!")
+    _, done = ask("restore", [[taken["id"], str(root)], None, words])
+    assert done["restored"] == [name]
+    assert (root / name).read_text() == "then"

@@ -120,10 +120,25 @@ async def test_time_in_a_session_is_unknown_while_another_command_has_a_part(her
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is of Linux")
-async def test_usage_within_a_reach_is_none_rather_than_that_of_the_sandbox(tmp_path: Path) -> None:
+async def test_usage_within_a_reach_is_that_of_the_command(tmp_path: Path) -> None:
     bubblewrap()
     async with Environment.detect(cwd=tmp_path, reach=Reach.preset("workspace")) as env:
-        assert (await env.run(BURN)).usage is None
+        # What tells it is not shown to the command, by a variable, or by a descriptor of it or of another process.
+        look = f"env | grep -c ANYSHELL_USED; ls -l /proc/[0-9]*/fd | grep -c memfd; ({BURN}) | cat; exit 3"
+        outcome = await env.run(look)
+        assert (outcome.output.text, outcome.exit_code) == ("0\n0\n", 3)
+        used = outcome.usage
+        assert used is not None
+        assert used.how == "waited"
+        assert 0.28 <= used.user + used.system < 0.6
+        assert used.memory is used.read is used.processes is None
+        idle = (await env.run("true")).usage
+        assert idle is not None
+        assert idle.user + idle.system < 0.28  # that of the sandbox does not count
+        assert (await env.run("kill -9 $$; sleep 300", timeout=20)).usage is not None
+        stopped = await env.run("sleep 300; true", timeout=0.5, grace=0)
+        assert stopped.usage is None
+        assert (await env.run("sleep 300 & true")).usage is None
         async with env.session() as session:
             used = (await session.run(BURN)).usage
             assert used is not None

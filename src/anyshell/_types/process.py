@@ -69,7 +69,8 @@ class Usage:
             Linux known of a process alone that took more than this program has: the kernel begins to count with that.
         read: Bytes that were read by system calls, from files as well as from pipes.
         written: Bytes that were written so.
-        processes: Processes that were started, the program included, and on Windows its console.
+        processes: Processes that were started, with the program and its console. Windows alone counts them: Linux and macOS keep no
+            such number of a tree, and what looks for them now and then misses the short ones.
     """
 
     how: Literal["exact", "waited"]

@@ -1,6 +1,7 @@
 """The program that runs in a sandbox and starts the command there. A Python that knows nothing of anyshell runs its text.
 
-Its words, up to ``--``: at ``status=FD`` it tells that it begins, and by which signal the command ended; ``errors=FD`` is the
+Its words, up to ``--``: at ``status=FD`` it tells that it begins, by which signal the command ended,
+and its milliseconds of CPU time in programs and in the kernel; ``errors=FD`` is the
 standard error of the command, ``limit=NAME:NUMBER`` a limit on resources, and ``scope=BITS`` is for Landlock. ``gate=PATH`` is
 where a listening socket is handed out: ``token=HEX`` says whose it is, and ``port=NUMBER`` is its port.
 """
@@ -60,6 +61,11 @@ def main(words: "list[str]") -> None:
     given = [(name, value) for name, _, value in (word.partition("=") for word in words[:at])]
     command, options = words[at + 1 :], dict(given)
     status, errors = int(options["status"]), int(options["errors"])
+    # Neither is for the command: the leader says there what that has used.
+    used = os.environ.get(b"ANYSHELL_USED")
+    if used:
+        os.close(int(used))
+        os.unsetenv("ANYSHELL_USED")
     os.dup2(errors, 2)
     os.close(errors)
     os.write(status, b"begun\n")
@@ -92,7 +98,9 @@ def main(words: "list[str]") -> None:
         os.dup2(null, fd)
     _, ended = os.waitpid(child, 0)
     number = ended & 127
-    os.write(status, b"%d\n" % number)
+    # Of the command, and of all that it has waited for.
+    *_, user, system, _ = os.times()
+    os.write(status, b"%d %d %d\n" % (number, user * 1000, system * 1000))
     os._exit(128 + number if number else ended >> 8)
 
 

@@ -65,7 +65,7 @@ _
     code=$?
     exec 6>&-
     read -r begun <&7 || begun=
-    read -r number <&7 || number=
+    read -r number used <&7 || number= used=
     [ -z "$begun" ] && [ "$code" -le 128 ] || break
     said=$(cat <&4)
     tries=$((tries - 1))
@@ -76,6 +76,8 @@ _
     fi
 done
 ungroup
+# A file of the caller's, which the command does not have.
+[ -z "$used" ] || [ -z "${ANYSHELL_USED-}" ] || printf '%s\n' "$used" >"/dev/fd/$ANYSHELL_USED"
 case $number in
     0) exit "$code" ;;
     '')

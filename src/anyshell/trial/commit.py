@@ -3,6 +3,9 @@
 What is new is made beside its place, under a name of anyshell's own, and then the two names are exchanged, which is one step of
 the kernel's. What was there before has that name then, and is looked at once more: if it is not what the command has seen, all is
 exchanged back. It is removed when all is in its place.
+
+A journal has each step before the next one. Of a commit that was killed, `Commit.end` takes back what was done, by the journal;
+where all was in its place, it removes the rest. A file that another program has changed since is left, and so is the one beside.
 """
 
 import errno
@@ -10,25 +13,21 @@ import os
 import stat
 import sys
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 assert sys.platform == "linux"
 
 if __name__ != "__main__":
-    from .files import Conflict, Files, Record, create_file, is_directory, record_at, remove, to_record
+    from .files import Conflict, Record, Tree, create_file, from_json, is_directory, is_missing, to_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
 BESIDE = ".anyshell-trial-"
-"""What the names begin with of files that a commit makes beside others. After SIGKILL to it they stay: until the next trial, or for
-good if it was in the middle, since the names then have what was there before."""
-
-BEGUN = ".begun"
-"""What is added to the name of the journal for the file that says that files are exchanged."""
-
-DONE = ".done"
-"""The same for the file that says that all are, and known ones."""
+"""What the names begin with of files that a commit makes beside others. After SIGKILL to it they stay until the next trial of this
+user, or the next ``anyshell undo``; then what was there before is in its place again."""
 
 PIECE = 1024 * 1024
 """Bytes of a file that a commit copies at once."""
@@ -37,7 +36,6 @@ EXCHANGES = 100
 """Times that a file is given its place back, at most, while another program puts others there."""
 
 _NOREPLACE, _EXCHANGE = 1, 2
-_AT_FDCWD = -100
 
 
 def attributes(path: str) -> "dict[str, bytes]":
@@ -50,298 +48,390 @@ def attributes(path: str) -> "dict[str, bytes]":
     return found
 
 
+class Change(NamedTuple):
+    """What is done with one path.
+
+    Attributes:
+        beside: The name that it has until then, and what is there now has afterwards.
+        put: Whether something new comes there.
+        then: What is there and below it, by its paths.
+        new: What comes, likewise.
+    """
+
+    beside: str
+    put: bool
+    then: "list[tuple[str, Record]]"
+    new: "list[tuple[str, Record]]"
+
+
+class Stay(NamedTuple):
+    """A directory that stays, and is opened for a change.
+
+    Attributes:
+        then: What it is now.
+        mode: What its mode is afterwards.
+        modified: The time that it gets; ``None`` is as it comes.
+        facts: Whether it gets the attributes of the one in the layer.
+    """
+
+    then: Record
+    mode: int
+    modified: "int | None"
+    facts: bool
+
+
 class Commit:
     """One commit of a layer.
 
     Args:
-        root: The directory above which it lies.
         upper: What the command wrote.
-        before: The files of the first one, as the command has found them.
-        written: Those of the other one.
-        changes: What is to be done with each path, see `layer.Layer.changes`.
-        key: Makes the names beside others unique.
+        journal: The path of the journal.
+        tree: The directory above which it lies.
+        changes: What is to be done, by paths.
+        stays: The directories that stay.
     """
 
     def __init__(
-        self,
-        root: str,
-        upper: str,
-        before: Files,
-        written: Files,
-        changes: "list[tuple[str, str]]",
-        key: str,
+        self, upper: str, journal: str, tree: Tree, changes: "dict[str, Change]", stays: "dict[str, Stay]"
     ) -> None:
-        self._root, self._upper, self._before, self._written = root, upper, before, written
-        self._names = {
-            path: BESIDE + key + "-" + str(number)
-            for number, (path, how) in enumerate(changes)
-            if how != "facts"
-        }
-        self._puts = {path for path, how in changes if how == "put"}
-        self._facts = {path for path, how in changes if how == "facts"}
-        # Directories that stay, and must be opened for a change.
-        above = {os.path.dirname(path) for path in self._names}
-        self._opened = self._facts | {path for path in above if self._mode(path) & 0o300 != 0o300}
+        self._upper, self._journal, self._tree = upper, journal, tree
+        self._changes, self._stays = changes, stays
         self._links = {}  # type: dict[tuple[int, int], str]
-        self._made = {}  # type: dict[str, Record | None]
+        self._made = {}  # type: dict[str, Record]
         self._moved = set()  # type: set[int]
+        self._is_done = False
 
-    def run(self, journal: str) -> None:
-        """Carry it out. `Layer.commit` says more; the directories with names of ours are written into a file."""
-        conflicts = [path or "." for path in (*self._names, *self._facts) if not self._is_known(path)]
+    def run(self) -> None:
+        """Carry it out. `Layer.commit` says more."""
+        conflicts = [path or "." for path in (*self._changes, *self._stays) if not self._is_known(path)]
         if conflicts:
             raise Conflict(*sorted(conflicts))
-        with open(journal, "wb") as file:
-            places = {os.path.dirname(os.path.join(self._root, path)) for path in self._names}
-            file.write(b"\0".join(map(os.fsencode, sorted(places))))
-        done = []  # type: list[str]
+        os.close(create_file(self._journal))
         try:
-            for path in sorted(self._opened):
-                self._open(path)
-            for path in self._puts:
-                self._make(path)
-            os.close(create_file(journal + BEGUN))
-            for path in self._names:
-                self._require_known(path)
+            changes = {path: each._replace(new=[]) for path, each in self._changes.items()}
+            self._note([self._tree.top, changes, self._stays])
+            for path in sorted(self._stays):
+                self._tree.set_mode(path, stat.S_IMODE(self._stays[path].then.mode) | 0o700)
+            for path, change in self._changes.items():
+                if change.put:
+                    self._make(path, change)
+            for path in self._changes:
+                self._require(self._is_known(path), path)
                 self._exchange(path)
-                done.append(path)
-            for path in done:
-                self._require_known(path, beside=True)
-            os.close(create_file(journal + DONE))
-        except BaseException:
-            for path in reversed(done):
-                self._take_back(path)
-            with suppress(FileNotFoundError):
-                os.unlink(journal + BEGUN)
-            for path, name in self._names.items():
-                with suppress(FileNotFoundError, NotADirectoryError), self._held(path) as place:
-                    remove(place + "/" + name)
-            for path in sorted(self._opened, reverse=True):
-                with suppress(OSError), self._held(path + "/") as place:
-                    os.chmod(place, stat.S_IMODE(self._mode(path)))
+            for path in self._changes:
+                self._require(self._is_same(self._beside(path), path), path)
+            self._note("done")
+        except BaseException as error:
+            left = self._take_all_back(late=False)
+            os.unlink(self._journal)
+            if left and isinstance(error, Exception):
+                raise Conflict(*(error.args if isinstance(error, Conflict) else ()), *left) from error
             raise
-        for path in done:
-            self._remove_known(path)
-        for path in sorted(self._opened, reverse=True):
-            with suppress(OSError), self._held(path + "/") as place:
-                self._close(path, place)
+        self._finish()
 
-    def _mode(self, path: str) -> int:
-        record = self._before.at(path)
-        return record.mode if record is not None else 0o700
+    @classmethod
+    def end(cls, upper: str, journal: str) -> "tuple[str, list[str]]":
+        """End one that was killed: take it back, or finish it. Return its directory, and the paths of files that it leaves there."""
+        with open(journal, encoding="ascii") as file:
+            lines = [from_json(line) for line in file if line.endswith("\n")]
+        if not lines:
+            return "", []
+        top, changes, stays = lines.pop(0)
+        with Tree(top) as tree:
+            commit = cls(
+                upper,
+                journal,
+                tree,
+                {path: Change(each[0], each[1], _records(each[2]), []) for path, each in changes.items()},
+                {path: Stay(Record(*each[0]), *each[1:]) for path, each in stays.items()},
+            )
+            if lines and lines[-1] == "done":
+                commit._finish()
+                return top, []
+            commit._made = {path: Record(*made) for path, made in lines}
+            return top, commit._take_all_back(late=True)
 
-    @contextmanager
-    def _held(self, path: str) -> "Iterator[str]":
-        """The directory of a path, held: no link leads to it, and another that takes its name is not it."""
-        how = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-        fd = os.open(self._root, how)
+    def _note(self, value: object) -> None:
+        data = to_json(value).encode() + b"\n"
+        fd = os.open(self._journal, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
-            for name in filter(None, path.split("/")[:-1]):
-                inner = os.open(name, how | os.O_NOFOLLOW, dir_fd=fd)
-                os.close(fd)
-                fd = inner
-            yield f"/proc/self/fd/{fd}"
+            while data:
+                data = data[os.write(fd, data) :]
         finally:
             os.close(fd)
 
-    def _open(self, path: str) -> None:
-        """Have a directory that stays be one in which a change can be made; so it is known that its mode can be set."""
-        if not self._is_known(path):
-            raise Conflict(path or ".")
-        with self._held(path + "/") as place:
-            os.chmod(place, stat.S_IMODE(self._mode(path)) | 0o700)
+    def _beside(self, path: str) -> str:
+        return path[: path.rfind("/") + 1] + self._changes[path].beside
 
-    def _close(self, path: str, place: str) -> None:
-        """Give a directory that stays its facts."""
-        now, then = self._written.at(path), self._before.at(path)
-        assert now is not None
-        assert then is not None
-        if os.stat(place).st_ino != then.inode:
-            return  # another program was quicker
-        if path in self._facts and path:
-            wanted = attributes(os.path.join(self._upper, path))
-            for name in attributes(place + "/.").keys() - wanted.keys():
-                os.removexattr(place, name)
-            for name, value in wanted.items():
-                os.setxattr(place, name, value)
-            if not self._written.inside[path]:
-                os.utime(place, ns=(os.stat(place).st_atime_ns, now.modified))
-        os.chmod(place, stat.S_IMODE(now.mode))
-
-    def _is_known(self, path: str, *, beside: bool = False) -> bool:
-        """Whether what the command has seen is still there; or is what has come beside by the exchange."""
-        try:
-            if path not in self._names:
-                with self._held(path + "/") as place:
-                    now, then = to_record("", os.stat(place)), self._before.at(path)
-                    return then is not None and _is_same_directory(now, then)
-            with self._held(path) as place:
-                name = self._names[path] if beside else os.path.basename(path)
-                return self._is_same(place + "/" + name, path)
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-                return False  # the directory is another
-            raise
-
-    def _require_known(self, path: str, *, beside: bool = False) -> None:
-        if not self._is_known(path, beside=beside):
+    @staticmethod
+    def _require(known: bool, path: str) -> None:
+        if not known:
             raise Conflict(path)
 
+    def _is_known(self, path: str) -> bool:
+        """Whether what the command has seen is still there."""
+        if path in self._changes:
+            return self._is_same(path, path)
+        now, then = self._tree.record(path), self._stays[path].then
+        return now is not None and _is_same_directory(now, then)
+
     def _is_same(self, place: str, path: str) -> bool:
-        if self._before.at(path) is None:
-            return record_at(place) is None
-        for each, then in self._before.below(path):
+        """Whether what the command has seen at a path is at a place."""
+        try:
+            return self._compare(place, path)
+        except OSError as error:
+            if is_missing(error):
+                return False  # it went meanwhile
+            raise
+
+    def _compare(self, place: str, path: str) -> bool:
+        then = self._changes[path].then
+        if not then:
+            # Nothing can come into a directory that is another.
+            above = os.path.dirname(path)
+            return self._tree.record(place) is None and is_directory(self._tree.record(above))
+        inside = {}  # type: dict[str, set[str]]
+        for each, _ in then[1:]:
+            inside.setdefault(os.path.dirname(each), set()).add(os.path.basename(each))
+        for each, record in then:
             at = place + each[len(path) :]
-            now = record_at(at)
+            now = self._tree.record(at)
             if now is None:
                 return False
-            if stat.S_ISDIR(then.mode):
-                names = self._before.inside.get(each, {}).keys()
-                if not _is_same_directory(now, then) or names != set(os.listdir(at)):
+            if stat.S_ISDIR(record.mode):
+                if not _is_same_directory(now, record):
+                    return False
+                if inside.get(each, set()) != {name for name, _ in self._tree.entries(at)}:
                     return False
                 continue
             # What was moved here has another time of change, as a file of several names has it.
             end = 6 if now.inode in self._moved else 7
-            if now[1:3] != then[1:3] or now[4:end] != then[4:end]:
+            if now[1:3] != record[1:3] or now[4:end] != record[4:end]:
                 return False
         return True
 
     def _exchange(self, path: str) -> None:
         """Have a change take its place; what was there is beside then."""
-        then = self._before.at(path)
-        with self._held(path) as place:
-            target, beside = place + "/" + os.path.basename(path), place + "/" + self._names[path]
-            if then is None:
-                _rename(beside, target, _NOREPLACE, path)
-            elif path in self._puts:
-                _rename(beside, target, _EXCHANGE, path)
+        change = self._changes[path]
+        with self._tree.held(path) as (at, name):
+            if not change.then:
+                _rename(at, change.beside, name, _NOREPLACE, path)
+            elif change.put:
+                _rename(at, change.beside, name, _EXCHANGE, path)
             else:
-                _rename(target, beside, _NOREPLACE, path)
-        if then is not None:
-            self._moved.add(then.inode)
+                _rename(at, name, change.beside, _NOREPLACE, path)
+        if change.then:
+            self._moved.add(change.then[0][1].inode)
+
+    def _take_all_back(self, *, late: bool) -> "list[str]":
+        """Undo what was done. Return the paths of files beside others that stay, since another program has changed these."""
+        left = []
+        for path in reversed(list(self._changes)):
+            try:
+                self._take_back(path)
+                if not self._remove_made(path, late=late):
+                    left.append(self._beside(path))
+            except (Conflict, OSError):
+                if self._tree.record(self._beside(path)) is not None:
+                    left.append(self._beside(path))
+        for path in sorted(self._stays, reverse=True):
+            then, now = self._stays[path].then, self._tree.record(path)
+            with suppress(OSError):
+                if now is not None and now.inode == then.inode:
+                    self._tree.set_mode(path, stat.S_IMODE(then.mode))
+        return left
 
     def _take_back(self, path: str) -> None:
         """Undo an exchange, unless another program has changed already what it put there."""
-        with suppress(Conflict, FileNotFoundError, NotADirectoryError), self._held(path) as place:
-            target, beside = place + "/" + os.path.basename(path), place + "/" + self._names[path]
-            made, now = self._made.get(path), record_at(target)
-            if path not in self._puts:
-                if record_at(beside) is not None:
-                    _rename(beside, target, _NOREPLACE, path)
-            elif made is not None and now is not None and made[1:6] == now[1:6]:
-                if self._before.at(path) is not None:
-                    _exchange_back(target, beside, made, path)
+        change, made = self._changes[path], self._made.get(path)
+        target, beside = self._tree.record(path), self._tree.record(self._beside(path))
+        with self._tree.held(path) as (at, name):
+            if not change.put:
+                if beside is not None:
+                    _rename(at, change.beside, name, _NOREPLACE, path)
+            elif made is not None and target is not None and made[1:6] == target[1:6]:
+                if change.then:
+                    self._exchange_back(path, made)
                     return
-                _rename(target, beside, _NOREPLACE, path)
-                if not _is_what(beside, made):  # another program was quicker
-                    _rename(beside, target, _NOREPLACE, path)
+                _rename(at, name, change.beside, _NOREPLACE, path)
+                if not self._is_what(self._beside(path), made):  # another program was quicker
+                    _rename(at, change.beside, name, _NOREPLACE, path)
 
-    def _make(self, path: str) -> None:
-        """Make what is new, beside its place."""
-        with self._held(path) as place:
-            target = place + "/" + self._names[path]
-            real, copied = os.path.realpath(place) + "/" + self._names[path], []
-            for each, record in self._written.below(path):
-                if not stat.S_ISCHR(record.mode):
-                    rest = each[len(path) :]
-                    if self._copy(os.path.join(self._upper, each), target + rest, real + rest, record):
-                        copied.append((each, record))
-            # The last one first: what is in a directory changes its times, and its mode may close it.
-            for each, record in reversed(copied):
-                _give_facts(os.path.join(self._upper, each), target + each[len(path) :], record)
-            self._made[path] = record_at(target)
+    def _exchange_back(self, path: str, made: Record) -> None:
+        """Exchange two names, so that what another program puts there meanwhile is there in the end."""
+        expected = made  # type: Record | None
+        for _ in range(EXCHANGES):
+            put = self._tree.record(self._beside(path))
+            with self._tree.held(path) as (at, name):
+                _rename(at, name, self._changes[path].beside, _EXCHANGE, path)
+            if self._is_what(self._beside(path), expected):
+                return
+            expected = put  # what has come out is newer than that, and goes back
 
-    def _copy(self, source: str, target: str, real: str, record: Record) -> bool:
-        """Copy a file, or make a directory; return whether it is a new one, and not a link to one that was made."""
-        at, kind = os.lstat(source), stat.S_IFMT(record.mode)
-        if kind == stat.S_IFDIR:
-            os.mkdir(target, 0o700)
+    def _is_what(self, place: str, record: "Record | None") -> bool:
+        now = self._tree.record(place)
+        return now is None or record is None or now[1:6] == record[1:6]
+
+    def _remove_made(self, path: str, *, late: bool) -> bool:
+        """Remove what was made beside a path; return whether nothing is there then.
+
+        What was there before is there if another program has put its own into the place. It stays if that came later, or if
+        that is the new file with more in it.
+        """
+        beside, made, now = (
+            self._tree.record(self._beside(path)),
+            self._made.get(path),
+            self._tree.record(path),
+        )
+        if beside is None:
             return True
-        if (at.st_dev, at.st_ino) in self._links:
-            os.link(self._links[at.st_dev, at.st_ino], target, follow_symlinks=False)
+        is_before = (
+            made is None if not self._changes[path].put else made is not None and beside.inode != made.inode
+        )
+        if is_before and (late or made is None or (now is not None and now.inode == made.inode)):
             return False
-        if kind == stat.S_IFLNK:
-            os.symlink(os.readlink(source), target)
-        elif kind == stat.S_IFREG:
+        self._tree.remove(self._beside(path), beside.inode if made is not None else 0)
+        return True
+
+    def _make(self, path: str, change: Change) -> None:
+        """Make what is new, beside its place."""
+        copied = []
+        for each, record in change.new:
+            place, source = self._beside(path) + each[len(path) :], os.path.join(self._upper, each)
+            with self._tree.held(place) as (at, name):
+                made = self._copy(source, at, name, place, record)
+            if each == path and stat.S_ISDIR(record.mode):
+                self._has_made(path, record._replace(inode=made))
+            if made:
+                copied.append((source, place, record, made))
+        # The last one first: what is in a directory changes its times, and its mode may close it.
+        for source, place, record, made in reversed(copied):
+            with self._tree.held(place) as (at, name), _opened(at, name) as (fd, there):
+                self._require(os.fstat(fd).st_ino == made, path)
+                _give_facts(source, there, record)
+        found = self._tree.record(self._beside(path))
+        assert found is not None
+        self._has_made(path, found)
+
+    def _has_made(self, path: str, record: Record) -> None:
+        self._made[path] = record
+        self._note([path, record])
+
+    def _copy(self, source: str, to: "int | None", name: str, place: str, record: Record) -> int:
+        """Copy a file, or make a directory; return its inode, or 0 for a link to one that was made."""
+        at, kind = os.lstat(source), stat.S_IFMT(record.mode)
+        if (at.st_dev, at.st_ino) in self._links:
+            with self._tree.held(self._links[at.st_dev, at.st_ino]) as (first, its_name):
+                os.link(its_name, name, src_dir_fd=first, dst_dir_fd=to, follow_symlinks=False)
+            return 0
+        if at.st_nlink > 1 and kind != stat.S_IFDIR:
+            self._links[at.st_dev, at.st_ino] = place
+        if kind == stat.S_IFREG:
             if not at.st_mode & 0o400:
                 os.chmod(source, 0o600)  # it is ours, and of no use to others
-            _copy_content(source, target)
+            with open(source, "rb") as old, open(create_file(name, to), "wb", buffering=0) as new:
+                _copy_content(old.fileno(), new.fileno())
+                return os.fstat(new.fileno()).st_ino
+        if kind == stat.S_IFDIR:
+            os.mkdir(name, 0o700, dir_fd=to)
+        elif kind == stat.S_IFLNK:
+            os.symlink(os.readlink(source), name, dir_fd=to)
         else:
-            os.mknod(target, record.mode)
-        if at.st_nlink > 1:
-            self._links[at.st_dev, at.st_ino] = real
-        return True
+            os.mknod(name, record.mode, dir_fd=to)
+        with _opened(to, name) as (fd, there):
+            made = os.fstat(fd)
+            is_ours = stat.S_IFMT(made.st_mode) == kind and (kind != stat.S_IFDIR or not os.listdir(there))
+        self._require(is_ours, place)
+        return made.st_ino
+
+    def _finish(self) -> None:
+        """Remove what was there before, and give the directories that stay their facts."""
+        for path in self._changes:
+            with suppress(OSError):
+                self._remove_known(path)
+        for path in sorted(self._stays, reverse=True):
+            with suppress(OSError), self._tree.held(path + "/" if path else "") as (fd, _):
+                self._close(path, self._stays[path], fd)
 
     def _remove_known(self, path: str) -> None:
         """Remove what was there before. What has come into a directory since is kept, in what remains of that."""
-        old = list(self._before.below(path))
-        with suppress(OSError), self._held(path) as place:
-            names = [
-                (place + "/" + self._names[path] + each[len(path) :], is_directory(record))
-                for each, record in old
-            ]
-            for name, directory in names:
-                if directory:
-                    os.chmod(name, 0o700)
-            for name, directory in reversed(names):
-                with suppress(OSError):
-                    (os.rmdir if directory else os.unlink)(name)
+        then = [(self._beside(path) + each[len(path) :], record) for each, record in self._changes[path].then]
+        for place, record in then:
+            if is_directory(record):
+                now = self._tree.record(place)
+                if now is not None and now.inode == record.inode:
+                    self._tree.set_mode(place, 0o700)
+        for place, record in reversed(then):
+            with suppress(OSError), self._tree.held(place) as (at, name):
+                if os.stat(name, dir_fd=at, follow_symlinks=False).st_ino == record.inode:
+                    (os.rmdir if is_directory(record) else os.unlink)(name, dir_fd=at)
+
+    def _close(self, path: str, stay: Stay, fd: "int | None") -> None:
+        """Give a directory that stays its facts."""
+        place = f"/proc/self/fd/{fd}"
+        if os.stat(place).st_ino != stay.then.inode:
+            return  # another program was quicker
+        if stay.facts and path:
+            wanted = attributes(os.path.join(self._upper, path))
+            for name in attributes(place + "/.").keys() - wanted.keys():
+                os.removexattr(place, name)
+            for name, value in wanted.items():
+                os.setxattr(place, name, value)
+            if stay.modified is not None:
+                os.utime(place, ns=(os.stat(place).st_atime_ns, stay.modified))
+        os.chmod(place, stat.S_IMODE(stay.mode))
+
+
+def _records(told: "Any") -> "list[tuple[str, Record]]":
+    return [(path, Record(*record)) for path, record in told]
 
 
 def _is_same_directory(now: Record, then: Record) -> bool:
     return now.mode == then.mode and now[3:5] == then[3:5]
 
 
-def _give_facts(source: str, target: str, record: Record) -> None:
+@contextmanager
+def _opened(at: "int | None", name: str) -> "Iterator[tuple[int, str]]":
+    """The descriptor of what has a name, which no other program can exchange, and a path to that."""
+    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    try:
+        yield fd, f"/proc/self/fd/{fd}"
+    finally:
+        os.close(fd)
+
+
+def _give_facts(source: str, place: str, record: Record) -> None:
     at = os.lstat(source)
     with suppress(PermissionError):
-        os.chown(target, at.st_uid, at.st_gid, follow_symlinks=False)
+        os.chown(place, at.st_uid, at.st_gid)
     for name, value in attributes(source).items():
         with suppress(OSError):
-            os.setxattr(target, name, value, follow_symlinks=False)
+            os.setxattr(place, name, value)
     if not stat.S_ISLNK(record.mode):
-        os.chmod(target, stat.S_IMODE(record.mode))
-    os.utime(target, ns=(at.st_atime_ns, record.modified), follow_symlinks=False)
+        os.chmod(place, stat.S_IMODE(record.mode))
+    os.utime(place, ns=(at.st_atime_ns, record.modified))
 
 
-def _copy_content(source: str, target: str) -> None:
+def _copy_content(old: int, new: int) -> None:
     """Copy the content of a file, and its holes as holes."""
-    with open(source, "rb", buffering=0) as old, open(target, "xb", buffering=0) as new:
-        size, at = os.fstat(old.fileno()).st_size, 0
-        while at < size:
-            try:
-                at = os.lseek(old.fileno(), at, os.SEEK_DATA)
-            except OSError:
-                break  # a hole up to the end
-            end = os.lseek(old.fileno(), at, os.SEEK_HOLE)
-            while at < end:
-                data = os.pread(old.fileno(), min(PIECE, end - at), at)
-                os.pwrite(new.fileno(), data, at)
-                at += len(data) or end - at
-        os.truncate(new.fileno(), size)
+    size, at = os.fstat(old).st_size, 0
+    while at < size:
+        try:
+            at = os.lseek(old, at, os.SEEK_DATA)
+        except OSError:
+            break  # a hole up to the end
+        end = os.lseek(old, at, os.SEEK_HOLE)
+        while at < end:
+            data = os.pread(old, min(PIECE, end - at), at)
+            at += os.pwrite(new, data, at) if data else end - at  # a full disk takes a part of it
+    os.truncate(new, size)
 
 
-def _is_what(place: str, record: "Record | None") -> bool:
-    now = record_at(place)
-    return now is None or record is None or now[1:6] == record[1:6]
-
-
-def _exchange_back(target: str, beside: str, made: Record, path: str) -> None:
-    """Exchange two names, so that what another program puts there meanwhile is there in the end."""
-    expected = made  # type: "Record | None"
-    for _ in range(EXCHANGES):
-        put = record_at(beside)
-        _rename(target, beside, _EXCHANGE, path)
-        if _is_what(beside, expected):
-            return
-        expected = put  # what has come out is newer than that, and goes back
-
-
-def _rename(old: str, new: str, how: int, path: str) -> None:
+def _rename(at: "int | None", old: str, new: str, how: int, path: str) -> None:
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
-    if not libc.renameat2(_AT_FDCWD, os.fsencode(old), _AT_FDCWD, os.fsencode(new), how):
+    if not libc.renameat2(at, os.fsencode(old), at, os.fsencode(new), how):
         return
     number = ctypes.get_errno()
     if number == errno.EEXIST:

@@ -1,4 +1,4 @@
-"""The files of a directory as a look has seen them. A part of the programs of `layer` and `store`."""
+"""The files of a directory, held and seen. A part of the programs of `layer` and `store`."""
 
 import errno
 import fnmatch
@@ -9,12 +9,15 @@ import signal
 import stat
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+_IS_UTF8 = sys.getfilesystemencoding().replace("-", "").lower() == "utf8"
 
 
 class Conflict(Exception):  # noqa: N818 - an answer
@@ -33,14 +36,6 @@ class Record(NamedTuple):
     changed: int
 
 
-def record_at(path: str, name: str = "") -> "Record | None":
-    """What is at a path now; ``None`` is nothing."""
-    try:
-        return to_record(name or os.path.basename(path), os.lstat(path))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
 def to_record(name: str, at: os.stat_result) -> Record:
     """What a file is, by what the system says of it."""
     owner = at.st_uid << 32 | at.st_gid if stat.S_ISDIR(at.st_mode) else 0
@@ -55,6 +50,177 @@ def is_directory(record: "Record | None") -> bool:
 def join(above: str, name: str) -> str:
     """The path of what is in a directory; without a slash in the top."""
     return above + "/" + name if above else name
+
+
+def _flags(*names: str) -> int:
+    found = 0
+    for name in names:
+        found |= getattr(os, name, 0)
+    return found
+
+
+_BY_DESCRIPTOR = os.open in os.supports_dir_fd
+_HOLD = _flags("O_DIRECTORY", "O_NOFOLLOW", "O_NOFOLLOW_ANY", "O_CLOEXEC", "O_PATH")
+_READ = _flags("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC")
+_CREATE = _flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_CLOEXEC")
+
+
+class Tree:
+    """A directory, held by its descriptor. What another program puts in the place of it, or of one below it, is not entered.
+
+    Each step opens one name in the directory before, and follows no link; on Windows, which has no such descriptors, it is a path.
+
+    Args:
+        top: The directory, without links.
+        make: Whether it is made if it is not there.
+
+    Raises:
+        OSError: It cannot be opened, or there is a link in its path.
+    """
+
+    def __init__(self, top: str, *, make: bool = False) -> None:
+        self.top = top
+        self._fd = None  # type: int | None
+        if not _BY_DESCRIPTOR:
+            if make:
+                os.makedirs(top, exist_ok=True)
+            return
+        # Where a directory can be opened that may not be read, also those above it.
+        names = [each for each in top.split("/") if each] if hasattr(os, "O_PATH") else []
+        fd = os.open("/" if names else top, _HOLD)
+        try:
+            for name in names:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=fd)
+                fd = _entered(fd, name)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+
+    def __enter__(self) -> "Tree":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+
+    @contextmanager
+    def held(self, path: str) -> "Iterator[tuple[int | None, str]]":
+        """The descriptor of the directory that a path is in, and the name there; of a path that ends with a slash, its own."""
+        if self._fd is None:
+            yield None, os.path.join(self.top, path)
+            return
+        fd = os.dup(self._fd)
+        above, _, name = path.rpartition("/")
+        try:
+            for each in filter(None, above.split("/")):
+                fd = _entered(fd, each)
+            yield fd, name or "."
+        finally:
+            os.close(fd)
+
+    def record(self, path: str) -> "Record | None":
+        """What is at a path now; ``None`` is nothing."""
+        try:
+            with self.held(path) as (at, name):
+                return to_record(
+                    os.path.basename(path) or ".", os.stat(name, dir_fd=at, follow_symlinks=False)
+                )
+        except OSError as error:
+            if is_missing(error):
+                return None
+            raise
+
+    def entries(self, path: str) -> "Iterator[tuple[str, os.stat_result]]":
+        """What is in a directory, less what goes meanwhile."""
+        with self.held(join(path, "")) as (at, name):
+            if at is None:
+                with os.scandir(name) as entries:
+                    for entry in entries:
+                        with suppress(FileNotFoundError):
+                            yield entry.name, entry.stat(follow_symlinks=False)
+                return
+            fd = os.open(name, _flags("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC"), dir_fd=at)
+            try:
+                names = os.listdir(fd)
+            finally:
+                os.close(fd)
+            for each in names:
+                with suppress(FileNotFoundError):
+                    yield each, os.stat(each, dir_fd=at, follow_symlinks=False)
+
+    def open(self, path: str, inode: int = 0) -> int:
+        """Open a regular file to be read: of an inode, and not what another program has put into its place."""
+        with self.held(path) as (at, name):
+            fd = os.open(name, _READ, dir_fd=at)
+        seen = os.fstat(fd)
+        if not stat.S_ISREG(seen.st_mode) or (inode and seen.st_ino != inode):
+            os.close(fd)
+            raise OSError(errno.ESTALE, "it changed meanwhile", path)
+        return fd
+
+    def set_mode(self, path: str, mode: int) -> None:
+        """Give a directory a mode."""
+        is_linux = sys.platform == "linux"
+        with self.held(join(path, "") if is_linux else path) as (at, name):
+            if is_linux:
+                os.chmod(f"/proc/self/fd/{at}", mode)  # also one that is closed to us
+            elif at is None:
+                os.chmod(name, mode)
+            else:
+                os.chmod(name, mode, dir_fd=at, follow_symlinks=False)
+
+    def remove(self, path: str, inode: int = 0) -> None:
+        """Remove a file of anyshell's own, or a directory with all that is in it: of an inode, otherwise if it is empty. On Linux."""
+        with self.held(path) as (at, name):
+            try:
+                os.unlink(name, dir_fd=at)
+            except FileNotFoundError:
+                return
+            except IsADirectoryError:
+                top = os.open(name, _HOLD, dir_fd=at)
+                try:
+                    if os.fstat(top).st_ino == inode:
+                        _empty(top)
+                finally:
+                    os.close(top)
+                os.rmdir(name, dir_fd=at)
+
+
+def _entered(fd: int, name: str) -> int:
+    inner = os.open(name, _HOLD, dir_fd=fd)
+    os.close(fd)
+    return inner
+
+
+def _empty(top: int) -> None:
+    waiting = [""]
+    for each in waiting:
+        fd = os.open(each or ".", _HOLD, dir_fd=top)
+        try:
+            place = f"/proc/self/fd/{fd}"
+            os.chmod(place, 0o700)
+            for name in os.listdir(place):
+                try:
+                    os.unlink(name, dir_fd=fd)
+                except IsADirectoryError:
+                    # It comes up, since what lies deep would take a descriptor for each that is above it.
+                    inner = os.open(name, _HOLD, dir_fd=fd)
+                    os.chmod(f"/proc/self/fd/{inner}", 0o700)
+                    os.close(inner)
+                    waiting.append(secrets.token_hex(16))
+                    os.rename(name, waiting[-1], src_dir_fd=fd, dst_dir_fd=top)
+        finally:
+            os.close(fd)
+    for each in waiting[1:]:
+        os.rmdir(each, dir_fd=top)
+
+
+def is_missing(error: OSError) -> bool:
+    """Whether a path leads nowhere, or through what is no directory, as a link."""
+    return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class Files:
@@ -111,7 +277,7 @@ def look(top: str, most: int, seconds: float, *, ours: bool = False, skip: "Sequ
     """Look at all files of a directory.
 
     Args:
-        top: The directory.
+        top: The directory, without links.
         most: Files.
         seconds: How long, at most.
         ours: Whether it is a layer: a directory in it that cannot be read is opened then.
@@ -123,52 +289,32 @@ def look(top: str, most: int, seconds: float, *, ours: bool = False, skip: "Sequ
     inside = {}  # type: dict[str, dict[str, Record]]
     unseen, count, give_up, waiting = [], 0, time.monotonic() + seconds, [""]
     skipped = []  # type: list[str]
-    while waiting:
-        above = waiting.pop()
-        names = inside[above] = {}
-        try:
-            with os.scandir(os.path.join(top, above)) as entries:
-                for entry in entries:
-                    with suppress(FileNotFoundError):
-                        names[entry.name] = record = to_record(entry.name, entry.stat(follow_symlinks=False))
-                        if stat.S_ISDIR(record.mode):
-                            path = join(above, entry.name)
-                            leave = any(fnmatch.fnmatchcase("/" + path, "*/" + each) for each in skip)
-                            (skipped if leave else waiting).append(path)
-                            if ours and record.mode & 0o700 != 0o700:
-                                os.chmod(entry.path, 0o700)
-        except OSError as error:
-            if ours or not above:
-                raise
-            if not isinstance(error, FileNotFoundError):
-                unseen.append(above)
-        count += len(names)
-        if count > most:
-            raise OSError(errno.EFBIG, f"there are too many files, more than {most:,}", top)
-        if time.monotonic() > give_up:
-            raise TimeoutError(errno.ETIME, f"its files are not seen within {seconds:g} s", top)
-    return Files(to_record(".", os.stat(top)), inside, unseen, skipped)
-
-
-def remove(path: str) -> None:
-    """Remove a file of anyshell's own, or a directory with all that is in it."""
-    if not is_directory(record_at(path)):
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-        return
-    waiting = [path]
-    for each in waiting:
-        os.chmod(each, 0o700)
-        for inner in [each + "/" + name for name in os.listdir(each)]:
-            if not is_directory(record_at(inner)):
-                os.unlink(inner)
-                continue
-            # It comes up, since what lies deep has a path too long for the kernel.
-            os.chmod(inner, 0o700)
-            waiting.append(path + "/" + secrets.token_hex(16))
-            os.rename(inner, waiting[-1])
-    for each in reversed(waiting):
-        os.rmdir(each)
+    with Tree(top) as tree:
+        while waiting:
+            above = waiting.pop()
+            names = inside[above] = {}
+            try:
+                for name, at in tree.entries(above):
+                    names[name] = record = to_record(name, at)
+                    if stat.S_ISDIR(record.mode):
+                        path = join(above, name)
+                        leave = any(fnmatch.fnmatchcase("/" + path, "*/" + each) for each in skip)
+                        (skipped if leave else waiting).append(path)
+                        if ours and record.mode & 0o700 != 0o700:
+                            tree.set_mode(path, 0o700)
+            except OSError as error:
+                if ours or not above:
+                    raise
+                if not isinstance(error, FileNotFoundError):
+                    unseen.append(above)
+            count += len(names)
+            if count > most:
+                raise OSError(errno.EFBIG, f"there are too many files, more than {most:,}", top)
+            if time.monotonic() > give_up:
+                raise TimeoutError(errno.ETIME, f"its files are not seen within {seconds:g} s", top)
+        found = tree.record("")
+    assert found is not None
+    return Files(found, inside, unseen, skipped)
 
 
 def own_directory(path: str) -> None:
@@ -183,9 +329,36 @@ def own_directory(path: str) -> None:
         raise PermissionError(errno.EPERM, "it is not a directory of this user's alone", path)
 
 
-def create_file(path: str) -> int:
+def create_file(path: str, at: "int | None" = None) -> int:
     """Make a file for this user alone, open to be written."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    return os.open(path, _CREATE, 0o600, dir_fd=at)
+
+
+def to_json(value: object) -> str:
+    """A value as JSON, its texts as if the host's names were UTF-8; so it is read again in another locale, and elsewhere."""
+    return json.dumps(value if _IS_UTF8 else _recoded(value, _outward))
+
+
+def from_json(text: "str | bytes") -> "Any":
+    """What `to_json` has made."""
+    value = json.loads(text)
+    return value if _IS_UTF8 else _recoded(value, _inward)
+
+
+def _recoded(value: "Any", change: "Callable[[str], str]") -> "Any":
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {_recoded(name, change): _recoded(each, change) for name, each in value.items()}
+    return [_recoded(each, change) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _outward(text: str) -> str:
+    return os.fsencode(text).decode("utf-8", "surrogateescape")
+
+
+def _inward(text: str) -> str:
+    return os.fsdecode(text.encode("utf-8", "surrogateescape"))
 
 
 def serve(step: "Callable[..., object]") -> None:
@@ -204,9 +377,9 @@ def serve(step: "Callable[..., object]") -> None:
         signal.signal(each, end)
     failed, found = "", None  # type: str, object
     try:
-        found = step(*json.load(sys.stdin))
+        found = step(*from_json(sys.stdin.read()))
     except Conflict as conflict:
         failed, found = "conflict", conflict.args
     except OSError as error:
         failed, found = "error", [error.errno, error.strerror, error.filename]
-    json.dump([failed, found], sys.stdout)
+    sys.stdout.write(to_json([failed, found]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,13 @@ _QUICK = ("prepare", "look", "contents")
 """The steps on this machine that change nothing, so that no caller who is cancelled waits for their end."""
 
 
+def end_killed_commits() -> list[tuple[str, list[str]]]:
+    """End the commits of this user on this machine that were killed; see `layer.Layer.recover`."""
+    if sys.platform != "linux":
+        return []
+    return list(_layer().recover())
+
+
 class Host:
     """The host of one layer.
 
@@ -40,12 +48,7 @@ class Host:
         self._at = ("", "")
         self._far = None if python is None else Far(backend, python, ("files", "commit", "layer"))
         if python is None:
-            try:
-                state = str(_private.state_directory("trials").parent)
-            except OSError:
-                state = ""
-            # mypy sees nothing of it for other systems.
-            self._layer: Any = import_module(".layer", __package__).Layer(state)
+            self._layer = _layer()
 
     async def ask(self, step: str, *words: object) -> Any:
         """Take a step, see `layer.Layer`; return its answer.
@@ -72,6 +75,15 @@ class Host:
         elif step == "close":
             self._at = ("", "")
         return found
+
+
+def _layer() -> Any:
+    try:
+        state = str(_private.state_directory("trials").parent)
+    except OSError:
+        state = ""
+    # mypy sees nothing of it for other systems.
+    return import_module(".layer", __package__).Layer(state)
 
 
 class Far:

@@ -9,7 +9,6 @@ A host that is reached by SSH runs this text itself, a step at a time: a Python 
 import binascii
 import fcntl
 import filecmp
-import json
 import os
 import re
 import secrets
@@ -22,8 +21,20 @@ from contextlib import suppress
 assert sys.platform == "linux"
 
 if __name__ != "__main__":  # otherwise their texts stand before this one
-    from .commit import BEGUN, BESIDE, DONE, Commit, attributes
-    from .files import Files, Record, is_directory, join, look, own_directory, remove, serve
+    from .commit import BESIDE, Change, Commit, Stay, attributes
+    from .files import (
+        Conflict,
+        Files,
+        Record,
+        Tree,
+        from_json,
+        is_directory,
+        join,
+        look,
+        own_directory,
+        serve,
+        to_json,
+    )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +46,7 @@ MOST_WRITTEN = 500_000
 FAR_SECONDS = 24 * 3600
 """Seconds after which the layer of a trial over SSH is swept, by the next trial there, if its program has gone away."""
 
-_LOCK = ".lock"
+_LOCK, _JOURNAL = ".lock", "/journal"
 
 
 class Layer:
@@ -71,7 +82,13 @@ class Layer:
                 mounts += [place] * place.startswith(real[0].rstrip("/") + "/")
         own = "/anyshell-trials-" + str(os.geteuid())
         tops = [os.path.expanduser(self._state) + "/trials"] * bool(self._state)
-        return real, mounts[-1], [*tops, tempfile.gettempdir() + own, "/dev/shm" + own]  # noqa: S108 - of this user's alone
+        tops += [tempfile.gettempdir() + own, "/dev/shm" + own]  # noqa: S108 - of this user's alone
+        # What lies there for all may be a link of another user's, which is not followed.
+        return (
+            real,
+            mounts[-1],
+            [os.path.realpath(os.path.dirname(top)) + "/" + os.path.basename(top) for top in tops],
+        )
 
     def make(self, place: str, root: str) -> "tuple[str, str]":
         """Make it, and remove what trials have left there whose program was killed; return the directories of an overlay.
@@ -139,12 +156,10 @@ class Layer:
     def contents(self, paths: "Sequence[str]", above: bool) -> "dict[str, str]":
         """The contents of files in base64, as they are, or `above` as they would be. What cannot be read is left out."""
         found = {}
-        for path in paths:
-            place = os.path.join(self.upper if above else self.root, path)
-            with suppress(OSError):
-                if stat.S_ISREG(os.lstat(place).st_mode):
-                    with open(place, "rb") as file:
-                        found[path] = binascii.b2a_base64(file.read()).decode()
+        with Tree(self.upper if above else self.root) as tree:
+            for path in paths:
+                with suppress(OSError), open(tree.open(path), "rb") as file:
+                    found[path] = binascii.b2a_base64(file.read()).decode()
         return found
 
     def commit(self) -> None:
@@ -154,15 +169,50 @@ class Layer:
             Conflict: Something has changed meanwhile. Nothing is done.
             OSError: Something cannot be written, such as on a full disk. Nothing is done.
         """
-        key = os.path.basename(self.top)
-        commit = Commit(self.root, self.upper, self.before, self.written, list(self.changes()), key)
-        commit.run(self.top + "/journal")
+        before, written, changes = self.before, self.written, {}
+        beside = BESIDE + os.path.basename(self.top) + "-"
+        facts = set()
+        for number, (path, how) in enumerate(self.changes()):
+            if how == "facts":
+                facts.add(path)
+                continue
+            new = written.below(path) if how == "put" else ()
+            real = [each for each in new if not stat.S_ISCHR(each[1].mode)]
+            changes[path] = Change(beside + str(number), how == "put", [*before.below(path)], real)
+        stays = {}
+        for path in facts | {os.path.dirname(path) for path in changes}:
+            then, now = before.at(path), written.at(path)
+            assert then is not None
+            assert now is not None
+            # Those above a change are opened for it.
+            if path in facts or then.mode & 0o300 != 0o300:
+                modified = None if written.inside[path] else now.modified
+                stays[path] = Stay(then, now.mode, modified, path in facts)
+        lock = self._lock if self._lock >= 0 else _locked(self.top + _LOCK)
+        try:
+            with Tree(self.root) as tree:
+                now = tree.record("")
+                if now is None or now.inode != before.top.inode:
+                    raise Conflict(".")
+                Commit(self.upper, self.top + _JOURNAL, tree, changes, stays).run()
+        finally:
+            if lock is not None and lock != self._lock:
+                os.close(lock)
+
+    def recover(self) -> "list[tuple[str, list[str]]]":
+        """End the commits of this user that were killed; return their directories, each with the paths of files that stay."""
+        found = []
+        for place in self.prepare(["/"])[2]:
+            if os.path.isdir(place):
+                with suppress(OSError):
+                    own_directory(place)
+                    found += _sweep(place)
+        return found
 
     def close(self) -> None:
         """Remove it. A second time, nothing is done."""
         if self.top:
-            remove(self.top)
-            os.unlink(self.top + _LOCK)
+            _remove(self.top)
             self.top = ""
             if self._lock >= 0:
                 os.close(self._lock)
@@ -232,33 +282,38 @@ def _locked(path: str) -> "int | None":
     return None
 
 
-def _sweep(place: str) -> None:
-    """Remove what trials have left whose program was killed, beside files of their directories as well."""
+def _sweep(place: str) -> "list[tuple[str, list[str]]]":
+    """Remove what trials have left whose program was killed, and end their commits; return these, as `Layer.recover` does."""
+    ended = []
     for name in os.listdir(place):
         with suppress(OSError):
             lock = place + "/" + name
-            if not name.endswith(_LOCK) or os.stat(lock).st_mtime > time.time():
+            top = lock[: -len(_LOCK)]
+            if not name.endswith(_LOCK):
+                continue
+            # A commit is locked also where the other steps are not.
+            is_committed = os.path.exists(top + _JOURNAL)
+            if os.stat(lock).st_mtime > time.time() and not is_committed:
                 continue
             fd = _locked(lock)
             if fd is None:
                 continue
             try:
-                top = lock[: -len(_LOCK)]
-                journal = top + "/journal"
-                if os.path.exists(journal + BEGUN) and not os.path.exists(journal + DONE):
-                    os.unlink(
-                        journal
-                    )  # it ended in the middle: what lies beside the files may be all that is left of them
-                with suppress(FileNotFoundError), open(journal, "rb") as file:
-                    for directory in map(os.fsdecode, file.read().split(b"\0")):
-                        with suppress(FileNotFoundError, NotADirectoryError):
-                            for each in os.listdir(directory):
-                                if each.startswith(BESIDE + os.path.basename(top) + "-"):
-                                    remove(directory + "/" + each)
-                remove(top)
-                os.unlink(lock)
+                if is_committed:
+                    ended.append(Commit.end(top + "/upper", top + _JOURNAL))
+                _remove(top)
             finally:
                 os.close(fd)
+    return [each for each in ended if each[0]]
+
+
+def _remove(top: str) -> None:
+    """Remove a layer, and its lock."""
+    with Tree(os.path.dirname(top)) as tree:
+        name = os.path.basename(top)
+        found = tree.record(name)
+        tree.remove(name, 0 if found is None else found.inode)
+        tree.remove(name + _LOCK)
 
 
 def main() -> None:
@@ -270,11 +325,11 @@ def main() -> None:
             layer.begin(top, root)
             for name in ("before", "written"):
                 with suppress(FileNotFoundError), open(top + "/" + name, encoding="ascii") as file:
-                    setattr(layer, name, Files.loaded(json.load(file)))
+                    setattr(layer, name, Files.loaded(from_json(file.read())))
         found = getattr(layer, step)(*words)
         for name in {"look": ["before"], "read": ["written"]}.get(step, ()):
             with open(top + "/" + name, "w", encoding="ascii") as file:
-                json.dump(getattr(layer, name).told(), file)
+                file.write(to_json(getattr(layer, name).told()))
         return found
 
     serve(take)

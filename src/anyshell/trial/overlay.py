@@ -15,7 +15,7 @@ _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 def _check(answer: int, what: str) -> None:
     if answer:
         number = ctypes.get_errno()
-        os.write(2, f"anyshell: {what}: {os.strerror(number)}\n".encode())
+        os.write(2, os.fsencode(f"anyshell: {what}: {os.strerror(number)}\n"))
         os._exit(125)
 
 

@@ -6,16 +6,27 @@ their facts tell. A host that is reached by SSH runs this text itself, behind th
 
 import errno
 import hashlib
-import json
 import os
 import secrets
 import shutil
 import stat
 import time
 from contextlib import suppress
+from functools import partial
 
 if __name__ != "__main__":
-    from .files import Files, create_file, look, own_directory, serve, to_record
+    from .files import (
+        Files,
+        Tree,
+        create_file,
+        from_json,
+        is_missing,
+        look,
+        own_directory,
+        serve,
+        to_json,
+        to_record,
+    )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,9 +122,9 @@ class Store:
         kept = self.kept()
         last = self._read(kept[0]["id"])[1] if kept else {}
         there = os.path.isdir(self._root)
-        seen = (
-            look(self._root, most, seconds, skip=skip) if there else Files(to_record("", os.stat(os.sep)), {})
-        )
+        seen = Files(to_record("", os.stat(os.sep)), {})
+        if there:
+            seen = look(self._root, most, seconds, skip=skip)
         now = time.time()
         if any(
             max(each[5:]) > (now - settle) * 1e9 for names in seen.inside.values() for each in names.values()
@@ -122,43 +133,43 @@ class Store:
         entries = {}  # type: dict[str, Entry]
         left_out = dict.fromkeys(seen.unseen, "its files cannot be read")
         skipped, lost, added = set(seen.skipped), set(), 0
-        for path, record in seen.below(""):
-            place, kind = os.path.normpath(os.path.join(self._root, path)), stat.S_IFMT(record.mode)
-            if not path or place.startswith(self._state + os.sep):
-                continue
-            if place == self._state:
-                # Files of anyshell's own, such as the contents that an undo needs, are not undone.
-                skipped.add(path)
-            if record.name.startswith(_BESIDE):
-                with suppress(OSError):
-                    if record.changed < (now - UNUSED_SECONDS) * 1e9:
-                        os.unlink(place)
-                continue
-            facts, content = (record.size, record.inode, record.modified, record.changed), ""
-            try:
-                if kind == stat.S_IFLNK:
-                    content = os.readlink(place)
-                elif kind == stat.S_IFREG:
-                    old = last.get(path)
-                    if (
-                        old
-                        and (old[0], old[2]) == (record.mode, facts)
-                        and os.path.exists(self._object(old[1]))
-                    ):
-                        content = old[1]
-                    elif record.size > LARGEST_CONTENT or added + record.size > LARGEST_CHECKPOINT:
-                        left_out[path] = "too large"
-                    else:
-                        content = self._keep(place, record.inode)
-                        added += record.size
-                elif kind != stat.S_IFDIR:
-                    left_out[path] = "not a regular file"
-            except OSError as error:
-                left_out[path] = error.strerror or "cannot be read"
-            if path in left_out or path in skipped:
-                lost.add((kind, record.inode))
-            if path not in left_out or kind == stat.S_IFDIR:
-                entries[path] = (record.mode, content, facts)
+        tree = Tree(self._root if there else os.path.abspath(os.sep))
+        with tree:
+            for path, record in seen.below(""):
+                place, kind = os.path.normpath(os.path.join(self._root, path)), stat.S_IFMT(record.mode)
+                if not path or place.startswith(self._state + os.sep):
+                    continue
+                if place == self._state:
+                    # Files of anyshell's own, such as the contents that an undo needs, are not undone.
+                    skipped.add(path)
+                if record.name.startswith(_BESIDE):
+                    with suppress(OSError), tree.held(path) as (at, name):
+                        if record.changed < (now - UNUSED_SECONDS) * 1e9:
+                            os.unlink(name, dir_fd=at)
+                    continue
+                facts, content = (record.size, record.inode, record.modified, record.changed), ""
+                old = last.get(path)
+                try:
+                    if kind == stat.S_IFLNK:
+                        with tree.held(path) as (at, name):
+                            content = os.readlink(name, dir_fd=at)
+                    elif kind == stat.S_IFREG:
+                        is_old = old and (old[0], old[2]) == (record.mode, facts)
+                        if old and is_old and os.path.exists(self._object(old[1])):
+                            content = old[1]
+                        elif record.size > LARGEST_CONTENT or added + record.size > LARGEST_CHECKPOINT:
+                            left_out[path] = "too large"
+                        else:
+                            content = self._keep(tree.open(path, record.inode))
+                            added += record.size
+                    elif kind != stat.S_IFDIR:
+                        left_out[path] = "not a regular file"
+                except OSError as error:
+                    left_out[path] = error.strerror or "cannot be read"
+                if path in left_out or path in skipped:
+                    lost.add((kind, record.inode))
+                if path not in left_out or kind == stat.S_IFDIR:
+                    entries[path] = (record.mode, content, facts)
         at = time.time_ns() if hasattr(time, "time_ns") else int(time.time() * 1e9)
         name = time.strftime("%Y%m%d-%H%M%S", time.gmtime(at // 10**9)) + f"-{at % 10**9:09}"
         made = {
@@ -169,7 +180,7 @@ class Store:
             "since": since,
         }
         made.update(skipped=sorted(skipped), left_out=left_out)
-        self._put(self._path(name), json.dumps([made, entries, sorted(lost)]).encode())
+        self._put(self._path(name), to_json([made, entries, sorted(lost)]).encode())
         kept = [made, *kept]
         for each in kept[KEPT_CHECKPOINTS:]:
             if each["id"] != needed:
@@ -193,7 +204,7 @@ class Store:
         """
         then, lost = self._read(*checkpoint)[1:]
         start, end = self._read(checkpoint[0])[0], self._read(*until)[1] if until else None
-        os.makedirs(self._root, exist_ok=True)
+        Tree(self._root, make=True).__exit__()
         skip, most, seconds, settle = words
         before = self.take(skip, most, seconds, settle, needed=checkpoint[0])
         now = self._read(before["id"])[1]
@@ -221,80 +232,96 @@ class Store:
                 path = path.rpartition("/")[0]
             return bool(path)
 
-        # What came goes first, what is in a directory before that, so that there is room for what was there.
-        for path, entry in sorted(now.items(), reverse=True):
-            if path in then and stat.S_IFMT(entry[0]) == stat.S_IFMT(then[path][0]):
-                continue
-            if is_uncovered(path):
-                kept[path] = "it was not covered"
-            elif not is_known(path):
-                kept[path] = "it came or changed after what is undone"
-            else:
-                why = self._undo(path, None, entry, modes)
-                if why:
-                    kept[path] = why
-                elif path not in then:
-                    removed.append(path)
-        for path, entry in sorted(then.items()):
-            there = now.get(path)
-            if path in kept or (there is not None and there[:2] == entry[:2]):
-                continue
-            if path in uncovered and (there is None or not stat.S_ISDIR(entry[0])):
-                kept[path] = "it is not covered now"
-            elif there is not None and not is_known(path):
-                kept[path] = "it came or changed after what is undone"
-            else:
-                same = there is not None and stat.S_IFMT(there[0]) == stat.S_IFMT(entry[0])
-                why = self._undo(path, entry, there if same else None, modes)
-                if why:
-                    kept[path] = why
+        with Tree(self._root) as tree:
+            # What came goes first, what is in a directory before that, so that there is room for what was there.
+            for path, entry in sorted(now.items(), reverse=True):
+                if path in then and stat.S_IFMT(entry[0]) == stat.S_IFMT(then[path][0]):
+                    continue
+                if is_uncovered(path):
+                    kept[path] = "it was not covered"
+                elif not is_known(path):
+                    kept[path] = "it came or changed after what is undone"
                 else:
-                    restored.append(path)
-        for path, mode in sorted(modes.items(), reverse=True):
-            with suppress(OSError):
-                os.chmod(os.path.join(self._root, path), mode)
+                    why = self._undo(tree, path, None, entry, modes)
+                    if why:
+                        kept[path] = why
+                    elif path not in then:
+                        removed.append(path)
+            for path, entry in sorted(then.items()):
+                there = now.get(path)
+                if path in kept or (there is not None and there[:2] == entry[:2]):
+                    continue
+                if path in uncovered and (there is None or not stat.S_ISDIR(entry[0])):
+                    kept[path] = "it is not covered now"
+                elif there is not None and not is_known(path):
+                    kept[path] = "it came or changed after what is undone"
+                else:
+                    same = there is not None and stat.S_IFMT(there[0]) == stat.S_IFMT(entry[0])
+                    why = self._undo(tree, path, entry, there if same else None, modes)
+                    if why:
+                        kept[path] = why
+                    else:
+                        restored.append(path)
+            for path, mode in sorted(modes.items(), reverse=True):
+                with suppress(OSError):
+                    tree.set_mode(path, mode)
         return {"restored": restored, "removed": removed, "kept": kept, "before": before}
 
-    def _undo(self, path: str, entry: "Entry | None", now: "Entry | None", modes: "dict[str, int]") -> str:
+    def _undo(
+        self, tree: Tree, path: str, entry: "Entry | None", now: "Entry | None", modes: "dict[str, int]"
+    ) -> str:
         """Have one path be as it was; say why not if it cannot. Directories get their `modes` at the end."""
-        place = os.path.join(self._root, path)
-        above = os.path.dirname(place)
-        if os.path.realpath(above) != above:
-            return "a link is in the place of a directory above it"
-        if not _is_as_seen(place, now):
-            return "it changed during the undo"
+        above = os.path.dirname(path)
         try:
-            mode = stat.S_IMODE(os.stat(above).st_mode)
-            if mode & 0o300 != 0o300:
-                modes.setdefault(os.path.dirname(path), mode)
-                os.chmod(above, mode | 0o700)
-            if entry is None:
-                (os.rmdir if now is not None and stat.S_ISDIR(now[0]) else os.unlink)(place)
-                modes.pop(path, None)
-                return ""
-            mode, content, facts = entry
-            if stat.S_ISDIR(mode):
-                with suppress(FileExistsError):
-                    os.mkdir(place)
-                modes[path] = stat.S_IMODE(mode)
-                return ""
-            beside = os.path.join(above, _BESIDE + secrets.token_hex(8))
-            try:
-                if stat.S_ISLNK(mode):
-                    os.symlink(content, beside)
+            with tree.held(path) as (at, name):
+                if not _is_as_seen(name, at, now):
+                    return "it changed during the undo"
+                holder = tree.record(above)
+                mode = stat.S_IMODE(holder.mode) if holder else 0o700
+                if mode & 0o300 != 0o300:
+                    modes.setdefault(above, mode)
+                    tree.set_mode(above, mode | 0o700)
+                if entry is None:
+                    is_directory = now is not None and stat.S_ISDIR(now[0])
+                    (os.rmdir if is_directory else os.unlink)(name, dir_fd=at)
+                    modes.pop(path, None)
+                elif stat.S_ISDIR(entry[0]):
+                    with suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=at)
+                    modes[path] = stat.S_IMODE(entry[0])
                 else:
-                    with open(self._object(content), "rb") as old, open(self._create(beside), "wb") as new:
-                        shutil.copyfileobj(old, new)
-                    # Not set-uid: its owner may have been another one.
-                    os.chmod(beside, stat.S_IMODE(mode) & 0o1777)
-                    os.utime(beside, ns=(facts[2], facts[2]))
-                os.replace(beside, place)
-            finally:
-                with suppress(FileNotFoundError):
-                    os.unlink(beside)
+                    self._put_back(name, at, entry)
         except OSError as error:
+            if is_missing(error) and error.errno != errno.ENOENT:
+                return "a link is in the place of a directory above it"
             return error.strerror or type(error).__name__
         return ""
+
+    def _put_back(self, name: str, at: "int | None", entry: "Entry") -> None:
+        """Have a file or a link be there again, whole at every moment."""
+        mode, content, facts = entry
+        # On Windows the name is a path, and a file is private by more than its mode.
+        beside = os.path.join(os.path.dirname(name), _BESIDE + secrets.token_hex(8))
+        create = self._create if at is None else partial(create_file, at=at)
+        # Not set-uid: its owner may have been another one.
+        mode_now, times = stat.S_IMODE(mode) & 0o1777, (facts[2], facts[2])
+        try:
+            if stat.S_ISLNK(mode):
+                os.symlink(content, beside, dir_fd=at)
+            else:
+                with open(self._object(content), "rb") as old, open(create(beside), "wb") as new:
+                    shutil.copyfileobj(old, new)
+                    new.flush()
+                    if at is not None:
+                        os.chmod(new.fileno(), mode_now)
+                        os.utime(new.fileno(), ns=times)
+                if at is None:
+                    os.chmod(beside, mode_now)
+                    os.utime(beside, ns=times)
+            os.replace(beside, name, src_dir_fd=at, dst_dir_fd=at)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(beside, dir_fd=at)
 
     def _path(self, name: str) -> str:
         return os.path.join(self._top, name + ".json")
@@ -309,24 +336,15 @@ class Store:
             raise OSError(0, f"the checkpoint is of {directory}, not of {self._root}")
         try:
             with open(self._path(name), encoding="ascii") as file:
-                head, entries, lost = json.load(file)
+                head, entries, lost = from_json(file.read())
         except (FileNotFoundError, ValueError):
             raise OSError(0, "the checkpoint " + name + " is not kept any more") from None
         return head, {path: (mode, text, tuple(facts)) for path, (mode, text, facts) in entries.items()}, lost
 
-    def _keep(self, place: str, inode: int) -> str:
-        """Keep the content of the file that was seen, and not of what another program has put into its place; return its digest."""
-        how = (
-            os.O_RDONLY
-            | getattr(os, "O_NOFOLLOW", 0)
-            | getattr(os, "O_NONBLOCK", 0)
-            | getattr(os, "O_BINARY", 0)
-        )
+    def _keep(self, fd: int) -> str:
+        """Keep the content of a file; return its digest."""
         digest, beside = hashlib.sha256(), self._object(secrets.token_hex(8) + ".part")
-        with open(os.open(place, how), "rb") as old, open(self._create(beside), "wb") as new:
-            seen = os.fstat(old.fileno())
-            if not stat.S_ISREG(seen.st_mode) or (inode and seen.st_ino != inode):
-                raise OSError(errno.ESTALE, "it changed meanwhile", place)
+        with open(fd, "rb") as old, open(self._create(beside), "wb") as new:
             for data in iter(lambda: old.read(1024 * 1024), b""):
                 digest.update(data)
                 new.write(data)
@@ -346,10 +364,10 @@ class Store:
                     os.unlink(self._object(name))
 
 
-def _is_as_seen(place: str, seen: "Entry | None") -> bool:
+def _is_as_seen(name: str, above: "int | None", seen: "Entry | None") -> bool:
     """Whether a file has not changed since it was kept. Of a directory, the kind is enough: its files tell."""
     try:
-        at = os.lstat(place)
+        at = os.stat(name, dir_fd=above, follow_symlinks=False)
     except OSError:
         return seen is None
     if seen is None or stat.S_IFMT(at.st_mode) != stat.S_IFMT(seen[0]):

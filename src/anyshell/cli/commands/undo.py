@@ -40,7 +40,8 @@ def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
     """Take back what the last command with --checkpoint did to the files of a directory.
 
     Files that have changed again since then are kept and named, and so is what came from elsewhere. How everything is now is
-    kept first, as a checkpoint of its own: 'anyshell undo --to ID' brings that back.
+    kept first, as a checkpoint of its own: 'anyshell undo --to ID' brings that back. Before that, commits of trials that were
+    killed in the middle are taken back, wherever they were.
 
     \b
     Examples:
@@ -55,8 +56,17 @@ def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
       125  anyshell itself failed
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ...trial import Checkpoints
+    from ...trial.hosts import end_killed_commits
     from ..host.person import can_be_asked, confirm
 
+    ended = [] if listed else end_killed_commits()
+    for directory, left in ended:
+        _show(
+            {
+                "a killed commit of a trial is ended in": [directory],
+                "kept, since what took its place is newer": left,
+            }
+        )
     checkpoints = Checkpoints(cwd)
     known = {each.id: each for each in checkpoints.list()}
     if not known and not Path(cwd).is_dir():
@@ -72,6 +82,8 @@ def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
         if (start := known.get(to)) is None:
             raise NothingToUndo(f"there is no checkpoint {to} of this directory: see 'anyshell undo --list'")
     elif end is None:
+        if ended:
+            return
         raise NothingToUndo("there is nothing to undo: run the command with --checkpoint first")
     else:
         start = known[end.since]

@@ -89,6 +89,7 @@ fi
 } &
 exec 4<&-
 
+unset ANYSHELL_USED  # with the descriptor that it names
 # Whatever else was inherited goes, such as the life pipe: a job that held it would be taken for left behind. Not every
 # shell can name a descriptor above 9 (dash); then another program closes it.
 ANYSHELL_JOB_high=

@@ -38,6 +38,9 @@ _LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
 _LOOK_ANYWAY = 0.1
 """Seconds for the life pipe's end; then a tree is looked for although the pipe is held."""
 
+_LONGEST_USED = 64
+"""Bytes of what the leader of a sandbox says of the command's CPU time; it has two numbers."""
+
 _CLOSE_BOUND = 0.5
 """Seconds in which closing a process kills the remaining processes of its tree."""
 
@@ -100,6 +103,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         on_closed: Callable[[PosixProcess], object],
         released: ReleasedStreams,
         holder: str | None = None,
+        used: int | None = None,
     ) -> None:
         super().__init__(stdout, stderr, stdin)
         self._terminal = terminal
@@ -107,6 +111,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         self._tree = tree
         self._mark = mark
         self._holder = holder
+        self._used = used
         self._command_trees = itertools.count(1)
         self._life = life
         self._on_closed = on_closed
@@ -127,11 +132,14 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
     def usage(self) -> Usage | None:
         """What it and those that it waited for have used, once nothing of its tree lives.
 
-        Not known in a sandbox: bubblewrap does not wait for the first process of its namespace, which has waited for all others.
+        In a sandbox its leader tells it: bubblewrap does not wait for the first process of its namespace, which waits for the others.
         """
         if self._gone:
             self._reap()
-        return None if self._holder is not None else self._child.usage
+        if self._used is None:
+            return self._child.usage
+        told = os.pread(self._used, _LONGEST_USED, 0).split() if self._gone and not self._closed else []
+        return Usage(how="waited", user=int(told[0]) / 1000, system=int(told[1]) / 1000) if told else None
 
     @property
     def terminal_kind(self) -> TerminalKind | None:
@@ -313,6 +321,8 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         self._exit.close()
         self._tree.close()
         self._life.close()
+        if self._used is not None:
+            os.close(self._used)
         if self._stdin is not None:
             self._stdin.close()
         self._on_closed(self)

@@ -126,6 +126,11 @@ class LocalSpawner:
                 script = fds.raise_above(fds.own(open_script(spawn.script)), _FIRST_FD)
                 inherited.append(script)
                 env[b"ANYSHELL_SCRIPT"] = b"/dev/fd/%d" % script
+            used = None
+            if spawn.holder is not None:
+                used = fds.own(open_script(""))
+                inherited.append(fds.raise_above(fds.own(os.dup(used)), _FIRST_FD))
+                env[b"ANYSHELL_USED"] = b"%d" % inherited[-1]
             began = time.monotonic()
             start = _start_on_pipes if spawn.terminal is None else self._start_on_terminal
             try:
@@ -156,6 +161,7 @@ class LocalSpawner:
                     on_closed=self._forget,
                     released=self.released,
                     holder=spawn.holder,
+                    used=used,
                 )
             except (
                 BaseException
@@ -164,7 +170,7 @@ class LocalSpawner:
                 if not isinstance(error, OSError):
                     raise
                 raise SpawnError(f"cannot watch {spawn.argv[0]}: {_explain(error)}") from error
-            fds.keep(life, *ends.fds)
+            fds.keep(life, *ends.fds, *([] if used is None else [used]))
         self._net.hold(place, tree)
         self._running[process] = place
         return process
