@@ -47,7 +47,7 @@ class FileInput:
             if not os.access(file, os.R_OK):
                 raise PermissionError(0, "permission denied")
         except (OSError, ValueError) as error:
-            raise InvalidCommand(f"stdin: {os.fspath(file)!r} cannot be read: {_why(error)}") from None
+            raise InvalidCommand(f"stdin: {os.fspath(file)!r} cannot be read: {why(error)}") from None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         reader = _Reader(self._file)
@@ -133,9 +133,7 @@ class OutputFile:
             try:
                 file = await in_a_thread(lambda: open(path, "wb", buffering=0))  # noqa: SIM115 - closed below
             except OSError as error:
-                raise InvalidCommand(
-                    f"stdout: {os.fspath(path)!r} cannot be written: {_why(error)}"
-                ) from None
+                raise InvalidCommand(f"stdout: {os.fspath(path)!r} cannot be written: {why(error)}") from None
         blocks = _may_block(file)
 
         async def hear(channel: Channel, data: bytes) -> None:
@@ -193,5 +191,6 @@ def _may_block(file: IO[bytes]) -> bool:
         return False  # it is in memory
 
 
-def _why(error: OSError | ValueError) -> str:
+def why(error: OSError | ValueError) -> str:
+    """The system's own words for a failure with a file."""
     return getattr(error, "strerror", None) or str(error)
