@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import pickle
+import re
 import subprocess
 import sys
+from datetime import timedelta
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import anyshell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PACKAGE = Path(anyshell.__file__).parent
 
@@ -149,3 +156,115 @@ def test_every_exception_can_be_pickled() -> None:
     for error in (lost, key, failed, tried, far, plain):
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+DOCUMENTED = re.compile(r"^ +(\w+): Seconds\b", re.MULTILINE)
+GIVEN = {"CommandRequest", "HostOutcome", "Outcome", "ShellDetails", "Usage"}
+"""Values that a program is given and does not make."""
+OF_A_MODEL = {"JobParams", "ShellParams"}
+"""What a model gives: numbers and words."""
+OWN = {"Jobs.start", "Jobs.take", "Job.__init__"}
+"""What an environment calls and a program does not."""
+
+
+def public_definitions() -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
+    """Public classes and functions, and those of `anyshell.ray`, as they are written."""
+    modules = (anyshell, anyshell.tool, anyshell.types, import_module("anyshell.rendering"))
+    names = {name for module in modules for name in module.__all__} | {"Environments", "RunArguments"}
+    for path in PACKAGE.rglob("*.py"):
+        place = path.relative_to(PACKAGE)
+        if place.parts[0] in ("adapters", "_engine.py"):
+            continue
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name in names - GIVEN - OF_A_MODEL:
+                yield node.name, node
+
+
+def test_every_public_parameter_in_seconds_takes_a_timedelta() -> None:
+    """By its annotation, to which mypy holds the code; `test_values_settle_their_durations` has those that are kept in fields."""
+    asked: list[tuple[str, str, str]] = []
+    documented: set[str] = set()
+    for name, node in public_definitions():
+        functions = [
+            each for each in ast.walk(node) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        functions = [each for each in functions if each.name == "__init__" or not each.name.startswith("_")]
+        for each in {node, *functions}:
+            documented.update(DOCUMENTED.findall(ast.get_docstring(each, clean=False) or ""))
+        taken = [
+            (f"{name}.{function.name}", parameter.arg, ast.unparse(parameter.annotation))
+            for function in functions
+            for parameter in (*function.args.args, *function.args.kwonlyargs)
+            if parameter.annotation is not None
+        ]
+        fields = [each for each in getattr(node, "body", []) if isinstance(each, ast.AnnAssign)]
+        settled = {parameter for where, parameter, _ in taken if where.endswith(".__init__")}
+        taken += [
+            (name, each.target.id, ast.unparse(each.annotation))
+            for each in fields
+            if isinstance(each.target, ast.Name) and each.target.id not in settled
+        ]
+        asked += [each for each in taken if each[0] not in OWN]
+    numbers = re.compile(r"\b(float|int)\b")
+    refusing = [
+        (where, name, kind)
+        for where, name, kind in asked
+        if name in documented - {"clock"} and numbers.search(kind) and "timedelta" not in kind
+    ]
+    assert refusing == []
+    assert len([name for _, name, kind in asked if name in documented and "Seconds" in kind]) > 60
+
+
+def test_values_settle_their_durations(tmp_path: Path) -> None:
+    given = timedelta(minutes=2)
+    ssh = anyshell.SSHOptions(host="h", connect_timeout=given, login_timeout=given, keepalive_interval=given)
+    assert (ssh.connect_timeout, ssh.login_timeout, ssh.keepalive_interval) == (120, 120, 120)
+    bounds = anyshell.ToolLimits(default_timeout=given, max_timeout=given, min_timeout=given, grace=given)
+    assert (bounds.default_timeout, bounds.max_timeout, bounds.min_timeout, bounds.grace) == (120,) * 4
+    bounds = anyshell.ToolLimits(approval_timeout=given, update_interval=given, max_wait=given)
+    assert (bounds.approval_timeout, bounds.update_interval, bounds.max_wait) == (120, 120, 120)
+    assert anyshell.types.Recording("x", idle_time_limit=given).idle_time_limit == 120
+    assert anyshell.Limits(cpu=given).cpu == 120
+    assert anyshell.ArtifactStore(tmp_path, max_age=given).max_age == 120
+    assert anyshell.tool.ShellParams.model_validate({"command": "x", "timeout": given}).timeout == 120
+    assert anyshell.ArtifactStore(tmp_path).prune(max_age=given) == []
+    for wrong, message in (
+        (
+            lambda: anyshell.Limits(cpu=timedelta(seconds=0.5)),
+            "limits: cpu must be a whole number above 0, not 0.5",
+        ),
+        (lambda: anyshell.ToolLimits(max_command=given), "max_command must be a finite number"),  # type: ignore[arg-type]  # that is the point
+        (
+            lambda: anyshell.SSHOptions(host="h", login_timeout=-given),
+            "login_timeout must be more than 0 seconds",
+        ),
+        (lambda: anyshell.ArtifactStore(max_age=-given), "max_age and max_total must be 0 or more"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            wrong()
+
+
+def test_what_type_checkers_are_shown_of_a_value_is_what_it_takes() -> None:
+    shown = 0
+    for name, node in public_definitions():
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for branch in (each for each in node.body if isinstance(each, ast.If)):
+            (function,) = branch.body
+            assert isinstance(function, ast.FunctionDef)
+            names = [each.arg for each in (*function.args.args[1:], *function.args.kwonlyargs)]
+            value = getattr(anyshell.types if name in anyshell.types.__all__ else anyshell, name)
+            assert names == [each.name for each in dataclasses.fields(value)], name
+            defaults = [
+                each for each in (*function.args.defaults, *function.args.kw_defaults) if each is not None
+            ]
+            own = [
+                each.value for each in node.body if isinstance(each, ast.AnnAssign) and each.value is not None
+            ]
+            own = [each for each in own if not isinstance(each, ast.Call)]  # field(default=None, …)
+            texts = [ast.unparse(each) for each in defaults]
+            assert [text for text in texts if text != "None"] == [
+                text for each in own if (text := ast.unparse(each)) != "None"
+            ], name
+            shown += 1
+    assert shown == 4

@@ -16,6 +16,7 @@ import pytest
 import anyshell
 from anyshell import Environment, Fleet, InvalidCommand, Terminal
 from anyshell._runner import redirects
+from anyshell.testing import FakeBackend, Script
 from anyshell.types import Redaction
 
 from .processes import unique_seconds, wait_asleep
@@ -240,6 +241,39 @@ async def test_every_door_takes_stdout(
     assert running.job is not None
     await sh.jobs.get(running.job).wait()
     assert target.read_text() == "one\ntwo\n"
+    job = await sh.start("echo job; echo other >&2; cat", stdout=target, split_stderr=True, ready="job")
+    assert target.read_text() == "job\n"
+    await job.send("", close=True)
+    await job.wait()
+    with pytest.raises(InvalidCommand, match="cannot be written: Is a directory"):
+        await sh.start("touch started", stdout=tmp_path)
+    with pytest.raises(InvalidCommand, match="a detached job takes cwd, env and reach alone"):
+        await sh.start("touch started", stdout=target, detach=True)  # type: ignore[call-overload]  # that is the point
+    assert not Path(sh.directory, "started").exists()
+
+
+async def test_stdout_of_a_fleet_is_a_file_for_each_host(tmp_path: Path) -> None:
+    def fake(name: str) -> FakeBackend:
+        backend = FakeBackend({"say": Script(stdout=[f"from {name}\n".encode()])})
+        backend.name = name
+        return backend
+
+    written = {"web-1": "web-1", "deploy@web:22/x": "deploy@web%3A22%2Fx", "..": None}
+    logs = tmp_path / "new" / "logs"
+    async with Fleet([fake(name) for name in written], artifacts=None) as fleet:
+        ended = {each.host: each async for each in fleet.run("say", stdout=logs)}
+        for name, file in written.items():
+            if file is not None:
+                assert (logs / file).read_text() == f"from {name}\n" == ended[name].check().output.text
+                assert ended[name].check().output.file == logs / file
+        assert isinstance(ended[".."].error, InvalidCommand)  # no file of another directory
+        assert sorted(each.name for each in logs.iterdir()) == ["deploy@web%3A22%2Fx", "web-1"]
+        with pytest.raises(
+            InvalidCommand, match=r"stdout of a fleet must be a directory, .* not BytesIO; listener="
+        ):
+            fleet.run("say", stdout=io.BytesIO())  # type: ignore[arg-type]  # that is the point
+        with pytest.raises(InvalidCommand, match=r"the directory '.*web-1' cannot be made: File exists"):
+            fleet.run("say", stdout=logs / "web-1")
 
 
 async def test_stdout_holds_no_secret_where_they_are_masked(tmp_path: Path) -> None:

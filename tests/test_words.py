@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -330,3 +330,49 @@ def test_t_string_is_a_template() -> None:
     value, words = "a b", ["c", "d e"]
     made = eval("t'rm {value} {words} {value!r:>8} {{'", {"value": value, "words": words})
     assert text_of(made, SHELLS["bash"]) == "rm 'a b' c 'd e' '   '\\''a b'\\''' {"
+
+
+T_STRINGS = r"""
+import asyncio, anyshell
+
+def blocking(path):
+    yield anyshell.run(t"printf '%s' {path}", shell="sh")
+    yield anyshell.run(anyshell.sh(t"printf '%s' {path}"), shell="sh")
+    with anyshell.connect(shell="sh") as env:
+        yield env.run(t"printf '%s' {path}")
+
+async def awaited(path):
+    async with anyshell.Environment.detect(shell="sh") as env, env.session() as session:
+        yield await session.run(t"printf '%s' {path}")
+        yield await (await env.start(t"printf '%s' {path}")).wait()
+        async with env.stream(t"printf '%s' {path}") as events:
+            async for _ in events: pass
+            yield events.outcome
+        async with env.terminal(t"printf '%s' {path}") as terminal:
+            yield await terminal.wait()
+    async with anyshell.Fleet(["local"], shell="sh") as fleet:
+        async for result in fleet.run(t"printf '%s' {path}"):
+            yield result.outcome
+
+async def listed(path):
+    return [each async for each in awaited(path)]
+
+def everywhere(path):
+    return [*blocking(path), *asyncio.run(listed(path))]
+
+def mistakes(path):
+    return [lambda: anyshell.sh(t"rm {path}", 1), lambda: anyshell.sh(t"rm {None}")]
+"""
+"""A module that Python 3.14 and later alone can compile."""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="t-strings begin with Python 3.14")
+def test_every_door_takes_a_t_string() -> None:
+    module: dict[str, Any] = {}
+    exec(T_STRINGS, module)
+    path = "a b'$HOME;*"
+    assert [outcome.output.text for outcome in module["everywhere"](path)] == [path] * 8
+    messages = ["a t-string has its values", "value 1 of the template must be text, a path or a number"]
+    for mistake, message in zip(module["mistakes"](path), messages, strict=True):
+        with pytest.raises(InvalidCommand, match=message):
+            mistake()

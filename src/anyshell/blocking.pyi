@@ -113,14 +113,14 @@ class DetachedJob:
     def refresh(self) -> DetachedStatus: r"""Ask the host how the job is."""
     def output(self, *, since: int=0, limit: int=...) -> JobOutput: r"""Read some of what it has printed, from a byte of its log on."""
     def wait(self, *, timeout: Seconds | None=None) -> DetachedStatus: r"""Wait for its end, at most so many seconds; ``None`` is no bound."""
-    def stop(self, *, grace: float=...) -> Sequence[ProcessInfo]: r"""Ask everything of it to end, kill after the grace, and look whether that was true."""
+    def stop(self, *, grace: Seconds=...) -> Sequence[ProcessInfo]: r"""Ask everything of it to end, kill after the grace, and look whether that was true."""
 
 class DetachedJobs:
     def __init__(self, environment: Environment, *, directory: str | None=None) -> None: ...
     def start(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, reach: Reach | None=None) -> DetachedJob: r"""Start a job that goes on when this process ends. It reads end-of-file; what it prints goes to its log."""
     def list(self) -> builtins.list[DetachedJob]: r"""Every job that is recorded, the newest first; at most `MOST_JOBS`."""
     def get(self, id_: str) -> DetachedJob: r"""Find a job by its id, or by as much of its beginning as no other has."""
-    def prune(self, *, older_than: float=0.0) -> builtins.list[str]: r"""Remove the records and logs of jobs that have ended or are lost."""
+    def prune(self, *, older_than: Seconds=0.0) -> builtins.list[str]: r"""Remove the records and logs of jobs that have ended or are lost."""
 
 class DrivenTerminal:
     def __enter__(self) -> Self: ...
@@ -180,7 +180,7 @@ class Environment:
     def detect(host_or_backend: str | SSHOptions | Backend | None=None, *, shell: str | None=None, cwd: str | PathLike[str] | None=None, interactive: Interactive=False, limits: OutputLimits | None=None, artifacts: ArtifactStore | Literal['default'] | None='default', snapshot: bool=False, prefix: str | None=None, max_jobs: int=..., max_terminals: int=..., background_after: Seconds | None=None, policy: Policy | None=None, variables: Variables | None=None, redact: bool | Redaction=False, audit: Audit | None=None, resolvers: Mapping[str, Resolver | None] | None=None, reach: Reach | Sandbox | None=None) -> Environment: r"""Find out what a host is and which shell it has."""
     def run(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: LeftBehind | None=None, split_stderr: bool=False, stdout: Stdout | None=None, listener: Listener | None=None, background_after: Seconds | Literal['default'] | None='default', terminal: Terminal | None=None, record: str | PathLike[str] | Recording | None=None, limits: OutputLimits | None=None, effects: bool | Sequence[str] | Scan=False, reach: Reach | None=None, control: _engine.Control | None=None) -> Outcome: r"""Run a command in a fresh shell and wait for its end."""
     @overload
-    def start(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., ready: Ready | None=None, ready_timeout: Seconds | None=..., detach: Literal[False]=False, split_stderr: bool=False, terminal: Terminal | None=None, record: str | PathLike[str] | Recording | None=None, reach: Reach | None=None) -> Job: ...
+    def start(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., ready: Ready | None=None, ready_timeout: Seconds | None=..., detach: Literal[False]=False, split_stderr: bool=False, stdout: Stdout | None=None, terminal: Terminal | None=None, record: str | PathLike[str] | Recording | None=None, reach: Reach | None=None) -> Job: ...
     @overload
     def start(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, detach: Literal[True], reach: Reach | None=None) -> DetachedJob: ...
     def stream(self, command: CommandLike, *, by: Literal['lines', 'chunks']='lines', cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: LeftBehind | None=None, split_stderr: bool=False, stdout: Stdout | None=None, terminal: Terminal | None=None, record: str | PathLike[str] | Recording | None=None, limits: OutputLimits | None=None, effects: bool | Sequence[str] | Scan=False, reach: Reach | None=None) -> Stream: r"""Run a command and see its output as it comes."""
@@ -247,7 +247,7 @@ class Fleet:
     def hosts(self) -> tuple[str, ...]: r"""The names of the hosts, in their order."""
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
-    def run(self, command: CommandLike | Callable[[Environment], CommandLike], *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: bytes | str | PathLike[str] | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: Literal['stop', 'keep']='stop', split_stderr: bool=False, effects: bool | Sequence[str] | Scan=False, listener: FleetListener | None=None, observer: FleetObserver | None=None) -> FleetRun: r"""Run a command on every host, each in a fresh shell. It begins with the first step of ``async for``."""
+    def run(self, command: CommandLike | Callable[[Environment], CommandLike], *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: bytes | str | PathLike[str] | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: Literal['stop', 'keep']='stop', split_stderr: bool=False, stdout: str | PathLike[str] | None=None, effects: bool | Sequence[str] | Scan=False, listener: FleetListener | None=None, observer: FleetObserver | None=None) -> FleetRun: r"""Run a command on every host, each in a fresh shell. It begins with the first step of ``async for``."""
 
 class FleetRun:
     @property
@@ -305,11 +305,11 @@ class Job:
     def stop(self, *, grace: Seconds | None=None) -> Outcome: r"""Stop its whole tree, as a timeout does, and wait for that. To be cancelled here does not call it off."""
     def output(self, since: int=0, *, limit: int=..., wait: Seconds=0) -> JobOutput: r"""Read what it has printed. Takes nothing away: every reader can read the same again."""
     @overload
-    def wait_for(self, pattern: str | re.Pattern[str], *, timeout: float | None=..., since: int=0) -> re.Match[str] | None: ...
+    def wait_for(self, pattern: str | re.Pattern[str], *, timeout: Seconds | None=..., since: int=0) -> re.Match[str] | None: ...
     @overload
-    def wait_for(self, *, port: int, timeout: float | None=...) -> bool: ...
+    def wait_for(self, *, port: int, timeout: Seconds | None=...) -> bool: ...
     @overload
-    def wait_for(self, *, idle: float, timeout: float | None=...) -> bool: ...
+    def wait_for(self, *, idle: Seconds, timeout: Seconds | None=...) -> bool: ...
     def send(self, data: str | bytes, *, close: bool=False) -> bool: r"""Send something to its stdin, which it reads as if a person had typed it; a line needs its line feed."""
 
 class JobTool:
@@ -353,7 +353,7 @@ class Session:
     def close(self) -> None: r"""Stop what runs and end the shell. Closing twice does nothing."""
 
 class ShellTool:
-    def __init__(self, env: Environment, *, approver: Approver, limits: ToolLimits | None=None, session: bool=False, jobs: bool=False, terminals: bool=False, secrets: SecretSource | None=None, console: ConsoleOpener | None=None, silence: float | None=None, confirmed: bool=False, tools: Sequence[str]=..., advice: Collection[str]=..., policy: Policy | None=None, interception: bool | Iterable[InterceptionRule]=False, minimize: bool | Iterable[str | PathLike[str]]=False, view_limits: bool=False, ask_each: bool=False, effects: bool | Sequence[str] | Scan=False, approve: Approve='command') -> None: ...
+    def __init__(self, env: Environment, *, approver: Approver, limits: ToolLimits | None=None, session: bool=False, jobs: bool=False, terminals: bool=False, secrets: SecretSource | None=None, console: ConsoleOpener | None=None, silence: Seconds | None=None, confirmed: bool=False, tools: Sequence[str]=..., advice: Collection[str]=..., policy: Policy | None=None, interception: bool | Iterable[InterceptionRule]=False, minimize: bool | Iterable[str | PathLike[str]]=False, view_limits: bool=False, ask_each: bool=False, effects: bool | Sequence[str] | Scan=False, approve: Approve='command') -> None: ...
     @property
     def definition(self) -> ToolDefinition: r"""What the model is told: a name, a description of this host and its limits, and a JSON schema."""
     def describe(self, *, sections: Mapping[str, str | None] | None=None) -> ToolDefinition: r"""Make the definition with other words."""

@@ -250,7 +250,7 @@ class DetachedJob:
                 await self.refresh()
         return self.status
 
-    async def stop(self, *, grace: float = DEFAULT_GRACE) -> Sequence[ProcessInfo]:
+    async def stop(self, *, grace: Seconds = DEFAULT_GRACE) -> Sequence[ProcessInfo]:
         """Ask everything of it to end, kill after the grace, and look whether that was true.
 
         Everything is its session, what carries its mark, what descends from these, and what was seen to be one of them
@@ -268,7 +268,7 @@ class DetachedJob:
                 write down what must be ended; with a grace of 0 no room is needed. Or it is a job of another machine or
                 container.
         """
-        _check_given("grace", grace)
+        grace = check_seconds("grace", grace, zero=True, none=False)
         alive: Sequence[ProcessInfo] = ()
         gone = False
         if grace > 0:
@@ -377,7 +377,7 @@ class DetachedJobs:
         check_text("the id of a job", id_)
         return DetachedJob(self, await self._find(id_))
 
-    async def prune(self, *, older_than: float = 0.0) -> builtins.list[str]:
+    async def prune(self, *, older_than: Seconds = 0.0) -> builtins.list[str]:
         """Remove the records and logs of jobs that have ended or are lost.
 
         Never of one that runs, or has ended and left something that runs, as far as the host can tell: that could not
@@ -393,14 +393,13 @@ class DetachedJobs:
         Raises:
             BackendError: The host does not answer.
         """
-        _check_given("older_than", older_than)
+        since = check_seconds("older_than", older_than, zero=True, none=False)
         lines = await self._look("list")
         now = real("the clock", lines[-1].removeprefix("over "))
         old = [
             record.id
             for record in self._records(lines)
-            if record.status not in ("running", "foreign")
-            and now - (record.ended or record.started) >= older_than
+            if record.status not in ("running", "foreign") and now - (record.ended or record.started) >= since
         ]
         # A start that was killed leaves no record. The host removes what is so for a day.
         bare = [line.removeprefix("bare ") for line in lines if line.startswith("bare ")]
@@ -581,13 +580,6 @@ def _request(asked: str) -> dict[str, str]:
         return {name: str(request[name]) for name in ("command", "directory")}
     except (ValueError, LookupError, TypeError, RecursionError):
         return {"command": "(not readable)", "directory": ""}
-
-
-def _check_given(name: str, value: object) -> None:
-    """Refuse what is no number of seconds, also ``None``."""
-    if value is None:
-        raise InvalidCommand(f"{name} must be a number of seconds, 0 or more, not None")
-    check_seconds(name, value, zero=True)
 
 
 def _cut(command: str) -> str:

@@ -254,6 +254,7 @@ class Environment(EnvironmentTrials):
         ready_timeout: Seconds | None = READY_SECONDS,
         detach: Literal[False] = False,
         split_stderr: bool = False,
+        stdout: Stdout | None = None,
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
         reach: Reach | None = None,
@@ -284,6 +285,7 @@ class Environment(EnvironmentTrials):
         ready_timeout: Seconds | None = READY_SECONDS,
         detach: bool = False,
         split_stderr: bool = False,
+        stdout: Stdout | None = None,
         terminal: Terminal | None = None,
         record: str | PathLike[str] | Recording | None = None,
         reach: Reach | None = None,
@@ -309,6 +311,7 @@ class Environment(EnvironmentTrials):
             detach: Let it outlive this program. It reads nothing, has no deadline, and its output is in a file on
                 the host: of the other arguments it takes `cwd`, `env` and `reach` alone.
             split_stderr: Two texts in its outcome. `Job.output` has both channels, as they came.
+            stdout: As for `run`. What it printed is in the file as it comes; `Job.output` has it as well.
             terminal: Runs it on a terminal of that size, as `run` does. `Job.send` then types; ^D, a character
                 of its own, is end-of-file there.
             record: As for `run`.
@@ -331,6 +334,7 @@ class Environment(EnvironmentTrials):
             silence=silence,
             grace=grace,
             split_stderr=split_stderr,
+            stdout=stdout,
             terminal=terminal,
             recording=record,
             reach=reach,

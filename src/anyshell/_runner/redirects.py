@@ -57,7 +57,7 @@ class FileInput:
             if not os.access(file, os.R_OK):
                 raise PermissionError(0, "permission denied")
         except (OSError, ValueError) as error:
-            raise InvalidCommand(f"stdin: {os.fspath(file)!r} cannot be read: {_why(error)}") from None
+            raise InvalidCommand(f"stdin: {os.fspath(file)!r} cannot be read: {why(error)}") from None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         reader = _Reader(self._file)
@@ -225,12 +225,12 @@ async def _opened(path: Path) -> IO[bytes]:
             if waits and asyncio.get_running_loop().time() < end:
                 await asyncio.sleep(_READER_PAUSE)
                 continue
-            why = (
+            reason = (
                 f"no program has opened this named pipe for reading within {READER_WAIT:g} s"
                 if waits
-                else _why(error)
+                else why(error)
             )
-            raise InvalidCommand(f"stdout: {os.fspath(path)!r} cannot be written: {why}") from None
+            raise InvalidCommand(f"stdout: {os.fspath(path)!r} cannot be written: {reason}") from None
 
 
 def _open(path: str, flags: int) -> int:
@@ -267,5 +267,6 @@ def _may_block(file: IO[bytes]) -> bool:
         return False  # it is in memory
 
 
-def _why(error: OSError | ValueError) -> str:
+def why(error: OSError | ValueError) -> str:
+    """The system's own words for a failure with a file."""
     return getattr(error, "strerror", None) or str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from .._exceptions import InvalidCommand
 
@@ -106,6 +106,11 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise InvalidCommand(f"{name} must be {' or '.join(map(repr, choices))}, not {value!r}")
 
 
+def as_seconds(value: Any) -> Any:
+    """The seconds of a `timedelta`; anything else comes back as it is."""
+    return value.total_seconds() if isinstance(value, timedelta) else value
+
+
 @overload
 def check_seconds(name: str, value: Seconds, *, zero: bool = False, none: bool = True) -> float: ...
 
@@ -122,8 +127,7 @@ def check_seconds(name: str, value: object, *, zero: bool = False, none: bool = 
     """
     if value is None and none:
         return None
-    if isinstance(value, timedelta):
-        value = value.total_seconds()
+    value = as_seconds(value)
     try:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise InvalidCommand(f"{name} must be a finite number of seconds, not {value!r}")

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
+    from .checks import Seconds
+
 
 LARGEST_RECORDING = 64 * 1024**2
 """Bytes of a recording, unless given; then it ends, and says so."""
@@ -49,6 +51,19 @@ class Recording:
     title: str | None = None
     idle_time_limit: float | None = None
 
+    if TYPE_CHECKING:  # what it takes is more than what its fields are then
+
+        def __init__(
+            self,
+            path: str | PathLike[str],
+            *,
+            version: Literal[2, 3] = 3,
+            input: bool = False,  # noqa: A002 - the name of the field
+            max_bytes: int = LARGEST_RECORDING,
+            title: str | None = None,
+            idle_time_limit: Seconds | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         _check_recording(self.path, self.version)
         check_count("max_bytes", self.max_bytes, least=LEAST_RECORDING)
@@ -56,7 +71,8 @@ class Recording:
             check_text("the title of a recording", self.title)
             if len(self.title) > LONGEST_TITLE:
                 raise InvalidCommand(f"the title of a recording must have at most {LONGEST_TITLE} characters")
-        check_seconds("idle_time_limit", self.idle_time_limit)
+        limit = check_seconds("idle_time_limit", self.idle_time_limit)
+        object.__setattr__(self, "idle_time_limit", limit)
 
 
 def to_recording(record: object) -> Recording | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from .._environment.descriptions import TIMEOUT
 from .._exceptions import AnyshellError, InvalidCommand
+from .._types import check_seconds
 from . import needs
 from .bridge import Bridge
 from .whole import TIMED_OUT, run_whole, write_whole
@@ -17,6 +18,7 @@ with needs("deepagents", "deepagents"):
 
 if TYPE_CHECKING:
     from .._environment import Environment
+    from .._types.checks import Seconds
 
 _ERRORS = {
     errno.ENOENT: "file_not_found",
@@ -38,9 +40,9 @@ class Backend(BaseSandbox):
         timeout: Seconds of a command for which the agent asks for none; ``None`` is no bound.
     """
 
-    def __init__(self, env: Environment, *, timeout: float | None = TIMEOUT) -> None:
+    def __init__(self, env: Environment, *, timeout: Seconds | None = TIMEOUT) -> None:
         self._env = env
-        self._timeout = timeout
+        self._timeout = check_seconds("timeout", timeout)
         self._bridge = Bridge()
 
     @property

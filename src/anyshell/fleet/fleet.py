@@ -7,12 +7,15 @@ import os
 from dataclasses import replace
 from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote
 
 from .. import shells
 from .._environment import Detection, Environment, EnvironmentOptions, to_redaction
 from .._exceptions import AnyshellError, ConnectionFailed, InvalidCommand
 from .._runner import RunOptions, to_command
+from .._runner.redirects import OutputFile, why
 from .._types import DEFAULT_GRACE, OutputLimits, check_choice, check_count, check_seconds, to_scan
 from .._waits import AsyncOnly
 from ..output import ArtifactStore
@@ -151,6 +154,7 @@ class Fleet(AsyncOnly):
         grace: Seconds = DEFAULT_GRACE,
         left_behind: Literal["stop", "keep"] = "stop",
         split_stderr: bool = False,
+        stdout: str | PathLike[str] | None = None,
         effects: bool | Sequence[str] | Scan = False,
         listener: FleetListener | None = None,
         observer: FleetObserver | None = None,
@@ -169,6 +173,9 @@ class Fleet(AsyncOnly):
             left_behind: What becomes of processes that outlive the command: ``stop`` or ``keep``, as for
                 `Environment.run`.
             split_stderr: Two texts. Otherwise one, in which both channels are in true order.
+            stdout: A directory on this machine, made if it is not there, in which a file of each host's name takes what it prints, as
+                with ``pssh -o``; as `Environment.run` does with its `stdout`, and `Output.file` is its path. ``/``, ``:`` and what else is not
+                for the name of a file is written as in a URL, ``%2F``.
             effects: As for `Environment.run`, on every host: the `Outcome.effects` of each.
             listener: Is given a host's `HostProgress`, the channel and the bytes of every piece of output as it comes,
                 and is awaited.
@@ -192,6 +199,7 @@ class Fleet(AsyncOnly):
         # That of each host quotes it, below; here it is checked.
         request = to_command("" if callable(command) else command, cwd, env, stdin, kind="sh")
         check_choice("left_behind", left_behind, ("stop", "keep"))
+        directory = None if stdout is None else _made(stdout)
         options = RunOptions(
             timeout=timeout,
             silence=silence,
@@ -211,7 +219,9 @@ class Fleet(AsyncOnly):
                 if listener is not None:
                     await listener(host, channel, data)
 
-            return await environment.runner.run(own, replace(options, listener=hear), control=control)
+            file = None if directory is None else OutputFile(directory / quote(host.host, safe="@ ()"))
+            here = replace(options, listener=hear, stdout=file)
+            return await environment.runner.run(own, here, control=control)
 
         # What a function is given, it may ask for anything.
         asked_of_each = replace(self._options, brief=not callable(command))
@@ -242,3 +252,24 @@ class Fleet(AsyncOnly):
                 "host, or give more time with connect_timeout=",
                 stage="connect",
             ) from None
+
+
+def _made(stdout: object) -> Path:
+    """The directory for what hosts print.
+
+    Raises:
+        InvalidCommand: It is no path, or no directory and cannot be made.
+    """
+    if not isinstance(stdout, str | PathLike):
+        raise InvalidCommand(
+            f"stdout of a fleet must be a directory, with a file for each host, not {type(stdout).__name__}; "
+            "listener= is given all that hosts print"
+        )
+    directory = Path(stdout).absolute()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise InvalidCommand(
+            f"stdout: the directory {os.fspath(stdout)!r} cannot be made: {why(error)}"
+        ) from None
+    return directory

@@ -229,14 +229,14 @@ class Job:
 
     @overload
     async def wait_for(
-        self, pattern: str | re.Pattern[str], *, timeout: float | None = READY_SECONDS, since: int = 0
+        self, pattern: str | re.Pattern[str], *, timeout: Seconds | None = READY_SECONDS, since: int = 0
     ) -> re.Match[str] | None: ...
 
     @overload
-    async def wait_for(self, *, port: int, timeout: float | None = READY_SECONDS) -> bool: ...
+    async def wait_for(self, *, port: int, timeout: Seconds | None = READY_SECONDS) -> bool: ...
 
     @overload
-    async def wait_for(self, *, idle: float, timeout: float | None = READY_SECONDS) -> bool: ...
+    async def wait_for(self, *, idle: Seconds, timeout: Seconds | None = READY_SECONDS) -> bool: ...
 
     async def wait_for(
         self,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
+    from .._types.checks import Seconds
     from .selection import ArtifactAddress
 
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
@@ -115,16 +116,15 @@ class ArtifactStore:
         self,
         directory: Path | None = None,
         *,
-        max_age: float = 7 * 24 * 3600.0,
+        max_age: Seconds = 7 * 24 * 3600.0,
         max_total: int = 1024**3,
         max_size: int = 64 * 1024**2,
     ) -> None:
         if not (directory is None or isinstance(directory, Path)):
             raise ValueError(f"the directory must be a pathlib.Path or None, not {type(directory).__name__}")
-        _check_limits(max_age, max_total)
+        self.max_age = _checked(max_age, max_total)
         if max_size < 1:
             raise ValueError(f"max_size must be 1 byte or more, not {max_size!r}")
-        self.max_age = max_age
         self.max_total = max_total
         self.max_size = max_size
         try:
@@ -253,7 +253,7 @@ class ArtifactStore:
             data = b"".join(reading.pieces())
         return ArtifactView(data, reading.note, reading.next)
 
-    def prune(self, *, max_age: float | None = None, max_total: int | None = None) -> builtins.list[str]:
+    def prune(self, *, max_age: Seconds | None = None, max_total: int | None = None) -> builtins.list[str]:
         """Remove what is too old, then the oldest until the rest fits.
 
         What is being written, by any process, is neither removed nor counted. What is being read by `open`, `read` or
@@ -272,15 +272,14 @@ class ArtifactStore:
             OSError: The directory cannot be read, or is not ours alone.
             ValueError: A limit is out of its range.
         """
-        max_age = self.max_age if max_age is None else max_age
         max_total = self.max_total if max_total is None else max_total
-        _check_limits(max_age, max_total)
+        oldest = _checked(self.max_age if max_age is None else max_age, max_total)
         now = time.time()
         entries = self.list()
         total = sum(entry.size for entry in entries)
         removed = []
         for entry in reversed(entries):
-            if now - entry.modified <= max_age and total <= max_total:
+            if now - entry.modified <= oldest and total <= max_total:
                 break
             total -= entry.size  # also when it cannot be removed: no newer one shall pay for it
             if _remove_unread(entry.path):
@@ -515,9 +514,11 @@ def _not_found(artifact_id: str) -> ArtifactNotFound:
     )
 
 
-def _check_limits(max_age: float, max_total: int) -> None:
-    if not (max_age >= 0 and max_total >= 0):  # so written, it refuses NaN too
+def _checked(max_age: Seconds, max_total: int) -> float:
+    oldest = max_age if isinstance(max_age, int | float) else max_age.total_seconds()
+    if not (oldest >= 0 and max_total >= 0):  # so written, it refuses NaN too
         raise ValueError(f"max_age and max_total must be 0 or more, not {max_age!r} and {max_total!r}")
+    return oldest
 
 
 def _lock(fd: int, *, shared: bool = False) -> None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from .._environment import Environment
     from .._types import Command, Outcome, OutputLimits, Scan, Terminal
+    from .._types.checks import Seconds
     from .worker import Make
 
     P = ParamSpec("P")
@@ -76,9 +77,9 @@ class RunArguments(TypedDict, total=False):
     cwd: str | PathLike[str] | None
     env: Mapping[str, str] | None
     stdin: bytes | str | None
-    timeout: float | None
-    silence: float | None
-    grace: float
+    timeout: Seconds | None
+    silence: Seconds | None
+    grace: Seconds
     left_behind: Literal["stop", "keep"]
     split_stderr: bool
     terminal: Terminal | None
@@ -120,14 +121,13 @@ class Environments:
         options: Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None = None,
         in_flight: int = IN_FLIGHT,
         retries: int = RETRIES,
-        start_timeout: float = START_SECONDS,
+        start_timeout: Seconds = START_SECONDS,
     ) -> None:
         check_count("count", count)
         check_count("per_actor", per_actor)
         check_count("in_flight", in_flight)
         if retries:
             check_count("retries", retries)
-        check_seconds("start_timeout", start_timeout, none=False)
         self._count = count
         self._make = make
         self._per_actor = per_actor
@@ -135,7 +135,7 @@ class Environments:
         self._retries = retries
         self._ahead = AHEAD * in_flight
         self._turns = asyncio.Semaphore(in_flight)
-        self._seconds = start_timeout
+        self._seconds = check_seconds("start_timeout", start_timeout, none=False)
         self._actors: list[Actor] = []
         self._free: asyncio.Queue[Place | None] = asyncio.Queue()
         """In the order of their use. ``None``, behind which nothing comes, when there will be no more."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from .._exceptions import InvalidCommand
 from .._types import Names, Variables, check_choice, check_text, exact
+from .._types.checks import as_seconds
 from .places import PROTECTED, SECRETS
 from .view import lies_in as lies_in
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 Preset = Literal["workspace", "read-only", "none"]
 
@@ -39,11 +43,25 @@ class Limits:
     file_size: int | None = None
     cpu: int | None = None
 
+    if TYPE_CHECKING:  # what it takes is more than what its fields are then
+
+        def __init__(
+            self,
+            *,
+            memory: int | None = None,
+            processes: int | None = None,
+            file_size: int | None = None,
+            cpu: int | timedelta | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
             if value is None:
                 continue
+            if each.name == "cpu" and (seconds := as_seconds(value)) is not value:
+                value = int(seconds) if seconds.is_integer() else seconds
+                object.__setattr__(self, "cpu", value)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**62:
                 shown = exact(value) if isinstance(value, int | float) else type(value).__name__
                 raise InvalidCommand(f"limits: {each.name} must be a whole number above 0, not {shown}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from .._types import Outcome, exact
+from .._types import Outcome, check_seconds, exact
 from ..output.sequences import LONGEST_SEQUENCE
 from ..output.text.tail import Tail
 from ..policy import folded, printable, shortened, visible
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
 
     from .._types import ApprovalRequest, Output, OutputEvent
+    from .._types.checks import Seconds
 
 PREVIEW_ROWS = 10
 """Rows of an output that a collapsed result shows: the last, and of a failed command those that tell of an error."""
@@ -173,7 +174,7 @@ class RenderedCommand:
         expanded: bool = False,
         rows: int = OWN_ROWS,
         hint: str = "",
-        timeout: float | None = None,
+        timeout: Seconds | None = None,
         where: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -182,7 +183,8 @@ class RenderedCommand:
         self._command = command
         self._rows = rows
         self._hint = visible(hint)
-        self._more = [] if timeout is None else [f"timeout {exact(timeout)} s"]
+        given = check_seconds("timeout", timeout, zero=True)
+        self._more = [] if given is None else [f"timeout {exact(given)} s"]
         self._more += [visible(where)] * bool(where)
         self._clock = clock
         self._began = clock()

@@ -24,6 +24,7 @@ from .powershell import PowerShell
 if TYPE_CHECKING:
     import sys
     from collections.abc import Mapping
+    from typing import Never
 
     from .posix import Shell
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
         CommandLike: TypeAlias = "str | Sequence[Argument] | ShellTemplate | Template"
     else:
+        Template: TypeAlias = Never
         CommandLike: TypeAlias = "str | Sequence[Argument] | ShellTemplate"
 
 
@@ -78,7 +80,7 @@ class ShellTemplate:
         return "".join(made)
 
 
-def sh(template: str, /, *values: object, **named: object) -> ShellTemplate:
+def sh(template: str | Template, /, *values: object, **named: object) -> ShellTemplate:
     """Make a command of a text with fields, such as ``sh("rm {}", path)``: the shell that runs it quotes the values.
 
     A value is one word: text, a path, a number, or the bytes of a name; a list of these is as many words. ``{{`` and ``}}`` are
@@ -86,13 +88,19 @@ def sh(template: str, /, *values: object, **named: object) -> ShellTemplate:
 
     Args:
         template: Text in the shell's language, with ``{}``, ``{0}`` or ``{name}`` where a value goes. A field stands outside of
-            quotes, comments and here-documents.
+            quotes, comments and here-documents. On Python 3.14 and later also a t-string, which has its values.
         values: Those of ``{}``, in order, and of ``{0}``, ``{1}``, …
         named: Those of ``{name}``.
 
     Raises:
         InvalidCommand: A field without a value, a value without a field, or a value that is no word.
     """
+    if not isinstance(template, str):
+        if not _is_t_string(template):
+            raise InvalidCommand(f"the template must be a string, not {type(template).__name__}")
+        if values or named:
+            raise InvalidCommand("a t-string has its values: write them into it, and give no others")
+        return _of_t_string(template)
     check_text("the template", template)
     given: dict[str, object] = {**{str(at): value for at, value in enumerate(values)}, **named}
     unused, numbers = set(given), count()
@@ -130,7 +138,7 @@ def text_of(command: object, shell: Shell | PowerShell) -> str:
         return command
     if isinstance(command, ShellTemplate):
         return command.quoted(shell)
-    if type(command).__module__ == "string.templatelib":
+    if _is_t_string(command):
         return _of_t_string(command).quoted(shell)
     if not isinstance(command, Sequence) or isinstance(command, bytes | bytearray | memoryview):
         raise InvalidCommand(
@@ -149,6 +157,10 @@ def text_of(command: object, shell: Shell | PowerShell) -> str:
 def quoted(arguments: Sequence[Argument], shell: Shell | PowerShell) -> str:
     """Arguments as words for a shell, with a blank between them; raises `InvalidCommand` for what is no word."""
     return " ".join(shell.quote(_word(f"argument {at}", each)) for at, each in enumerate(arguments, 1))
+
+
+def _is_t_string(value: object) -> bool:
+    return type(value).__module__ == "string.templatelib"
 
 
 def _of_t_string(template: Any) -> ShellTemplate:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from .._environment.descriptions import LONGEST_TIMEOUT, TIMEOUT
 from .._types import DEFAULT_GRACE
+from .._types.checks import as_seconds
+
+if TYPE_CHECKING:
+    from .._types.checks import Seconds
 
 MIB = 1024 * 1024  # no bound: a unit
 
@@ -57,9 +61,34 @@ class ToolLimits:
     max_env: int = 100
     max_env_bytes: int = 100 * 1024
 
+    if TYPE_CHECKING:  # what it takes is more than what its fields are then
+
+        def __init__(
+            self,
+            *,
+            default_timeout: Seconds = TIMEOUT,
+            min_timeout: Seconds = 1.0,
+            max_timeout: Seconds = LONGEST_TIMEOUT,
+            beyond: Literal["clamp", "refuse"] = "clamp",
+            approval_timeout: Seconds = 600.0,
+            grace: Seconds = DEFAULT_GRACE,
+            update_interval: Seconds = 0.05,
+            update_bytes: int = 4096,
+            max_command: int = 8 * MIB,
+            max_stdin: int = 8 * MIB,
+            max_wait: Seconds = 300.0,
+            max_terminals: int = 8,
+            max_typed: int = 64 * 1024,
+            max_keys: int = 100,
+            max_env: int = 100,
+            max_env_bytes: int = 100 * 1024,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if field.type == "float":
+                object.__setattr__(self, field.name, value := as_seconds(value))
             if field.name == "beyond":
                 if value not in ("clamp", "refuse"):
                     raise ValueError(f"beyond must be 'clamp' or 'refuse', not {value!r}")

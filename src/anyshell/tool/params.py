@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from .._exceptions import InvalidCommand
 from .._types import Command, cut_name, exact
+from .._types.checks import as_seconds
 from ..policy import visible
 
 if TYPE_CHECKING:
@@ -51,13 +52,13 @@ _SECONDS = re.compile(
 
 
 def seconds(value: object) -> object:
-    """Take a number in words for it, and a whole number that no float can hold for the greatest that one can."""
+    """Take a number in words for it, or a `timedelta`, and a whole number that no float can hold for the greatest that one can."""
     if isinstance(value, str) and (said := _SECONDS.fullmatch(value)):
         unit = (said[2] or "s").lower()
         return float(said[1]) * (0.001 if unit == "ms" else 60 if unit.startswith("m") else 1)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > sys.float_info.max:
         return sys.float_info.max if value > 0 else -sys.float_info.max
-    return value
+    return as_seconds(value)
 
 
 Truth = Annotated[bool, BeforeValidator(truth)]

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .._environment import Environment
     from .._stream import Listener
     from .._types import LeftBehind, Scan
+    from .._types.checks import Seconds
     from ..abc import Approver
     from ..jobs import Job
     from ..policy.interception import InterceptionRule
@@ -118,7 +119,7 @@ class ShellTool:
         terminals: bool = False,
         secrets: SecretSource | None = None,
         console: ConsoleOpener | None = None,
-        silence: float | None = None,
+        silence: Seconds | None = None,
         confirmed: bool = False,
         tools: Sequence[str] = (),
         advice: Collection[str] = descriptions.ADVICE,
@@ -130,7 +131,7 @@ class ShellTool:
         effects: bool | Sequence[str] | Scan = False,
         approve: Approve = "command",
     ) -> None:
-        check_seconds("silence", silence)
+        silence = check_seconds("silence", silence)
         if isinstance(advice, str) or not descriptions.ADVICE.issuperset(advice):
             raise AnyshellError(
                 f"advice must be a set of {', '.join(sorted(descriptions.ADVICE))}, not {advice!r}"

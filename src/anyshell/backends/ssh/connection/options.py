@@ -15,6 +15,8 @@ from ...._types import check_choice, check_count, check_port, check_seconds, che
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from ...._types.checks import Seconds
+
 HostKeyPolicy = Literal["ask", "accept-new"]
 
 _SCHEME = "ssh://"
@@ -91,6 +93,33 @@ class SSHOptions:
     keepalive_count: int | None = None
     max_connections: int = 12
 
+    if TYPE_CHECKING:  # what it takes is more than what its fields are then
+
+        def __init__(
+            self,
+            *,
+            host: str,
+            user: str | None = None,
+            port: int | None = None,
+            directory: str | None = None,
+            keys: Sequence[str | PathLike[str]] | None = None,
+            password: str | Callable[[str], Awaitable[str | None]] | None = None,
+            passphrase: str | Callable[[str], Awaitable[str | None]] | None = None,
+            answer: Callable[[str, Sequence[tuple[str, bool]]], Awaitable[Sequence[str] | None]]
+            | None = None,
+            agent: bool = True,
+            jump: str | None = None,
+            config: str | PathLike[str] | None = None,
+            known_hosts: str | PathLike[str] | None = None,
+            host_key_policy: HostKeyPolicy | None = None,
+            trust: Callable[[str], Awaitable[bool]] | None = None,
+            connect_timeout: Seconds | None = None,
+            login_timeout: Seconds = 30.0,
+            keepalive_interval: Seconds | None = None,
+            keepalive_count: int | None = None,
+            max_connections: int = 12,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         check_host(self.host)
         if self.user is not None:
@@ -119,11 +148,9 @@ class SSHOptions:
                 check_text(name, fspath(path) if isinstance(path, PathLike) else path)
         if self.host_key_policy is not None:
             check_choice("host_key_policy", self.host_key_policy, ("ask", "accept-new"))
-        check_seconds("connect_timeout", self.connect_timeout)
-        if self.login_timeout is None:
-            raise InvalidCommand("login_timeout must be a finite number of seconds, not None")
-        check_seconds("login_timeout", self.login_timeout)
-        check_seconds("keepalive_interval", self.keepalive_interval, zero=True)
+        for name in ("connect_timeout", "login_timeout", "keepalive_interval"):
+            zero, none = name == "keepalive_interval", name != "login_timeout"
+            object.__setattr__(self, name, check_seconds(name, getattr(self, name), zero=zero, none=none))
         if self.keepalive_count is not None:
             check_count("keepalive_count", self.keepalive_count)
         check_count("max_connections", self.max_connections)
