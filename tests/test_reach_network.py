@@ -825,7 +825,9 @@ async def test_what_a_host_says_is_checked(tmp_path: Path) -> None:
     answers = [
         ["done", 1, ""],
         ["ask", 1, 7, "new.test", 80],
+        ["ask", 1, 7, "new.test", 80],
         ["ask", 1, 8, "A\x1b[2J", 80],
+        ["ask", 1, 8, "far.test", 80000],
         ["ask", 99, 9, "other.test", 80],
         ["row", 1, "a\x1b[2J", 80, "allowed", "", 1, 2, 3],
         ["unlisted", 1, 4],

@@ -7,10 +7,13 @@ of that way and no forwarding. It runs as long as there is a command that it ser
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import itertools
 import json
 import secrets
+import zlib
+from functools import cache
 from typing import TYPE_CHECKING
 
 import anyio
@@ -39,15 +42,15 @@ OLDEST_PYTHON = (3, 11)  # no bound
 ANSWER_SECONDS = 5.0
 """Seconds for the program that serves networks on a host to do what it is told, and to end; then nothing more is waited for."""
 
-_VERDICTS: tuple[Contact, ...] = ("allowed", "refused", "failed")
+_VERDICTS: dict[str, Contact] = {"allowed": "allowed", "refused": "refused", "failed": "failed"}
 
 LINE_BYTES = 64 * 1024
 """Bytes of a line of what the program on a host says that serves networks; a longer one ends it."""
 
 _BOOT = """
-import json, sys
+import base64, json, sys, zlib
 from importlib.machinery import ModuleSpec
-texts = json.loads(sys.stdin.buffer.readline())
+texts = json.loads(zlib.decompress(base64.b64decode(sys.stdin.buffer.readline())))
 class Texts:
     def find_spec(name, path=None, target=None):
         if name in texts:
@@ -68,15 +71,16 @@ async def in_a_worker(call, *, abandon_on_cancel):
 """
 
 
+@cache
 def _texts() -> bytes:
-    """The modules of the program, and what stands there for those that it needs little of."""
+    """The modules of the program, and what stands there for those that it needs little of: 25 KB, for a slow connection."""
     texts = {"anyshell": "", "anyshell._types": "", "anyshell.reach": "", "anyshell._waits": _WAITS}
     texts["anyshell.reach.view"] = f"GATE = {GATE!r}"
     for name in ("_exceptions", "_types.checks", "_types.names", "_types.network"):
         texts[f"anyshell.{name}"] = text_of(name.replace(".", "/") + ".py", "anyshell")
     for name in ("gate", "host_proxy", "proxy", "requests"):
         texts[f"anyshell.reach.{name}"] = text_of(f"{name}.py")
-    return json.dumps(texts).encode()
+    return base64.b64encode(zlib.compress(json.dumps(texts).encode()))
 
 
 class _Heard(Record):
@@ -88,18 +92,17 @@ class _Heard(Record):
 
     def take(self, name: str, port: int, verdict: str, why: str, *counts: int) -> None:
         """Take a row, in the place of the one before."""
-        known = next(each for each in _VERDICTS if each == verdict)
         connections, sent, received = map(int, counts)
-        key = (one_line(name), int(port), known, one_line(why))
         found = Destination(
-            name=key[0],
-            port=key[1],
-            verdict=known,
-            why=key[3],
+            name=one_line(name),
+            port=int(port),
+            verdict=_VERDICTS[verdict],
+            why=one_line(why),
             connections=connections,
             sent=sent,
             received=received,
         )
+        key = (found.name, found.port, found.verdict, found.why)
         if key in self._rows or len(self._rows) < MOST_DESTINATIONS:
             self._rows[key] = found
 
@@ -108,9 +111,11 @@ class _Heard(Record):
 
     async def answered(self, name: str, port: int) -> str:
         """Why a destination may not be connected to; empty if it may. The host has checked what is asked, and may lie."""
-        if self.ask is None or len(self.answers) >= MOST_QUESTIONS or str(host_of(name)) != name:
+        if self.ask is None or len(self.answers) >= MOST_QUESTIONS or (name, port) in self.answers:
             raise ValueError
-        answer = self.answers[name, port] = asyncio.ensure_future(self.ask(name, int(port)))
+        if str(host_of(name)) != name or not 0 < int(port) < 65536:
+            raise ValueError
+        answer = self.answers[name, port] = asyncio.ensure_future(self.ask(name, port))
         try:
             return await answer
         except Exception:  # noqa: BLE001 - whatever an approver raises is no yes
