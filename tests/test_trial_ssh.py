@@ -159,7 +159,7 @@ def test_names_beyond_ascii_where_the_locale_has_none(tmp_path: Path) -> None:
     (root / name).write_text("then")
     text = "\n".join(text_of(f"{each}.py", "anyshell.trial") for each in ("files", "store"))
     surroundings = {"LC_ALL": "C", "HOME": str(tmp_path)}
-    words = ([], 1000, 10, 0.0)
+    words: tuple[object, ...] = ([], 1000, 10, 0.0)
 
     def ask(*step: object) -> Any:
         done = subprocess.run(

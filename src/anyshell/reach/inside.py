@@ -62,10 +62,9 @@ def main(words: "list[str]") -> None:
     command, options = words[at + 1 :], dict(given)
     status, errors = int(options["status"]), int(options["errors"])
     # Neither is for the command: the leader says there what that has used.
-    used = os.environ.get(b"ANYSHELL_USED")
+    used = os.environ.pop(b"ANYSHELL_USED", b"")
     if used:
         os.close(int(used))
-        os.unsetenv("ANYSHELL_USED")
     os.dup2(errors, 2)
     os.close(errors)
     os.write(status, b"begun\n")
@@ -88,7 +87,7 @@ def main(words: "list[str]") -> None:
             for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGPIPE", "SIGXFSZ"):
                 signal.signal(getattr(signal, name), signal.SIG_DFL)
             os.close(status)
-            os.execv(command[0], command)
+            os.execve(command[0], command, os.environ)
         except OSError as error:
             os.write(2, f"anyshell: {command[0]} cannot be run in its sandbox: {error.strerror}\n".encode())
         os._exit(126)

@@ -111,8 +111,8 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         self._tree = tree
         self._mark = mark
         self._holder = holder
-        self._used = used
         self._command_trees = itertools.count(1)
+        self._used = used
         self._life = life
         self._on_closed = on_closed
         self._released = released

@@ -157,11 +157,11 @@ class LocalSpawner:
                     stdin=stdin,
                     terminal=terminal,
                     life=PipeReceiveStream(life),
+                    used=used,
                     mark=mark,
                     on_closed=self._forget,
                     released=self.released,
                     holder=spawn.holder,
-                    used=used,
                 )
             except (
                 BaseException
