@@ -437,10 +437,18 @@ def test_without_the_extra_a_text_is_not_understood(monkeypatch: pytest.MonkeyPa
         grammar._language.cache_clear()
 
 
-def test_tree_sitter_loads_with_the_first_parse() -> None:
-    code = "import sys, anyshell.policy.parse as p; assert 'tree_sitter' not in sys.modules; p.parse('ls', 'bash'); print(1)"
+def test_rules_load_with_the_first_policy_and_tree_sitter_with_the_first_parse() -> None:
+    code = """if True:
+        import sys, anyshell
+        anyshell.Environment
+        assert "anyshell.policy.rules" not in sys.modules
+        import anyshell.policy.parse, anyshell.policy.rules
+        assert "tree_sitter" not in sys.modules
+        anyshell.policy.parse.parse("ls", "bash")
+        print("tree_sitter" in sys.modules)
+    """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "1"
+    assert ran.stdout.strip() == "True"
 
 
 @pytest.mark.parametrize(
