@@ -113,7 +113,7 @@ def measure(sizes: Sizes, rounds: int) -> Result:
             (
                 f"{count} ports of real OpenSSH servers on loopback; each is connected to, runs the command and is left. The "
                 "floor is bare asyncssh, one connection and one `conn.run` each, all gathered. A fleet also asks each host "
-                "what it is and which shell it has, in a session that stays for stopping, and takes 32 at a time. Memory is "
+                "for its directories and its shell, in a session that stays as long as the command, and takes 32 at a time. Memory is "
                 "the growth of a fresh process's peak after one host, for each of the others. Peers check no host key."
             ),
             *absent,

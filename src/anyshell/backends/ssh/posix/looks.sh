@@ -2,20 +2,24 @@
 
 # shellcheck shell=sh disable=SC2086,SC2046,SC2154,SC2034  # word splitting is how a list of numbers is passed on
 
-# What the tools of the host are like. The second shell may start no program to find out.
-pid_max='' grep_sees_all='' list='ls -ln'
-if [ ! "$second" ]; then
+# tools: what those of the host are like. Asked when they are used, and by a shell that may start programs: who cannot start
+# one any more ends by that.
+pid_max='' grep_sees_all='' list='ls -ln' asked=$second
+tools() {
+    [ "$asked" ] && return
+    asked=1
     # Read byte by byte, as dash does, it would be its first digit.
     [ "$proc" ] && pid_max=$(cat /proc/sys/kernel/pid_max 2>/dev/null)
     # busybox's grep stops at a NUL byte, and a process's environment is full of them.
     if printf 'a\0b' | grep -qF b 2>/dev/null; then grep_sees_all=1; fi
     # busybox's ls shows no control characters anyway, and does not know how to be told.
     if ls -q / >/dev/null 2>&1; then list='ls -lnq'; fi
-fi
+}
 
 serve() {
     case $1 in
-    signal | lead | look | chase | litter | newer | input | inner | modes | foreground) "$@" ;;
+    lead | look | foreground) tools; "$@" ;;
+    signal | chase | litter | newer | input | inner | modes) "$@" ;;
     esac
 }
 

@@ -170,6 +170,7 @@ serve() { :; }
 # unable: what the second shell does not try
 unable() {
     look() { echo failed; }
+    lead() { :; }
     chase() { :; }
     input() { :; }
     litter() { echo failed; }
