@@ -107,7 +107,8 @@ for words in json.load(sys.stdin):
 def messages(directory: Path) -> dict[str, tuple[int, str]]:
     """The exit code and the message of each but for its usage, in a directory with one file."""
     (directory / "file").write_text("no recording\n")
-    os.mkfifo(directory / "fifo")
+    if sys.platform != "win32":
+        os.mkfifo(directory / "fifo")
     surroundings = {
         **os.environ,
         "HOME": str(directory),

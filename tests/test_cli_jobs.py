@@ -66,7 +66,7 @@ def test_a_job_is_started_listed_shown_stopped_and_removed(asleep: tuple[str, st
     assert dict(line.split(None, 1) for line in shown.splitlines())["status"] == "running"
     assert anyshell("jobs", "prune").stdout == b""
     stopped = anyshell("jobs", "stop", id_)
-    assert (stopped.returncode, stopped.stderr.decode()) == (0, f"{id_} stopped\n")
+    assert (stopped.returncode, stopped.stderr.decode()) == (0, f"anyshell: {id_} stopped\n")
     assert living(seconds) == []
     assert [job["status"] for job in json.loads(within("jobs", "list", "--json").stdout)] == ["stopped"]
     assert within("jobs", "prune", "--older-than", "1h").stdout == b""

@@ -270,7 +270,8 @@ async def test_special_files_are_left_out_and_named(host: HostFiles, here: Path,
     assert caught.value.errno == errno.EINVAL
     for name, pipe in (("file", there / "up" / "pipe"), ("tree", there / "tree" / "file")):
         pipe.parent.mkdir(exist_ok=True)
-        pipe.exists() or os.mkfifo(pipe)
+        if not pipe.exists():
+            os.mkfifo(pipe)
         source = here / "tree" / "file" if name == "file" else here / "tree"
         with pytest.raises(OSError, match="no device, pipe or socket") as caught:
             await host.upload(source, pipe if name == "file" else there)

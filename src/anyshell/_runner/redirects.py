@@ -8,6 +8,7 @@ import errno
 import io
 import os
 import stat
+import sys
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -235,10 +236,11 @@ async def _opened(path: Path) -> IO[bytes]:
 
 def _open(path: str, flags: int) -> int:
     """Open a file without emptying it, and without a wait for the reader of a named pipe."""
-    waits_not = getattr(os, "O_NONBLOCK", 0)
-    file = os.open(path, (flags & ~os.O_TRUNC) | waits_not, 0o666)
-    if waits_not:
-        os.set_blocking(file, True)
+    flags &= ~os.O_TRUNC
+    if sys.platform == "win32":
+        return os.open(path, flags, 0o666)
+    file = os.open(path, flags | os.O_NONBLOCK, 0o666)
+    os.set_blocking(file, True)
     return file
 
 

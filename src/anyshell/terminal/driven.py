@@ -285,6 +285,8 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
             AnyshellError: stdin and stdout are no terminal, or it is not ours.
             ProgramEnded: The program had ended before.
         """
+        if escape is not None:
+            check_text("escape", escape)
         if escape is not None and not (len(escape) == 1 and escape.isascii()):
             raise InvalidCommand(f"escape must be one character of ASCII such as '\\x1d', not {escape!r}")
         self._check_running()
