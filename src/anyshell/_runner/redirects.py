@@ -8,7 +8,6 @@ import errno
 import io
 import os
 import stat
-import sys
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -236,11 +235,12 @@ async def _opened(path: Path) -> IO[bytes]:
 
 def _open(path: str, flags: int) -> int:
     """Open a file without emptying it, and without a wait for the reader of a named pipe."""
-    flags &= ~os.O_TRUNC
-    if sys.platform == "win32":
-        return os.open(path, flags, 0o666)
-    file = os.open(path, flags | os.O_NONBLOCK, 0o666)
-    os.set_blocking(file, True)
+    file = os.open(path, (flags & ~os.O_TRUNC) | getattr(os, "O_NONBLOCK", 0), 0o666)
+    set_blocking = getattr(
+        os, "set_blocking", None
+    )  # Windows has neither that flag nor, before Python 3.12, this
+    if set_blocking is not None and hasattr(os, "O_NONBLOCK"):
+        set_blocking(file, True)
     return file
 
 
