@@ -182,6 +182,20 @@ def test_a_hostile_pattern_ends(store: ArtifactStore, engine: str) -> None:
         assert view.next is not None
 
 
+def test_a_large_pattern_searches_less_of_a_long_line(store: ArtifactStore, engine: str) -> None:
+    """RE2 takes time in proportion to the line, and to the pattern."""
+    artifact = keep(store, b"x" * MIB, b"y\n", b"xy\n")
+    pattern = "x{0,1000}" * 20 + "y"
+    if engine == "re":
+        with pytest.raises(InvalidCommand, match="could take long"):
+            store.view(f"{artifact.id}?grep={pattern}")
+    else:
+        view = store.view(f"{artifact.id}?grep={pattern}", limit=100)
+        assert re.search(
+            r"1 of 2 lines match. 1 longer than \d,\d{3} bytes were searched up to there", view.note
+        )
+
+
 def test_alternatives_in_a_row_are_refused_without_the_extra(store: ArtifactStore, engine: str) -> None:
     address = f"artifact://{keep(store, b'a' * 60).id}?grep={'(a|aa)' * 23}b"
     if engine == "re":

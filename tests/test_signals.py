@@ -349,13 +349,35 @@ def test_similar_lines_at_the_end_are_folded_and_counted() -> None:
         b"".join(b"%d\n" % number for number in range(5000)),  # numbers are what is asked for
         b"".join(b"error: thing %d is not there\n" % number for number in range(5000)),
         b"".join(b"%b\n" % (b"abcdefghij"[number % 10 :] * 3) for number in range(5000)),
+        b"".join(b"step %b of round %d\n" % (WORDS[number % 9], number // 9) for number in range(2000)),
     ],
-    ids=["numbers", "errors", "others"],
+    ids=["numbers", "errors", "others", "a round of as many lines as are needed for a fold, less one"],
 )
 def test_other_lines_are_not_folded(lines: bytes) -> None:
     output = bounded(lines, budget=4096)
     assert "similar" not in output.text
     check(lines, output)
+
+
+@pytest.mark.parametrize("after", [0, 3000])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"suite %d: %d failures\n",
+        b"Tests run: %d, Failures: %d, Errors: 0, Skipped: 0\n",
+        b"pkg%d: 12 passed, %d failed\n",
+        b"file%d.c errors=%d\n",
+        b"worker %d finished with %d errors\n",
+        b"group %d: %d tests failed\n",
+    ],
+)
+def test_a_count_of_failures_is_no_repeat_of_counts_of_zero(line: bytes, after: int) -> None:
+    lines = [line % (number, 0) for number in range(400)]
+    lines[200] = line % (200, 3)
+    data = noise(300) + b"".join(lines) + noise(after)
+    output = bounded(data, budget=8192)
+    assert lines[200].decode() in output.text
+    check(data, output)
 
 
 @pytest.mark.parametrize(
@@ -503,14 +525,20 @@ def test_the_room_that_folded_lines_leave_goes_to_the_lines_after_the_start() ->
 @given(
     lines=st.lists(st.tuples(_LINES, st.integers(1, 20)), max_size=20),
     steps=st.integers(0, 6000),
+    rounds=st.integers(1, 12),
+    apart=st.integers(1, 300),
     budget=st.integers(200, 3000),
     cuts=st.lists(st.integers(0, 400_000), max_size=8),
 )
 def test_shown_and_counted_are_the_whole_where_the_end_is_folded(
-    lines: list[tuple[bytes, int]], steps: int, budget: int, cuts: list[int]
+    lines: list[tuple[bytes, int]], steps: int, rounds: int, apart: int, budget: int, cuts: list[int]
 ) -> None:
     data = b"".join(line * times for line, times in lines)
-    data += b"\n" + b"".join(b"Downloading layer: %d of 40000 KB\n" % number for number in range(steps))
+    data += b"\n" + b"".join(
+        b"Downloading layer %b: %d of 40000 KB, %d errors\n"
+        % (WORDS[number % rounds], number, number % apart == apart - 1)
+        for number in range(steps)
+    )
     output = bounded(data, budget=budget, max_line=10_000)
     check(data, output)
     assert bounded(data, [min(cut, len(data)) for cut in cuts], budget=budget, max_line=10_000) == output

@@ -789,10 +789,13 @@ async def test_addresses_become_paths_of_windows(start: Callable[..., Server], t
     async with Environment.detect(start("cmd").options(), resolvers=resolvers) as env:
         text = (
             f'gc \'artifact://{artifact.id}?tail=2\'; gc "skill://a b.txt", artifact://{artifact.id}; & "skill://it\'s.ps1" well; '
-            "gc $env:A; 'see skill://none'"
+            "gc $env:A; 'see skill://none'; 'made' > 'workspace://a made $b.txt'; gc 'workspace://a made $b.txt'; "
+            "ri 'workspace://a made $b.txt'; if ((Test-Path -LiteralPath workspace://) -and -not (Test-Path 'workspace://a made $b.txt')) { 'gone' }"
         )
-        outcome = await env.run(text, env={"A": "skill://a b.txt"}, timeout=60)
-        assert outcome.output.text == "two\nthree\ntext\none\ntwo\nthree\nran well\ntext\nsee skill://none\n"
+        outcome = await env.run(text, env={"A": "skill://a b.txt"}, cwd="workspace://", timeout=60)
+        assert outcome.output.text == (
+            "two\nthree\ntext\none\ntwo\nthree\nran well\ntext\nsee skill://none\nmade\ngone\n"
+        )
         assert not await env.files.exists(env.runner.addresses._private)
         (skills / "plain.ps1").write_text("'plain ' + $args[0]\n")
         assert (await env.run("skill://plain.ps1 x", timeout=60)).output.text == "plain x\n"

@@ -35,6 +35,10 @@ LONGEST_PATTERN = 1000
 LONGEST_SEARCHED = 1024 * 1024
 """Bytes of a line that a pattern in an address is looked for in, with the extra ``re2``."""
 
+MOST_STEPS = 256 * 1024 * 1024
+"""Steps of RE2 over one line, at most: bytes that are searched, times the size of the pattern's program; some two seconds. Of a longer
+line, fewer bytes are searched, which is said."""
+
 LONGEST_BACKTRACKED = 4 * 1024
 """Bytes of a line that a pattern in an address is looked for in, without that extra."""
 
@@ -123,7 +127,9 @@ def _re2(pattern: str) -> tuple[Callable[[bytes], bool], int] | None:
         raise InvalidCommand(
             f"grep: the pattern does not compile: {said.decode(errors='replace') if isinstance(said, bytes) else said}"
         ) from None
-    return lambda line: compiled.search(line) is not None, LONGEST_SEARCHED
+    return lambda line: compiled.search(line) is not None, min(
+        LONGEST_SEARCHED, MOST_STEPS // max(1, compiled.programsize)
+    )
 
 
 def _backtracking(pattern: str) -> tuple[Callable[[bytes], bool], int]:

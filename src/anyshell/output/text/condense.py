@@ -5,7 +5,8 @@ The rules, for the end of an output that is too long to be shown whole:
 - What at least nine of ten lines begin with is left out of them: a time stamp, or one name up to a bar or a bracket. The
   lines are those of the end that are held, and `LEAST_LINES` of them at least. Lines between that are shown are without it too.
 - Of lines that follow one another and are the same but for their numbers, the first and the last are shown where they are
-  `LEAST_SIMILAR` or more, unless they tell what went wrong, or are little else than numbers.
+  `LEAST_SIMILAR` or more, unless they are little else than numbers. A line that tells what went wrong is like no other: one that
+  counts failures is shown, where it stands between lines that count none.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from .signals import tells
+from .signals import telling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ _NAME = re.compile(rb"(?:[\w.:@/-]+ *\||\[[\w .:@/-]+\]|#\d+ )[ \t]*")
 _LINES = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 _DIGITS = b"0123456789"
 _AT_ONCE = 100  # no bound: lines that are taken at once where none is folded
+_TELLS = b"\n"  # which no line has before its end
 _LETTERS = re.compile(rb"[^\W\d_]{3}")
 
 
@@ -113,6 +115,7 @@ def condense(data: bytes, limit: int, *, prefixes: bool = True) -> Condensed | N
     shown: list[Line] = []
     folded = False
     end, room = len(lines), limit
+    asked = end  # lines from here on have a shape of their own if they tell what went wrong
     while end and room >= 0:
         last = alike.rfind(1, 0, end)  # what is folded begins here or before
         after = last + 1
@@ -121,14 +124,18 @@ def condense(data: bytes, limit: int, *, prefixes: bool = True) -> Condensed | N
         at = end - 1
         while after >= end and at and plain[at - 1] == plain[at]:
             at -= 1
+        # The lines between may be others: then these are no more than a few.
+        folds = after >= end and end - at >= LEAST_SIMILAR and _LETTERS.search(plain[at])
+        if folds and at < asked:
+            # One of them may count failures where the others count none.
+            for each in telling(texts[at : min(end, asked)]):
+                plain[at + each] += _TELLS
+            asked = at
+            continue
         if after < end:
             at = max(after, end - _AT_ONCE)
             part = as_they_are(at, end)
-        elif (
-            plain[at] in plain[at + ahead : at + ahead + 1]
-            and _LETTERS.search(plain[at])
-            and not tells(texts[at])
-        ):
+        elif folds and not plain[at].endswith(_TELLS):
             between = range(at + 1, end - 1)
             size = sum(len(lines[each]) for each in between)
             note = similar(len(between), size).encode("ascii") + b"\n"

@@ -83,6 +83,14 @@ _HARMLESS = re.compile(
     rb"|-(?<![\w-].)-?[\w-]{0,40}(?:fail|error|warn)|passed(?<!\w.{6})\b|PASS|ok(?<!\w..)\b(?<!not ok)|xfail|XFAIL|\xe2\x9c[\x93\x94](?<!.{4})",
     re.DOTALL,
 )
+# A count of failures that is not zero. Lines with one are no repeats of lines that count zero, and are not harmless for another zero.
+_LINES_OF_COUNTS = (
+    r"(?:^|[^0-9A-Za-z_.-])[1-9][0-9]* (?:tests? )?(?:[Ee]rrors?|[Ff]ail(?:ures?|ed))(?:[^0-9A-Za-z_=:(./-]|$)"
+    r"|(?:^|[^0-9A-Za-z_-])[0-9A-Za-z_]*(?:rrors|ailures|ailed)[=:] ?[1-9]"
+)
+# What an output has that has such a line, found ten times as fast.
+_MAYBE_COUNTS = r"[0-9] (?:[Ee]rr|[Ff]ail)|tests? [EeFf]|(?:rror|ailure)s[=:]|ailed[=:]"
+_COUNT = re.compile(_LINES_OF_COUNTS.encode("ascii"))
 BEST = 5.0  # no bound: what a line is worth at most
 
 _STAMPED = re.compile(rb"[\d\s\[(<|#\x1b]")
@@ -156,7 +164,7 @@ def score(line: bytes) -> float:
             value -= 2
     else:
         value = 1.0 if _WARNING.search(line) else 2.0
-    return value - 3 if _HARMLESS.search(line) else value
+    return value - 3 if _HARMLESS.search(line) and not _COUNT.search(line) else value
 
 
 class _Gate:
@@ -179,12 +187,13 @@ _gate = cache(_Gate)
 
 
 class _Hit(NamedTuple):
-    """A line that may be worth something: its number, where it begins and ends, and the hash of its shape."""
+    """A line that may be worth something: its number, where it begins and ends, the hash of its shape, and whether it counts failures."""
 
     number: int
     start: int
     stop: int
     shape: int
+    counts: bool
 
 
 class _Looker:
@@ -217,8 +226,11 @@ class _Looker:
         lines = text.split("\n")
         self.feeds = len(lines) - 1
         worthless: AbstractSet[int] = frozenset() if again else self.worthless
+        counts = _counting(text, lines)
         if self._known and not again:
             shapes = _shapes(piece)
+            for number in counts:
+                shapes[number] = ~shapes[number]
             numbers = [number for number, shape in enumerate(shapes) if shape not in worthless]
             self._known = 3 * len(numbers) < 2 * len(lines)
             told = gate.lines([lines[number] for number in numbers])
@@ -233,6 +245,11 @@ class _Looker:
                 if raw is None
                 else b"\n".join([raw[number] for number in numbers])
             )
+            if counts:
+                shapes = [
+                    ~shape if number in counts else shape
+                    for number, shape in zip(numbers, shapes, strict=True)
+                ]
             new = [shape not in worthless for shape in shapes]
             self._known = 3 * new.count(False) > len(lines)
             numbers, shapes = [*compress(numbers, new)], [*compress(shapes, new)]
@@ -244,13 +261,14 @@ class _Looker:
         found = []
         place = before = 0
         for number, line, shape, bad, good in zip(numbers, texts, shapes, strong, fine, strict=True):
-            if bad is None and good is not None and len(line) <= LOOKED_AT:
+            some = number in counts
+            if bad is None and good is not None and not some and len(line) <= LOOKED_AT:
                 self.drop(shape)
                 continue
             place += sum(map(len, lines[before:number])) + number - before
             before = number
             if len(line) < EXCERPT:
-                found.append(_Hit(number, place, min(place + len(line) + 1, len(piece)), shape))
+                found.append(_Hit(number, place, min(place + len(line) + 1, len(piece)), shape, some))
         return found
 
     def drop(self, shape: int) -> None:
@@ -263,6 +281,25 @@ class _Looker:
 def _shapes(lines: bytes) -> list[int]:
     """Of each line, the hash of what it is without its digits."""
     return [*map(hash, lines.translate(None, _DIGITS).split(b"\n"))]
+
+
+def _counting(text: str, lines: list[str]) -> AbstractSet[int]:
+    """Which lines of a text count failures."""
+    if not _gate(_MAYBE_COUNTS).anywhere(text):
+        return frozenset()
+    return {number for number, line in enumerate(_gate(_LINES_OF_COUNTS).lines(lines)) if line is not None}
+
+
+def telling(lines: Sequence[bytes]) -> list[int]:
+    """Which lines say something of what went wrong, of lines that differ in numbers alone."""
+    if _HITS.search(b"\n" + lines[0]) is None:
+        return []
+    text = b"".join(lines).translate(_TO_ASCII).decode("ascii")
+    counting = _counting(text, text.split("\n"))
+    # All that count failures are alike, and so are the others.
+    one = {number in counting: number for number in range(len(lines))}
+    tell = {counts: tells(lines[number]) for counts, number in one.items()}
+    return [number for number in range(len(lines)) if tell[number in counting]]
 
 
 def tells(line: bytes) -> bool:
@@ -297,13 +334,14 @@ class Found:
         self._sizes: Counter[float] = Counter()  # bytes of excerpts by what they are worth
         self._end = 0  # of the excerpts so far
 
-    def worth(self, line: bytes, shape: int, least: float) -> float:
+    def worth(self, line: bytes, shape: int, least: float, *, counts: bool = False) -> float:
         """What a line is worth, less one for each of its shape before it; zero if that is less than some worth.
 
         Args:
             line: The line.
             shape: The hash of the line without its digits.
             least: The worth.
+            counts: Whether it counts failures.
         """
         self.work += SCORED
         seen = self._shapes.get(shape) or self._older.get(shape, 0)
@@ -314,6 +352,7 @@ class Found:
             return 0
         text = line[:LOOKED_AT]
         kind = hash(_VARIES.sub(b"*", text) if line[:1] != b"{" else text.translate(None, _DIGITS))
+        kind = ~kind if counts else kind
         before = seen
         if kind != shape:
             before = self._shapes.get(kind) or self._older.get(kind, 0)
@@ -457,7 +496,9 @@ class Signals:
             known = held.find(b"\n", min(at + _SLICE, end) - 1) + 1 or len(held)
             piece = held[at:known]
             for hit in looker.hits(piece, found.least + 1):
-                if value := found.worth(piece[hit.start : hit.stop], hit.shape, found.least + 1):
+                if value := found.worth(
+                    piece[hit.start : hit.stop], hit.shape, found.least + 1, counts=hit.counts
+                ):
                     self._keep(held, before, at + hit.start, at + hit.stop, value, feeds + hit.number)
                 else:
                     looker.drop(hit.shape)
@@ -476,7 +517,9 @@ class Signals:
             feeds -= piece.count(b"\n")
             for hit in reversed(self._looker.hits(piece, found.least, again=True)):
                 if self._start + at + hit.start not in kept and room > 0:
-                    value = found.worth(piece[hit.start : hit.stop], hit.shape, found.least)
+                    value = found.worth(
+                        piece[hit.start : hit.stop], hit.shape, found.least, counts=hit.counts
+                    )
                     if value:
                         room -= self._keep(held, 0, at + hit.start, at + hit.stop, value, feeds + hit.number)
             stop = at
