@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ._exceptions import AnyshellError, SpawnError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
     from typing import Any, NoReturn
 
 T = TypeVar("T")
@@ -65,6 +65,18 @@ async def to_the_end(work: Coroutine[object, object, T], stop: Callable[[], obje
         note_failure(task)
         raise
     return task.result()
+
+
+async def shielded(work: Awaitable[T]) -> T:
+    """Wait for work that goes on when the wait is cancelled; its failure is not reported then.
+
+    `asyncio.shield` reports it from Python 3.14 on, also where another one that waits has taken it.
+    """
+    future = asyncio.ensure_future(work)
+    if not future.done():
+        future.add_done_callback(note_failure)
+        await asyncio.wait([future])
+    return future.result()
 
 
 def note_failure(task: asyncio.Future[Any]) -> None:

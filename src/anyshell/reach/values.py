@@ -14,6 +14,10 @@ from .view import lies_in as lies_in
 
 if TYPE_CHECKING:
     from datetime import timedelta
+    from typing import TypeAlias
+
+    Most: TypeAlias = int | None
+    Time: TypeAlias = int | timedelta | None
 
 Preset = Literal["workspace", "read-only", "none"]
 
@@ -43,17 +47,6 @@ class Limits:
     file_size: int | None = None
     cpu: int | None = None
 
-    if TYPE_CHECKING:  # what it takes is more than what its fields are then
-
-        def __init__(
-            self,
-            *,
-            memory: int | None = None,
-            processes: int | None = None,
-            file_size: int | None = None,
-            cpu: int | timedelta | None = None,
-        ) -> None: ...
-
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
@@ -74,6 +67,12 @@ class Limits:
             if any(each is not None for each in given):
                 lowest[each.name] = min(value for value in given if value is not None)
         return Limits(**lowest)
+
+    if TYPE_CHECKING:  # what it takes is more than what its fields are then
+
+        def __init__(
+            self, *, memory: Most = None, processes: Most = None, file_size: Most = None, cpu: Time = None
+        ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

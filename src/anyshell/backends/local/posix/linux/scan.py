@@ -7,6 +7,8 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ....._waits import shielded
+
 assert sys.platform == "linux"
 
 from ..tree import PROCESSES_PER_TURN, Reserve
@@ -75,7 +77,7 @@ class ProcessScan:
             waiting = self._waiting = asyncio.ensure_future(self._look())
         else:
             self._since, self._first = min(since, self._since), min(first, self._first)
-        return await asyncio.shield(waiting)
+        return await shielded(waiting)
 
     async def _look(self) -> list[ProcRow]:
         await asyncio.sleep(GATHER_SECONDS)
