@@ -227,7 +227,9 @@ def run(argv: list[str], directory: Path) -> tuple[int, str]:
         check=False,
     )
     # What is said to people on stderr, once in each program.
-    return done.returncode, re.sub(f"^{re.escape(NO_SANDBOX)}.*\n", "", done.stdout, flags=re.MULTILINE)
+    return done.returncode, re.sub(
+        f"^(?:anyshell: )?{re.escape(NO_SANDBOX)}.*\n", "", done.stdout, flags=re.MULTILINE
+    )
 
 
 def is_like(printed: str, expected: str) -> bool:

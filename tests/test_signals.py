@@ -119,7 +119,7 @@ def test_a_budget_has_three_parts(limits: dict[str, Any], parts: tuple[int, int,
 
 @pytest.mark.parametrize("limits", [{"budget": -1}, {"budget": 10, "head": 5}, {"tail": -1}, {"max_line": 0}])
 def test_limits_that_cannot_be_are_refused(limits: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="budget"):
+    with pytest.raises(ValueError, match=next(iter(limits))):
         OutputLimits(**limits)
 
 
