@@ -52,8 +52,11 @@ WORST = {
     "brackets": "[[ " * 10_000,
     "functions": "f() { " * 5000,
     "cases": "case x in a) " * 2400,
+    "patterns": "rm " + " ".join(f"a{at}*/[b-c]?" for at in range(500)),
+    "files": "rm " + " ".join(f"src/a{at}.c" for at in range(500)),
+    "commands": "rm a b; " * 4000,
 }
-"""Texts below the bound of size that take a parser the longest."""
+"""Texts below the bound of size that take a parser, or the rules, the longest."""
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
@@ -91,9 +94,12 @@ def measure(sizes: Sizes, rounds: int) -> Result:
         "alone": partial(importing, _IMPORT),
         "added": added,
         **{f"parse {name}": partial(one, parse_bash, text) for name, text in WORST.items()},
+        **{f"decide {name}": partial(one, decide, text) for name, text in WORST.items()},
     }
     found = interleave(variants, rounds)
-    worst = max(WORST, key=lambda name: max(found[f"parse {name}"]))
+    worst, slowest = (
+        max(WORST, key=lambda name: max(found[f"{what} {name}"])) for what in (parse_name, decide_name)
+    )
     return Result(
         rows=[
             Row(what="parse a typical line", unit="ms", ours=found[parse_name], reach=Reach("<=", 0.3)),
@@ -102,6 +108,12 @@ def measure(sizes: Sizes, rounds: int) -> Result:
                 what=f"parse the worst of {len(WORST)} texts of 32 KiB: {worst}",
                 unit="ms",
                 ours=found[f"parse {worst}"],
+                reach=Reach("<=", 20),
+            ),
+            Row(
+                what=f"decide on the worst of them, under `workspace`: {slowest}",
+                unit="ms",
+                ours=found[f"decide {slowest}"],
                 reach=Reach("<=", 20),
             ),
             Row(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ntpath
 import os
 import posixpath
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -23,6 +24,7 @@ from anyshell.policy.presets import PRESETS, read
 from anyshell.policy.rules import ROUNDS, Answers, LocalFacts
 from anyshell.policy.rules.git import keys_that_run
 from anyshell.policy.rules.patterns import ANYTHING, MOST_FOUND, MOST_LISTED
+from anyshell.policy.rules.profiles import MOST_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -432,6 +434,19 @@ def test_pattern_in_a_directory_that_is_not_known_or_too_large_asks(
     policy: Policy, names: tuple[str, ...] | None
 ) -> None:
     assert touched(policy, "order *.py", names={CWD: names}) == {"reads": ("*",)}
+
+
+def test_more_words_than_are_decided_on_ask(policy: Policy) -> None:
+    def asked(*orders: int) -> str:
+        text = "; ".join(f"order {' '.join(f'a{at}' for at in range(words))}" for words in orders)
+        return " ".join(reason.text for reason in decide(policy, text).reasons)
+
+    more = f"more than {MOST_WORDS}|more than .* or {MOST_WORDS} words"
+    assert not re.search(more, asked(MOST_WORDS))
+    assert re.search(more, asked(MOST_WORDS + 1))
+    assert not re.search(more, asked(*[MOST_WORDS // 2 - 1] * 2))
+    assert re.search(more, asked(*[MOST_WORDS // 2] * 2))
+    assert decide(policy, f"rm -rf /; order {'a ' * MOST_WORDS}").action == "deny"
 
 
 def test_pattern_that_finds_too_much_on_its_way_asks(policy: Policy) -> None:

@@ -13,7 +13,7 @@ from .cmdlets import POWERSHELL, Cmdlets, adapted, find, script_doubt
 from .directories import REPEATS, directories
 from .matching import CHANGES_THE_SHELL, begins, contains, first_words, hosts_match, one_of, with_slash
 from .paths import UNKNOWN, Paths
-from .profiles import Profile, Use, use_of
+from .profiles import MOST_WORDS, Profile, Use, read_of, use_of, weight
 from .verdict import Access, CommandVerdict, Reason, Verdict
 
 if TYPE_CHECKING:
@@ -78,6 +78,16 @@ class Rules(Protocol):
         """The rules that allow by what a command does, and not by which one it is."""
 
 
+def _most(commands: Sequence[ParsedCommand]) -> int:
+    """How many commands are decided on: what the rules compare of a text stays a matter of milliseconds."""
+    words = 0
+    for at, command in enumerate(commands[:MOST_COMMANDS]):
+        words += 1 + sum(map(weight, command.arguments)) + len(command.redirections)
+        if words > MOST_WORDS:
+            return max(at, 1)
+    return min(len(commands), MOST_COMMANDS)
+
+
 class Decision:
     """A text, on a host, before a policy."""
 
@@ -94,7 +104,7 @@ class Decision:
         self.parsed = parsed
         self._find = cache(facts.find)
         self._git_runs = cache(facts.git_runs)
-        self.commands = parsed.commands[:MOST_COMMANDS]
+        self.commands = parsed.commands[: _most(parsed.commands)]
         for command in self.commands:
             for variable in command.variables:
                 self.paths.variables.pop(variable.name, None)
@@ -108,8 +118,8 @@ class Decision:
         whole = (0, len(self.parsed.text))
         own = {why for each in self.parsed.commands for why in each.unknown}
         unknown = [why for why in self.parsed.unknown if why not in own]
-        if len(self.parsed.commands) > MOST_COMMANDS:
-            unknown.append(f"the text has more than {MOST_COMMANDS} commands")
+        if len(self.parsed.commands) > len(self.commands):
+            unknown.append(f"the text has more than {MOST_COMMANDS} commands, or {MOST_WORDS} words")
         reasons += [Reason(why, "ask", "", whole) for why in unknown]
         understood = self.parsed.understood and not unknown
         action: Action = "allow" if understood else "ask"
@@ -161,7 +171,7 @@ class Decision:
             words += tuple(word.lower() for word in words[1:])  # as rules have names of files
         found = tuple(
             path
-            for each in command.arguments
+            for each in read_of(command.arguments)
             if not each.literal
             for path in self.paths.found(each, bases) or ()
         )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .patterns import PATTERN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +18,9 @@ if TYPE_CHECKING:
 LONGEST_VALUE = 1024
 """Characters of a value that are compared with a regular expression of a profile; a longer one is not known."""
 
-MOST_WORDS = 512
-"""Arguments of a command that are read; with more it is not known what it does."""
+MOST_WORDS = 150
+"""Arguments and redirections of a text that are decided on, where a long path and a pattern count as several (`weight`); with
+more it asks, unless one of the commands before is denied."""
 
 FLAG_ROLES = frozenset({"none", "info", "optional", "text", "runs", "command", "directory", "host", "into"})
 _POSITIONAL_ROLES = FLAG_ROLES - {"none", "info", "optional", "command", "into"}
@@ -98,13 +102,26 @@ class Use:
     git: tuple[str, ...] = ()
 
 
+def weight(word: Argument) -> int:
+    """How many short words take as long to be decided on."""
+    finds = not word.literal and PATTERN.search(word.text) is not None
+    return 1 + word.text.count("/") // 5 + 3 * finds
+
+
+def read_of(arguments: Sequence[Argument]) -> list[Argument]:
+    """The first of a command's arguments, as many as are read."""
+    reached = accumulate(map(weight, arguments))
+    return [word for word, weighs in zip(arguments, reached, strict=True) if weighs <= MOST_WORDS]
+
+
 def use_of(name: str, profile: Profile, arguments: Sequence[Argument]) -> Use:
     """Read the arguments of a program."""
     use = Use()
     reader = _Reader(name, use)
-    reader.read(profile, list(arguments[:MOST_WORDS]))
-    if len(arguments) > MOST_WORDS:
-        reader.unknown(f"{name} has more than {MOST_WORDS} arguments")
+    words = read_of(arguments)
+    if len(words) < len(arguments):
+        reader.unknown(f"{name} has more than {MOST_WORDS} arguments, or long ones")
+    reader.read(profile, words)
     use.paths = [(role, word) for role, word in use.paths if role in PATH_ROLES]
     return use
 
