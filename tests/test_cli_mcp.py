@@ -149,7 +149,7 @@ def test_a_server_on_http_says_where_it_is_until_a_signal_comes(tmp_path: Path) 
     )
     with process:
         line = read_line(process.stderr)
-        assert line.startswith("serving http://127.0.0.1:")
+        assert line.startswith("anyshell: serving http://127.0.0.1:")
         assert line.endswith(f"/mcp; the token is in {tmp_path}/mcp/token")
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 143

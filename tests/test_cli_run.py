@@ -396,7 +396,6 @@ def test_json_that_cannot_be_made_is_nothing() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--shell", "fish", "--", "true"], "fish"),
         (["--shell", "/nowhere/bash", "--", "true"], "/nowhere/bash"),
         (["--cwd", "/nowhere", "--", "true"], "nowhere"),
         (["--cwd", __file__, "--", "true"], "test_cli_run.py"),

@@ -428,7 +428,7 @@ def test_undo_takes_back_a_commit_that_was_killed(tree: Path) -> None:
     assert list(directory.glob(".anyshell-*"))
     undone = subprocess.run(command, cwd=tree, capture_output=True, check=False)
     assert undone.returncode == 0
-    assert undone.stderr.decode() == f"a killed commit of a trial is ended in: {directory}\n"
+    assert undone.stderr.decode() == f"anyshell: a killed commit of a trial is ended in: {directory}\n"
     assert not list(directory.glob(".anyshell-*"))
 
 
