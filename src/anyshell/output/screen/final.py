@@ -146,7 +146,8 @@ class FinalLines:
             moved.append(self._drop())
         excerpts = chosen(signals.finish(self._let_go), self._let_go, room, GAP)
         counts = most(limit - sum(len(each.data) + GAP for each in excerpts))
-        while len(self._rest) < sum(map(abs, counts)):
+        count = sum(map(abs, counts))
+        while len(self._rest) < count:
             line = moved.pop()
             self._rest.appendleft(line)
             self._rest_size += line.size
@@ -156,7 +157,7 @@ class FinalLines:
             each.first(self._let_go - each.start) for each in excerpts if each.start < self._let_go
         ]
         ends = accumulate(map(abs, counts))
-        self._folds = [(end + count, end) for end, count in zip(ends, counts, strict=True) if count < 0]
+        self._folds = [(end + each, end) for end, each in zip(ends, counts, strict=True) if each < 0]
 
     @property
     def searched(self) -> bool:
