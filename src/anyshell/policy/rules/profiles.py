@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LONGEST_VALUE = 1024
 """Characters of a value that are compared with a regular expression of a profile; a longer one is not known."""
 
-MOST_WORDS = 150
+MOST_WORDS = 100
 """Arguments and redirections of a text that are decided on, where a long path and a pattern count as several (`weight`); with
 more it asks, unless one of the commands before is denied."""
 
