@@ -327,7 +327,7 @@ def _ssh_server(name: str) -> Iterator[Server]:
     if name == "openssh as root":
         if not is_root():
             pytest.skip("only root can log in as root here; the user of the tests is that of the next one")
-        with openssh("root") as server:
+        with openssh("root", "UsePAM yes") as server:
             yield server
     else:
         with ordinary_user() as user, openssh(user) as server:

@@ -498,7 +498,9 @@ def password_server() -> Iterator[Server]:
         pytest.skip("only root can make a user with a password")
     with account(LOGIN_NAME, "/bin/sh") as user:
         subprocess.run(["chpasswd"], input=f"{user}:{SECRET}", text=True, check=True)
-        with openssh(user, "PasswordAuthentication yes\nKbdInteractiveAuthentication yes") as running:
+        with openssh(
+            user, "UsePAM yes\nPasswordAuthentication yes\nKbdInteractiveAuthentication yes"
+        ) as running:
             yield running
 
 
