@@ -38,12 +38,16 @@ import anyshell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import ModuleType
 
 _SIZE = 8
 """Bytes of a number: a length, a pid, a wait status."""
 
 _AT_THE_START = ("PYTHON", "LC_", "LANG", "TZ", "OPENSSL_", "MALLOC_", "LD_")
 """Beginnings of variables that an interpreter, or a library in it, reads when it is loaded."""
+
+_NOT_LOADED = ("anyshell.acp", "anyshell.adapters", "anyshell.console", "anyshell.ray")
+"""What the program never loads, or now and then: it takes longest, and makes each fork dearer."""
 
 
 def serves(how: Mapping[str, Any]) -> bool:
@@ -135,12 +139,14 @@ def _surroundings(environment: Mapping[str, str]) -> list[Any]:
     ]
 
 
-def _load() -> None:
-    for each in pkgutil.walk_packages(anyshell.__path__, "anyshell."):
-        # Not what the program itself loads now and then only, which takes longest.
-        if not each.name.endswith("__main__") and not each.name.startswith("anyshell.console"):
-            with contextlib.suppress(AssertionError, ImportError):  # it is of another system
-                importlib.import_module(each.name)
+def _load(package: ModuleType) -> None:
+    for each in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if each.name.endswith("__main__") or each.name in _NOT_LOADED:
+            continue
+        with contextlib.suppress(AssertionError, ImportError):  # it is of another system
+            module = importlib.import_module(each.name)
+            if each.ispkg:
+                _load(module)
 
 
 def _serve(requests: int) -> None:
@@ -216,7 +222,7 @@ def main(requests: int) -> None:
     """Serve, as no child of the process that has asked for it: tests count theirs."""
     if os.fork():
         os._exit(0)
-    _load()
+    _load(anyshell)
     gc.collect()
     gc.freeze()  # what is loaded is not looked through again in each process
     _serve(requests)
