@@ -3,7 +3,7 @@
 To load it takes some ten times the processor time of what it then does, and the tests run it more than a thousand times.
 `Forked` is a `subprocess.Popen` whose process comes from a server of the tests' own, ``python -m tests.cli_server``. It has
 descriptors, signals, variables, a directory and a session of its own, runs ``python -m anyshell`` from its first line, and ends
-as an interpreter does. A process that is to have anything else (`serves`) is started as any other program.
+as an interpreter does (`_end`). A process that is to have anything else (`serves`) is started as any other program.
 
 A request is 8 bytes that say how long it is, with four descriptors (stdin, stdout, stderr and a pipe), and then JSON. Into
 the pipe goes the pid, and at the end the wait status, 8 bytes each.
@@ -24,6 +24,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -226,7 +227,26 @@ def main(requests: int) -> None:
     gc.collect()
     gc.freeze()  # what is loaded is not looked through again in each process
     _serve(requests)
-    runpy.run_module("anyshell", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("anyshell", run_name="__main__", alter_sys=True)
+    except SystemExit as error:
+        _end(error.code)
+        raise
+
+
+def _end(code: object) -> None:
+    """End as an interpreter does, but leave to the system what was loaded: that takes six times what a command does.
+
+    Where output cannot be written, or the code is a text, this returns: the interpreter says so, and ends.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]  # what an interpreter calls first: it waits for threads
+    atexit._run_exitfuncs()
+    gc.collect()  # whatever of the program complains when it goes does so, as it does at the end
+    if isinstance(code, int | None):
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit((code or 0) & 0xFF)
 
 
 if __name__ == "__main__":
