@@ -6,6 +6,7 @@ import contextlib
 import faulthandler
 import gc
 import importlib.util
+import itertools
 import os
 import shutil
 import signal
@@ -270,20 +271,24 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+_STATES = itertools.count()
+"""Names of the tests' directories for what is kept."""
+
+
 @pytest.fixture(autouse=True)
 def state_directory(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
     """Keep every artifact of a test in a place of its own, until it is over, and the shell the default one."""
-    # Not by `mktemp`, which lists all that was made before.
+    # Not by `mktemp`, which lists all that was made before; and most tests keep nothing, so the first that does makes it.
     states = tmp_path_factory.getbasetemp() / "states"
-    states.mkdir(exist_ok=True)
-    path = Path(tempfile.mkdtemp(dir=states))
+    path = states / str(next(_STATES))
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(path))
     monkeypatch.delenv("ANYSHELL_SHELL", raising=False)
     yield path
     # The whole suite keeps 700 MB otherwise, which a later run must remove. What goes on beside a test may still write.
-    shutil.rmtree(path, ignore_errors=True)
+    if path.exists():
+        shutil.rmtree(path, ignore_errors=True)
 
 
 SSH_HOSTS = ["openssh as root", "openssh as a user", "asyncssh"] if sys.platform != "win32" else []
