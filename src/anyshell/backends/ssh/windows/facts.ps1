@@ -10,14 +10,14 @@ Set-StrictMode -Off
     $stdout = [Console]::OpenStandardOutput()
 
     function Read-Bytes([int]$count) {
-        $bytes = New-Object byte[] $count
+        $bytes = [byte[]]::new($count)
         for ($at = 0; $at -lt $count; $at += $got) {
             $got = $stdin.Read($bytes, $at, $count - $at)
             if ($got -le 0) { [Environment]::Exit(1) }
         }
         , $bytes
     }
-    $questions = New-Object IO.BinaryReader (New-Object IO.MemoryStream (, (Read-Bytes ([BitConverter]::ToInt32((Read-Bytes 4), 0)))))
+    $questions = [IO.BinaryReader]::new([IO.MemoryStream]::new((Read-Bytes ([BitConverter]::ToInt32((Read-Bytes 4), 0)))))
     function Read-Text { [Text.Encoding]::UTF8.GetString($questions.ReadBytes($questions.ReadInt32())) }
     function Write-Line([string]$line) {
         $bytes = [Text.Encoding]::UTF8.GetBytes(($line -replace '[\r\n]', ' ') + "`n")
@@ -85,7 +85,7 @@ Set-StrictMode -Off
         if ($path -eq $own) {
             $said = & ([scriptblock]::Create($probe)) # it is this shell, which answers
         } else {
-            $start = New-Object Diagnostics.ProcessStartInfo $path, $arguments
+            $start = [Diagnostics.ProcessStartInfo]::new($path, $arguments)
             $start.UseShellExecute = $false
             $start.RedirectStandardInput = $start.RedirectStandardOutput = $start.RedirectStandardError = $true
             $process = [Diagnostics.Process]::Start($start)
