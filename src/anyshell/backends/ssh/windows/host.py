@@ -119,13 +119,14 @@ class WindowsHost:
                         f"the connection to {self._name} was lost while PowerShell there was asked",
                         stage="session",
                     )
+        except TimeoutError:
+            return None
+        else:
             if not answer:
                 return None
             facts = Facts.read(answer.decode("utf-8", "replace").splitlines())
             keep = answer.endswith(_END) and not facts.get("wrong") and self._wants_spare()
             return facts
-        except TimeoutError:
-            return None
         finally:
             self.noise = channel.noise.replace(line.partition(" ")[2], "...")  # which it may repeat
             if keep:
