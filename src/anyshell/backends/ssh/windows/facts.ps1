@@ -55,7 +55,7 @@ Set-StrictMode -Off
     Write-Fact user ([Environment]::UserName)
     Write-Fact home $home_directory
     # GetOEMCP, which reads it there.
-    Write-Fact page (Get-ItemProperty -LiteralPath 'HKLM:\SYSTEM\CurrentControlSet\Control\Nls\CodePage').OEMCP
+    Write-Fact page ([Microsoft.Win32.Registry]::GetValue('HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Control\Nls\CodePage', 'OEMCP', ''))
 
     $directory = Read-Text
     if ($directory -match '^~(?=[\\/]|$)') { $directory = $home_directory + $directory.Substring(1) }
