@@ -155,12 +155,13 @@ UNDER_WINE: Mapping[str, Mapping[str, str]] = {
         "test_a_call_takes_its_parameters_from_stdin": "a call of a tool that runs PowerShell, and its stdin",
         "test_a_call_without_a_terminal_is_not_approved": "whether there is a console",
         "test_a_reader_that_goes_away_is_no_traceback": "how a write to a broken pipe fails",
-        "test_the_doctor_finds_a_usable_host": "what the doctor asks of Windows",
+        "test_the_doctor_says_what_to_do_about_each_finding": "what the doctor asks of Windows",
     },
     "test_cli_run": {
         "test_several_arguments_are_taken_literally": "command lines",
-        "test_the_directory_and_variables_reach_the_command": "directories and variables",
-        "test_stderr_that_is_another_file_stays_apart": "whether two handles are of one file",
+        "test_the_directory_and_variables_reach_the_command_and_its_stderr_stays_apart": (
+            "directories, variables, and whether two handles are of one file"
+        ),
         "test_where_both_are_one_file_their_order_is_true": "whether two handles are of one file",
         "test_bytes_pass_unchanged_in_both_directions": "bytes, in pipes and in files",
         "test_output_comes_while_the_command_runs": "pipes",

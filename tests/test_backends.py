@@ -192,7 +192,7 @@ async def test_input_can_come_piece_by_piece(environment: Environment) -> None:
 
 async def test_files_are_of_this_machine(environment: Environment, tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
-    source.write_bytes(b"\0\xff\n" * 100_000)
+    source.write_bytes(bytes(range(256)) * 1200)
     outcome = await environment.run(CAT.to(environment), stdin=source, stdout=target)
     assert target.read_bytes() == source.read_bytes() == outcome.output.data
     assert outcome.output.file == target

@@ -519,6 +519,9 @@ def test_the_doctor_finds_a_usable_host() -> None:
     done = anyshell("doctor")
     assert done.returncode == 0
     assert re.search(rb"^ok +default +", done.stdout, re.MULTILINE)
+
+
+def test_the_doctor_says_what_to_do_about_each_finding() -> None:
     report = json.loads(anyshell("doctor", "--json").stdout)
     assert report["usable"] is True
     assert {finding["verdict"] for finding in report["findings"]} <= {"ok", "missing", "problem"}

@@ -98,10 +98,12 @@ def test_an_empty_command_succeeds() -> None:
     assert anyshell("run", "--", "").returncode == 0
 
 
-def test_the_directory_and_variables_reach_the_command(tmp_path: Path) -> None:
-    text = either('echo "$PWD|$A|${B-unset}"', '"$PWD|$env:A|$env:B"')
+def test_the_directory_and_variables_reach_the_command_and_its_stderr_stays_apart(tmp_path: Path) -> None:
+    text = either(
+        'echo "$PWD|$A|${B-unset}"; echo err >&2', "\"$PWD|$env:A|$env:B\"; [Console]::Error.WriteLine('err')"
+    )
     done = anyshell("run", "--cwd", str(tmp_path), "--env", "A=x=y", "--env", "B=", "--", text)
-    assert lines(done.stdout) == [f"{tmp_path}|x=y|"]
+    assert (lines(done.stdout), lines(done.stderr)) == ([f"{tmp_path}|x=y|"], ["err"])
 
 
 def test_a_relative_directory_is_below_the_current_one(tmp_path: Path) -> None:
@@ -164,11 +166,6 @@ NUMBERS = (
 """Prints the numbers to 100,000."""
 
 PART = either("printf part", "[Console]::Out.Write('part')")
-
-
-def test_stderr_that_is_another_file_stays_apart() -> None:
-    done = anyshell("run", "--", BOTH)
-    assert (lines(done.stdout), lines(done.stderr)) == (["out"], ["err"])
 
 
 def test_where_both_are_one_file_their_order_is_true() -> None:

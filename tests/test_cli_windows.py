@@ -74,10 +74,9 @@ def test_what_runs_ends_with_a_program_that_is_killed() -> None:
     assert not is_alive(pid)
 
 
-@pytest.mark.parametrize("code", [256, 0xC0000005])
-def test_an_exit_code_may_have_32_bits(code: int) -> None:
-    program = f"import ctypes; ctypes.WinDLL('kernel32').ExitProcess({code})"
-    assert anyshell("run", "--", sys.executable, "-c", program).returncode == code
+def test_an_exit_code_may_have_32_bits() -> None:
+    program = f"import ctypes; ctypes.WinDLL('kernel32').ExitProcess({0xC0000005})"
+    assert anyshell("run", "--", sys.executable, "-c", program).returncode == 0xC0000005
 
 
 def test_text_for_a_program_is_utf_8_with_line_feeds_whatever_the_page_is(tmp_path: Path) -> None:
@@ -101,7 +100,7 @@ def without_handles(*arguments: str) -> int:
 
 
 def test_who_says_nothing_needs_no_handles() -> None:
-    assert without_handles("run", "--", "exit 7") == 7
+    assert without_handles("run", "--", "exit 256") == 256
 
 
 def test_output_without_a_reader_is_our_failure() -> None:

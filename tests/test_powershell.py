@@ -72,7 +72,7 @@ CODES = {
     "an error that ends all": ("$ErrorActionPreference = 'Stop'; Get-Item missing; 'b'", 1),
     "an error of .NET's": ("'a'.NoSuchMethod()", 1),
     "strict mode": ("Set-StrictMode -Version Latest; Get-Item missing", 1),
-    "a text that is no PowerShell": ("'a'\nif (", 1),
+    "a text that is no PowerShell": ("'never'\nif (", 1),
     "a text that needs nothing behind it": ("'a' `\n", 0),
     "a return": ("cmd /c exit 5; return", 0),
     "blocks": ("begin { 'a' } end { 'b' }", 0),
@@ -80,25 +80,34 @@ CODES = {
 
 
 @pytest.fixture(scope="module")
-def codes(powershell: Windows) -> dict[str, int]:
-    """The exit code of each, two at a time."""
+def codes(powershell: Windows) -> dict[str, subprocess.CompletedProcess[bytes]]:
+    """How each ends, two at a time."""
     with ThreadPoolExecutor(2) as pool:
-        done = pool.map(lambda case: _run(powershell, case[0]).returncode, CODES.values())
+        done = pool.map(lambda case: _run(powershell, case[0]), CODES.values())
         return dict(zip(CODES, done, strict=True))
 
 
 @pytest.mark.parametrize("case", CODES)
-def test_the_exit_code_says_how_the_last_thing_ended(codes: dict[str, int], case: str) -> None:
-    assert codes[case] == CODES[case][1]
+def test_the_exit_code_says_how_the_last_thing_ended(
+    codes: dict[str, subprocess.CompletedProcess[bytes]], case: str
+) -> None:
+    assert codes[case].returncode == CODES[case][1]
 
 
 # --- what is read and printed ---------------------------------------------------------------------------------
 
 
-def test_text_is_utf_8_both_ways_and_for_programs_too(powershell: Windows) -> None:
-    done = _run(powershell, '"é☃😀 `$x"; cmd /c echo é☃; $env:A_VARIABLE', env={"A_VARIABLE": "ü漢"})
-    assert done.stdout.decode().splitlines() == ["é☃😀 $x", "é☃", "ü漢"]
-    assert done.stderr == b""
+def test_text_is_utf_8_both_ways_and_a_table_is_whole_although_a_program_fails_after_it(
+    powershell: Windows,
+) -> None:
+    text = (
+        '"é☃😀 `$x"; cmd /c echo é☃; $env:A_VARIABLE; [pscustomobject]@{name = "x"; size = 3}; cmd /c exit 4'
+    )
+    done = _run(powershell, text, env={"A_VARIABLE": "ü漢"})
+    lines = [line for line in done.stdout.decode().splitlines() if line]
+    assert lines[:3] == ["é☃😀 $x", "é☃", "ü漢"]
+    assert [line.split() for line in lines[3:]] == [["name", "size"], ["----", "----"], ["x", "3"]]
+    assert (done.returncode, done.stderr) == (4, b"")
 
 
 def test_an_error_is_told_with_its_place_and_without_colour_or_xml(powershell: Windows) -> None:
@@ -112,34 +121,29 @@ def test_an_error_is_told_with_its_place_and_without_colour_or_xml(powershell: W
     assert "CLIXML" not in told
 
 
-def test_a_syntax_error_is_told_as_one_and_nothing_runs(powershell: Windows) -> None:
-    done = _run(powershell, "'never'\nif (")
+def test_a_syntax_error_is_told_as_one_and_nothing_runs(
+    codes: dict[str, subprocess.CompletedProcess[bytes]],
+) -> None:
+    done = codes["a text that is no PowerShell"]
     assert done.stdout == b""
     assert re.match(
         r"ParserError: \r\nLine \|\r\n   2 \|  if \(\r\n.*~\r\n.*Missing condition", done.stderr.decode()
     )
 
 
-def test_colour_comes_when_it_is_asked_for(powershell: Windows) -> None:
-    assert b"\x1b[" in _run(powershell, "$PSStyle.OutputRendering = 'Ansi'; Get-Item missing").stderr
-
-
-def test_no_profile_is_read_and_no_question_is_asked(powershell: Windows) -> None:
+def test_no_profile_is_read_no_question_is_asked_and_colour_comes_when_it_is_asked_for(
+    powershell: Windows,
+) -> None:
     done = _run(
-        powershell, "[Environment]::GetCommandLineArgs() -contains '-NoProfile'; Read-Host 'a question'; 'b'"
+        powershell,
+        "[Environment]::GetCommandLineArgs() -contains '-NoProfile'; Read-Host 'a question'; 'b'; "
+        "[Console]::Error.WriteLine('coloured'); $PSStyle.OutputRendering = 'Ansi'; Get-Item missing",
     )
     assert done.stdout.split() == [b"True", b"b"]
-    assert b"NonInteractive" in done.stderr
-
-
-def test_a_table_is_whole_although_a_program_fails_after_it(powershell: Windows) -> None:
-    done = _run(powershell, "[pscustomobject]@{name = 'x'; size = 3}; cmd /c exit 4")
-    assert [line.split() for line in done.stdout.decode().splitlines() if line] == [
-        ["name", "size"],
-        ["----", "----"],
-        ["x", "3"],
-    ]
-    assert done.returncode == 4
+    plain, _, coloured = done.stderr.partition(b"coloured")
+    assert b"NonInteractive" in plain
+    assert b"\x1b[" not in plain
+    assert b"\x1b[" in coloured
 
 
 def test_a_text_runs_in_the_global_scope_and_finds_nothing_of_ours(powershell: Windows) -> None:
@@ -239,6 +243,9 @@ def _told(lines: Sequence[str]) -> list[str]:
     return [bytes.fromhex(line.removesuffix(".")).decode() for line in lines]
 
 
+MORE_WORDS = st.lists(HARD | ANY, min_size=4, max_size=12)
+"""For a program: to start one takes longer than to look at its arguments."""
+
 many = settings(
     max_examples=60,
     deadline=None,
@@ -255,18 +262,18 @@ def test_a_quoted_word_is_taken_literally(ask: Callable[[str], list[str]], words
     assert _told(ask(PRINT + "print " + " ".join(map(PWSH.quote, words)))) == words
 
 
-@many
+@settings(many, max_examples=26)
 @example(["", "a b\\", "a\\\\", '\\"', '"', "-a.b:c", "--%", "*", "~", "$x", "%PATH%", "a\nb", "\xa0\\"])
-@given(WORDS)
+@given(MORE_WORDS)
 def test_a_program_gets_its_arguments_as_they_are(
     ask: Callable[[str], list[str]], powershell: Windows, words: list[str]
 ) -> None:
     assert _told(ask(PWSH.join([powershell.arguments, *words]))) == words
 
 
-@many
+@settings(many, max_examples=26)
 @example(["", "a b\\", "a\\\\", '\\"', '"', "-a.b:c", "--%", "*", "~", "$x", "%PATH%", "a\nb", "\xa0\\"])
-@given(WORDS)
+@given(MORE_WORDS)
 def test_a_program_gets_its_arguments_as_they_are_by_the_older_rule(
     ask: Callable[[str], list[str]], powershell: Windows, words: list[str]
 ) -> None:

@@ -540,7 +540,7 @@ def test_a_loop_that_starts_no_programs_is_named() -> None:
         runner.run(main())
 
 
-async def test_nothing_piles_up_over_a_hundred_runs(backend: Backend) -> None:
+async def test_nothing_piles_up_over_many_runs(backend: Backend) -> None:
     spawn = Spawn(argv=(CMD, "/d", "/c", "exit 3"), cwd="C:\\", stdin=True, split_stderr=True, script="text")
 
     async def some(count: int) -> None:
@@ -562,7 +562,7 @@ async def test_nothing_piles_up_over_a_hundred_runs(backend: Backend) -> None:
     await asyncio.gather(*(some(1) for _ in range(5)))
     await cancel()
     before = counts()
-    await asyncio.gather(*(some(20) for _ in range(5)))
+    await asyncio.gather(*(some(10) for _ in range(5)))
     await cancel()
     assert all(now <= then for now, then in zip(counts(), before, strict=True))
 

@@ -311,16 +311,16 @@ async def test_bash_runs_commands_where_it_is_told_to(bash: ShellInfo, tmp_path:
 TEXT = st.text(st.sampled_from("\\\"' \t\n$`*?[]{}~@%^!#;&|<>()-aé☃😀\x01"), max_size=30)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@example("\\\\", "a\\")
-@example("@file", "*")
-@example("'\\\"", '"\\"')
-@given(TEXT, TEXT)
-def test_bash_gets_its_text_as_it_is(bash: ShellInfo, one: str, other: str) -> None:
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(["\\\\", "a\\"])
+@example(["@file", "*"])
+@example(["'\\\"", '"\\"'])
+@given(st.lists(TEXT, min_size=5, max_size=8))
+def test_bash_gets_its_text_as_it_is(bash: ShellInfo, words: list[str]) -> None:
     """MSYS2 takes a command line apart by rules of its own; seen through the real one."""
-    text = SHELLS["bash"].join(["printf", "<%s>", one, other]) + "; exit 7"
+    text = SHELLS["bash"].join(["printf", "<%s>", *words]) + "; exit 7"
     done = run(bash, text)
-    assert (done.returncode, done.stdout.decode()) == (7, f"<{one}><{other}>")
+    assert (done.returncode, done.stdout.decode()) == (7, "".join(f"<{word}>" for word in words))
 
 
 @pytest.mark.parametrize("character", ["x", "é", "😀", "\\", '"', "\n"], ids=ascii)

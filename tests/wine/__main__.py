@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import sys
 import tempfile
 import tomllib
@@ -57,8 +58,22 @@ def _set_up() -> Windows:
     with _alone():
         made = windows.set_up()
         for version in parts.PYTHONS:
-            parts.fetch_wheels(_requirements(), version)
+            _install(version)
     return made
+
+
+def _install(version: str) -> None:
+    """Have Python for Windows find the packages where it keeps its own, and none but these.
+
+    What stands elsewhere Hypothesis takes for a part of the project, and looks through all of it for constants.
+    """
+    packages = parts.fetch_wheels(_requirements(), version)
+    place = windows.python_directory(version) / "Lib" / "site-packages"
+    if place.is_symlink():
+        place.unlink()
+    elif place.exists():
+        shutil.rmtree(place)
+    place.symlink_to(packages)
 
 
 def _test(made: Windows, arguments: Sequence[str]) -> int:
@@ -72,11 +87,10 @@ def _test(made: Windows, arguments: Sequence[str]) -> int:
         parts.run_pip("install", "--no-deps", "--target", directory, ROOT)
 
         def test(version: str, out: BinaryIO) -> int:
-            path = (Path(directory), parts.fetch_wheels(_requirements(), version))
             env = {
                 "PYTHONUTF8": "1",
                 "ANYSHELL_BASH": windows.windows_path(windows.git_directory() / "bin" / "bash.exe"),
-                "PYTHONPATH": ";".join(map(windows.windows_path, path)),
+                "PYTHONPATH": windows.windows_path(Path(directory)),
                 "PYTEST_DEBUG_TEMPROOT": "",  # temporary files are Windows' own
             }
             slow = ("--timeout", str(TEST_SECONDS), "--hypothesis-profile", "few")

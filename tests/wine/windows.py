@@ -49,7 +49,7 @@ SILENT_SECONDS = 300
 
 _NOT_FOR_WINDOWS = frozenset({"DISPLAY", "PYTHONIOENCODING", "PYTHONUTF8"})
 
-FORM = "4"
+FORM = "5"
 """Change it with what this module makes, so that it is made anew."""
 
 
@@ -241,8 +241,9 @@ def _wine(prefix: Path) -> dict[str, str]:
         "WINEARCH": "win64",
         "WINEDEBUG": "-all",
         # Nothing here shows a web page, and looking for what does takes long; what crashes ends, and no debugger waits
-        # for a person to look at it. .NET needs its own entry, mscoree.
-        "WINEDLLOVERRIDES": "mshtml=;winedbg.exe=",
+        # for a person to look at it. Nothing logs in to a network: each PowerShell would fork to look for the program of
+        # Samba's that does. .NET needs its own entry, mscoree.
+        "WINEDLLOVERRIDES": "mshtml=;winedbg.exe=;msv1_0=;kerberos=",
         "LC_ALL": "C.UTF-8",
         # What .NET and PowerShell start beside what is asked of them.
         "DOTNET_EnableDiagnostics": "0",
@@ -254,6 +255,11 @@ def _wine(prefix: Path) -> dict[str, str]:
         # to be compiled better for a program that goes on for minutes: an eighth of a start each.
         "DOTNET_EnableWriteXorExecute": "0",
         "DOTNET_TieredPGO": "0",
+        # What was compiled is not written down at each end for the next start. With one processor PowerShell starts nothing
+        # beside what it needs, and .NET does not spin; its threads that wait for pipes come as fast as with several.
+        "DOTNET_MultiCoreJitNoProfileGather": "1",
+        "DOTNET_PROCESSOR_COUNT": "1",
+        "DOTNET_ThreadPool_ForceMinWorkerThreads": "4",
         # 256 MiB before anything is collected: Wine 8 now and then brings .NET down while it collects.
         "DOTNET_GCgen0size": "10000000",
     }
@@ -296,6 +302,8 @@ def _make_prefix(prefix: Path, made: Windows) -> None:
     wine("reg", "add", r"HKCU\Software\Wine\Drivers", "/v", "Graphics", "/d", "null", "/f")
     # Of a disk, PowerShell would ask for a name, and Wine would complain on stderr that it may not read it.
     wine("reg", "add", r"HKLM\Software\Wine\Drives", "/v", "z:", "/d", "network", "/f")
+    # Each program looks for the one of this machine among some hundred, up to where that stands, with ten questions about each.
+    wine("reg", "delete", r"HKLM\Software\Microsoft\Windows NT\CurrentVersion\Time Zones", "/f")
     parts.run((str(SERVER), "-w"), env={**os.environ, **_wine(prefix)})
     system = prefix / "drive_c" / "windows" / "system32"
     shutil.copy(made.programs / "bcryptprimitives.dll", system)

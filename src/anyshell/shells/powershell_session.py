@@ -245,7 +245,7 @@ while ($true) {
         End-Command 1
     }
 };
-try { [void](Invoke-Ours 'New-Event PowerShell.Exiting') } catch { };
+if ($runspace.Events.Subscribers.Count) { try { [void](Invoke-Ours 'New-Event PowerShell.Exiting') } catch { } };
 $runspace.Close();
 Close-Streams
 """

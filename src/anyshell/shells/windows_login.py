@@ -55,7 +55,7 @@ class WindowsLogin:
         # Without the characters that cmd.exe, PowerShell, bash or sshd, on its way to PowerShell, would look at; and
         # without a quote at its beginning, by which sshd would take it to be quoted.
         text = (
-            f"$b=New-Object byte[] {size};$s=[Console]::OpenStandardInput();"
+            f"$b=[byte[]]::new({size});$s=[Console]::OpenStandardInput();"
             f"for($i=0;$i -lt {size} -and ($r=$s.Read($b,$i,{size}-$i)) -gt 0;$i+=$r){{}};"
             ". ([scriptblock]::Create([Text.Encoding]::UTF8.GetString($b)))"
         )

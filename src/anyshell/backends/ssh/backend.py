@@ -348,16 +348,16 @@ class SSHBackend:
 
         noise = ""
         for login in logins:
-            host = WindowsHost(login, self.name, self._sessions.open, self._sessions.has_room)
+            host = self._windows or WindowsHost(
+                login, self.name, self._sessions.open, self._sessions.has_room
+            )
             facts = await host.facts(self._options.directory or "", query)
             if facts is None:
                 noise = host.noise or noise
                 continue
             if facts.get("wrong"):
                 raise InvalidCommand(f"the directory {facts.get('wrong')!r} cannot be used on {self.name}")
-            if self._windows is None:
-                self._windows = host
-            self._windows.prepare()
+            self._windows = host
             return facts.host(notices=self._sessions.notices)
         raise BackendUnavailable(
             f"{self.name} is a Windows host whose login shell is {logins[0].name}, and neither PowerShell 7 (pwsh) nor "

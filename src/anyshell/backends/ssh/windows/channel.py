@@ -113,6 +113,13 @@ class WindowsChannel(Channel):
         """Whether nothing of the command can be alive."""
         return self.leader_ended or (self.gone.is_set() and not self.closed.is_set())
 
+    def begin_anew(self, token: str) -> None:
+        """Take what comes from now on as that of another program in the same session, which begins with this token."""
+        self.token = token
+        self._token = token.encode()
+        self._noise["stdout"] = bytearray()
+        self.said = asyncio.get_running_loop().create_future()
+
     def send(self, verb: bytes, body: bytes = b"") -> None:
         """Tell the leader something. Never waits, never raises."""
         self.write_now(verb + len(body).to_bytes(4, "little") + body)

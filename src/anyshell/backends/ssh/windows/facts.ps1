@@ -10,14 +10,14 @@ Set-StrictMode -Off
     $stdout = [Console]::OpenStandardOutput()
 
     function Read-Bytes([int]$count) {
-        $bytes = New-Object byte[] $count
+        $bytes = [byte[]]::new($count)
         for ($at = 0; $at -lt $count; $at += $got) {
             $got = $stdin.Read($bytes, $at, $count - $at)
             if ($got -le 0) { [Environment]::Exit(1) }
         }
         , $bytes
     }
-    $questions = New-Object IO.BinaryReader (New-Object IO.MemoryStream (, (Read-Bytes ([BitConverter]::ToInt32((Read-Bytes 4), 0)))))
+    $questions = [IO.BinaryReader]::new([IO.MemoryStream]::new((Read-Bytes ([BitConverter]::ToInt32((Read-Bytes 4), 0)))))
     function Read-Text { [Text.Encoding]::UTF8.GetString($questions.ReadBytes($questions.ReadInt32())) }
     function Write-Line([string]$line) {
         $bytes = [Text.Encoding]::UTF8.GetBytes(($line -replace '[\r\n]', ' ') + "`n")
@@ -55,7 +55,7 @@ Set-StrictMode -Off
     Write-Fact user ([Environment]::UserName)
     Write-Fact home $home_directory
     # GetOEMCP, which reads it there.
-    Write-Fact page (Get-ItemProperty -LiteralPath 'HKLM:\SYSTEM\CurrentControlSet\Control\Nls\CodePage').OEMCP
+    Write-Fact page ([Microsoft.Win32.Registry]::GetValue('HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Control\Nls\CodePage', 'OEMCP', ''))
 
     $directory = Read-Text
     if ($directory -match '^~(?=[\\/]|$)') { $directory = $home_directory + $directory.Substring(1) }
@@ -85,7 +85,7 @@ Set-StrictMode -Off
         if ($path -eq $own) {
             $said = & ([scriptblock]::Create($probe)) # it is this shell, which answers
         } else {
-            $start = New-Object Diagnostics.ProcessStartInfo $path, $arguments
+            $start = [Diagnostics.ProcessStartInfo]::new($path, $arguments)
             $start.UseShellExecute = $false
             $start.RedirectStandardInput = $start.RedirectStandardOutput = $start.RedirectStandardError = $true
             $process = [Diagnostics.Process]::Start($start)
@@ -108,6 +108,9 @@ Set-StrictMode -Off
         }
         Write-Fact tried "${path}: it runs, but does not answer as $kind does"
     }
+    Write-Line 'fact end'
     $stdout.Flush()
-    [Environment]::Exit(0)
+
+    # It goes on as the leader of the first command, whose text comes then; or its client leaves.
+    . ([scriptblock]::Create([Text.Encoding]::UTF8.GetString((Read-Bytes ([BitConverter]::ToInt32((Read-Bytes 4), 0))))))
 }

@@ -2,7 +2,8 @@
 
 There is no second session that stops what runs in the others, as on a POSIX host. Every command has a leader of its own,
 `leader.ps1`, on its own channel. To start PowerShell takes most of the time that it takes to begin a command, so one
-leader is started ahead, if there is room for it, and waits for what it will lead.
+leader is started ahead, if there is room for it, and waits for what it will lead. The first of them is the PowerShell that
+said what the host is.
 """
 
 from __future__ import annotations
@@ -39,11 +40,18 @@ ANSWER_SECONDS = 60.0
 START_SECONDS = 30.0
 """Seconds for PowerShell on a Windows host to begin a command."""
 
+PAUSE_SECONDS = 0.25
+"""Seconds after a command's end until a PowerShell is started on a Windows host for the next one: where a command was the last,
+the host is closed before, and where the next one comes at once, it has one started for itself."""
+
 SPARE_SECONDS = 120.0
 """Seconds for which a PowerShell waits on a Windows host for the next command; it has some 60 MB of memory there."""
 
 LONGEST_VARIABLE = 32_766
 """Units of UTF-16 of a variable for a Windows host; a longer one is refused (SetEnvironmentVariableW: 32,767)."""
+
+_END = b"fact end\n"
+"""The last line of `facts.ps1`."""
 
 _REFUSED = {
     "program": "it is not there, or may not be executed",
@@ -76,8 +84,8 @@ class WindowsHost:
         self._name = name
         self._open = open
         self._has_room = has_room
-        self._spare: asyncio.Task[WindowsChannel] | None = None
-        self._expiry: asyncio.TimerHandle | None = None
+        self._spare: asyncio.Future[WindowsChannel] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     async def facts(self, directory: str, query: HostQuery) -> Facts | None:
@@ -86,9 +94,8 @@ class WindowsHost:
         Raises:
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
         """
-        token = new_token()
-        channel = Channel(token)
-        asked = [_text(token), _text(_as_windows(directory))]
+        channel = WindowsChannel(new_token())
+        asked = [_text(channel.token), _text(_as_windows(directory))]
         for names in (query.programs, query.variables):
             asked += (_count(names), *map(_text, names))
         candidates = query.shells_on("windows")
@@ -99,24 +106,33 @@ class WindowsHost:
         text = _program("facts.ps1")
         line = self.login.read_and_run(len(text))
         await self._open(channel, line)
+        keep = False
         try:
             channel.write_now(text + _sized(b"".join(asked)))
             async with asyncio.timeout(ANSWER_SECONDS):
                 said = await channel.said
                 answer = bytearray()
                 if said == ["facts"]:
-                    await fill(answer, channel.stdout, LONGEST_ANSWER)
+                    await fill(answer, channel.stdout, LONGEST_ANSWER, until=_END)
                 if channel.broken:  # half an answer would be a host that has nothing
                     raise ConnectionFailed(
                         f"the connection to {self._name} was lost while PowerShell there was asked",
                         stage="session",
                     )
-                return Facts.read(answer.decode("utf-8", "replace").splitlines()) if answer else None
         except TimeoutError:
             return None
+        else:
+            if not answer:
+                return None
+            facts = Facts.read(answer.decode("utf-8", "replace").splitlines())
+            keep = answer.endswith(_END) and not facts.get("wrong") and self._wants_spare()
+            return facts
         finally:
             self.noise = channel.noise.replace(line.partition(" ")[2], "...")  # which it may repeat
-            channel.abort()
+            if keep:
+                self._go_on(channel)
+            else:
+                channel.abort()
 
     async def start(
         self,
@@ -157,23 +173,46 @@ class WindowsHost:
             if spawn.on_asked is None:
                 await to_the_end(process.abandon(), lambda: None)
             raise
-        channel.exit.add_done_callback(self.prepare)
+        channel.exit.add_done_callback(self._pause)
         return process
 
-    def prepare(self, _: object = None) -> None:
-        """Start a leader for the command that comes next, unless there is one. Never waits."""
-        if self._spare is None and not self._closed and self._has_room():
-            loop = asyncio.get_running_loop()
-            self._spare = loop.create_task(self._lead())
-            self._expiry = loop.call_later(SPARE_SECONDS, self._drop)
+    def _pause(self, _: object) -> None:
+        """Start a leader soon, unless a command comes before."""
+        if self._spare is None and not self._closed:
+            self._set_timer(PAUSE_SECONDS, self._prepare)
 
-    def _take(self) -> asyncio.Task[WindowsChannel] | None:
+    def _prepare(self) -> None:
+        """Start a leader for the command that comes next, unless there is one. Never waits."""
+        if self._wants_spare():
+            self._keep(asyncio.get_running_loop().create_task(self._lead()))
+
+    def _go_on(self, channel: WindowsChannel) -> None:
+        """Have the PowerShell in which `facts.ps1` is over be the leader of the command that comes next."""
+        channel.begin_anew(new_token())
+        channel.write_now(_sized(_program("leader.ps1")))
+        spare: asyncio.Future[WindowsChannel] = asyncio.get_running_loop().create_future()
+        spare.set_result(channel)
+        self._keep(spare)
+
+    def _wants_spare(self) -> bool:
+        return self._spare is None and not self._closed and self._has_room()
+
+    def _keep(self, spare: asyncio.Future[WindowsChannel]) -> None:
+        self._spare = spare
+        self._set_timer(SPARE_SECONDS, self._drop)
+
+    def _set_timer(self, seconds: float, then: Callable[[], object]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, then)
+
+    def _take(self) -> asyncio.Future[WindowsChannel] | None:
         spare, self._spare = self._spare, None
-        if self._expiry is not None:
-            self._expiry.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         return spare
 
-    def _drop(self) -> asyncio.Task[WindowsChannel] | None:
+    def _drop(self) -> asyncio.Future[WindowsChannel] | None:
         """Let the one go that waits."""
         if (spare := self._take()) is not None:
             spare.cancel()
@@ -259,7 +298,7 @@ class WindowsHost:
         return b"".join((*map(_text, texts), flags, _count(unset), *map(_text, unset), _count(given), *pairs))
 
 
-def _abort(spare: asyncio.Task[WindowsChannel]) -> None:
+def _abort(spare: asyncio.Future[WindowsChannel]) -> None:
     if not spare.cancelled() and spare.exception() is None:
         spare.result().abort()
 

@@ -54,7 +54,7 @@ Set-StrictMode -Off
     function Leave { [void]$windows::TerminateProcess($windows::GetCurrentProcess(), 0) }
 
     function Read-Bytes([int]$count) {
-        $bytes = New-Object byte[] $count
+        $bytes = [byte[]]::new($count)
         for ($at = 0; $at -lt $count; $at += $got) {
             $got = $stdin.Read($bytes, $at, $count - $at)
             if ($got -le 0) { Leave }
@@ -63,7 +63,7 @@ Set-StrictMode -Off
     }
 
     # What is to be done: texts, each with its length before it. No JSON, in which PowerShell 7 takes some for dates.
-    $order = New-Object IO.BinaryReader (New-Object IO.MemoryStream (, (Read-Bytes ([BitConverter]::ToInt32((Read-Bytes 4), 0)))))
+    $order = [IO.BinaryReader]::new([IO.MemoryStream]::new((Read-Bytes ([BitConverter]::ToInt32((Read-Bytes 4), 0)))))
     function Read-Text { [Text.Encoding]::UTF8.GetString($order.ReadBytes($order.ReadInt32())) }
     $token = Read-Text
     $line = Read-Text
@@ -100,19 +100,19 @@ Set-StrictMode -Off
         try {
             # A folder of the user's own, which no other user but the host's administrators may read.
             $file = [IO.Path]::Combine([IO.Path]::GetTempPath(), 'anyshell-' + [guid]::NewGuid().ToString('N'))
-            [IO.File]::WriteAllText($file, $script, (New-Object Text.UTF8Encoding $false))
+            [IO.File]::WriteAllText($file, $script, [Text.UTF8Encoding]::new($false))
         } catch { Stop-Here 'script' }
         [void]$windows::SetEnvironmentVariableW('ANYSHELL_SCRIPT', $file)
     }
 
     $job = $windows::CreateJobObjectW([IntPtr]::Zero, [IntPtr]::Zero)
     $limits = $marshal::AllocHGlobal(144)
-    for ($at = 0; $at -lt 144; $at += 4) { $marshal::WriteInt32($limits, $at, 0) }
+    $marshal::Copy([byte[]]::new(144), 0, $limits, 144)
     $marshal::WriteInt32($limits, 16, 0x2000) # JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
     $length = if ($size -eq 8) { 144 } else { 112 }
     if (-not $windows::SetInformationJobObject($job, 9, $limits, $length)) { Stop-Here 'job' }
 
-    $feed = New-Object IO.Pipes.AnonymousPipeServerStream 'Out', 'Inheritable'
+    $feed = [IO.Pipes.AnonymousPipeServerStream]::new('Out', 'Inheritable')
     $out = $windows::GetStdHandle(-11)
     $err = $windows::GetStdHandle(-12)
     # What is inherited by accident would keep the channel open.
@@ -124,7 +124,7 @@ Set-StrictMode -Off
     $first = if ($size -eq 8) { 80 } else { 56 }
     $startup = $marshal::AllocHGlobal(128)
     $made = $marshal::AllocHGlobal(32)
-    for ($at = 0; $at -lt 128; $at += 4) { $marshal::WriteInt32($startup, $at, 0) }
+    $marshal::Copy([byte[]]::new(128), 0, $startup, 128)
     $marshal::WriteInt32($startup, 0, $first + 3 * $size)
     $marshal::WriteInt32($startup, 4 * $size + 28, 0x100) # STARTF_USESTDHANDLES
     $marshal::WriteIntPtr($startup, $first, $feed.ClientSafePipeHandle.DangerousGetHandle())
@@ -171,11 +171,11 @@ Set-StrictMode -Off
         }
     }
 
-    $ended = New-Object Threading.ManualResetEvent $false
-    $ended.SafeWaitHandle = New-Object Microsoft.Win32.SafeHandles.SafeWaitHandle $process, $false
-    $queue = New-Object Collections.Queue
-    $piece = New-Object byte[] 65536
-    $held = New-Object byte[] 262144
+    $ended = [Threading.ManualResetEvent]::new($false)
+    $ended.SafeWaitHandle = [Microsoft.Win32.SafeHandles.SafeWaitHandle]::new($process, $false)
+    $queue = [Collections.Queue]::new()
+    $piece = [byte[]]::new(65536)
+    $held = [byte[]]::new(262144)
     $have = 0
     $reading = $stdin.ReadAsync($piece, 0, $piece.Length)
     $writing = $null
@@ -184,10 +184,13 @@ Set-StrictMode -Off
     $gone = 0
 
     while ($true) {
-        $waits = @($reading, $writing) | Where-Object { $_ } | ForEach-Object { $_.AsyncWaitHandle }
-        if (-not $exited) { $waits = @($waits) + $ended }
+        $waits = @(
+            if ($reading) { $reading.AsyncWaitHandle }
+            if ($writing) { $writing.AsyncWaitHandle }
+            if (-not $exited) { $ended }
+        )
         $pause = if ($stopping) { 10 } elseif ($exited) { 50 } else { -1 }
-        if ($waits) { [void][Threading.WaitHandle]::WaitAny(@($waits), $pause) } else { Start-Sleep -Milliseconds $pause }
+        if ($waits) { [void][Threading.WaitHandle]::WaitAny($waits, $pause) } else { Start-Sleep -Milliseconds $pause }
 
         if ($reading -and $reading.IsCompleted) {
             $got = if ($reading.Status -eq 'RanToCompletion') { $reading.Result } else { 0 }
@@ -202,7 +205,7 @@ Set-StrictMode -Off
                     $length = [BitConverter]::ToInt32($held, 1)
                     if ($have -lt 5 + $length) { break }
                     $verb = [char]$held[0]
-                    $body = New-Object byte[] $length
+                    $body = [byte[]]::new($length)
                     [Buffer]::BlockCopy($held, 5, $body, 0, $length)
                     $have -= 5 + $length
                     [Buffer]::BlockCopy($held, 5 + $length, $held, 0, $have)
