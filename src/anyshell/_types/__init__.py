@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .approval import Grant as Grant
     from .approval import JobInputRequest as JobInputRequest
     from .approval import NetworkRequest as NetworkRequest
+    from .approval import ReachRequest as ReachRequest
     from .approval import Refused as Refused
     from .approval import SecretInputRequest as SecretInputRequest
     from .approval import TerminalInputRequest as TerminalInputRequest
@@ -94,7 +95,7 @@ else:
     __getattr__ = importer(
         __name__,
         {
-            "approval": "ApprovalRequest Approved CommandRequest Grant JobInputRequest NetworkRequest Refused SecretInputRequest TerminalInputRequest",
+            "approval": "ApprovalRequest Approved CommandRequest Grant JobInputRequest NetworkRequest ReachRequest Refused SecretInputRequest TerminalInputRequest",
             "checks": "LONGEST_NAME as_duration check_choice check_count check_port check_seconds check_text check_variable cut_name exact one_line",
             "command": "DEFAULT_GRACE READY_SECONDS Command LeftBehind LoginCommand Spawn",
             "names": "Names",
