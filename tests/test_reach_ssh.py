@@ -105,6 +105,24 @@ async def test_everything_runs_within_a_reach(world: World, env: Environment) ->
     await test_reach.test_a_job_of_a_session_outlives_its_shell(env)
 
 
+async def test_usage_is_told_beside_the_output(world: World, env: Environment) -> None:  # noqa: F811
+    burn = "i=0; while [ $i -lt 60000 ]; do i=$((i + 1)); done"
+    look = "env | grep -c ANYSHELL_USED; for each in 1 2 $$; do readlink /proc/$each/fd/3 | grep pipe; done; echo e >&2"
+    outcome = await env.run(f"{look}; {burn}; kill -9 $$")
+    assert (outcome.output.text, outcome.signal) == ("0\ne\n", "SIGKILL")
+    used, idle = outcome.usage, (await env.run("env true; env true; :")).usage
+    assert used is not None
+    assert idle is not None
+    assert used.user + used.system > idle.user + idle.system
+    assert (idle.how, idle.processes, idle.memory) == ("waited", 3, None)
+    assert (await env.run("echo e >&2", split_stderr=True)).usage is None
+    assert (await env.run("sleep 300 & true", left_behind="keep")).usage is None
+    (world.home / ".bashrc").write_text("echo noise >&2; exec 2>&1; export JOINED=1\n")
+    outcome = await env.run("echo x$JOINED")
+    # Root's shell may not read it.
+    assert (outcome.output.text, outcome.usage is None) in [("x1\n", True), ("x\n", False)]
+
+
 async def test_a_person_gives_a_command_more(world: World, env: Environment) -> None:  # noqa: F811
     await test_tool_widening.test_a_refusal_names_the_way_to_ask_and_an_answer_for_once_is_for_one_call(
         world, env

@@ -248,8 +248,8 @@ def _places(entries: list[dict[str, Any]]) -> tuple[tuple[str, str, str], ...]:
         for path in (_texts("widened", each[kind]) if kind in each else ())
     ]
     for _, _, path in given:
-        if not path.startswith("/") or posixpath.normpath(path) != path:
-            raise ValueError(f"widened: {path!r} is no absolute path")
+        if not path.startswith("/") or posixpath.normpath(path) != path or path == "/":
+            raise ValueError(f"widened: {path!r} is no absolute path below /")
     return tuple(given)
 
 
