@@ -62,6 +62,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_trial": "overlays and bubblewrap, of Linux",
     "test_trial_ssh": "overlays and bubblewrap, of Linux",
     "test_tool_trial": "overlays and bubblewrap, of Linux",
+    "test_tool_widening": "bubblewrap, of Linux",
     "test_cli_trial": "overlays and bubblewrap, of Linux",
     "test_checkpoints": "its commands are texts of a POSIX shell, and its files have names and kinds of POSIX",
     "test_reach_network": "bubblewrap, of Linux",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import stat
@@ -21,6 +22,7 @@ from anyshell.trial.files import Tree
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
+from .conftest import NOBODY
 from .test_effects import Step, perform, steps
 
 if TYPE_CHECKING:
@@ -336,10 +338,68 @@ async def test_few_checkpoints_are_kept_and_that_which_is_needed(
         (root / "a").write_text(f"{number}")
         made.append(await env.checkpoint())
     kept = Checkpoints(env.directory)
-    assert [each.id for each in kept.list()] == [each.id for each in reversed(made[1:])]
+    assert [each.id for each in await kept.kept()] == [each.id for each in reversed(made[1:])]
     with pytest.raises(AnyshellError, match="not kept any more"):
         await env.restore(made[0])
     await env.restore(made[1])
     assert (root / "a").read_text() == "1"
     with pytest.raises(AnyshellError, match="is of"):
         await env.restore(replace(made[2], directory="/elsewhere"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+async def test_what_root_brings_back_belongs_to_its_owner(env: Environment) -> None:
+    root = Path(env.directory)
+    (root / "sub" / "deep").mkdir()
+    (root / "other").write_text("o")
+    for name, owner, mode in (
+        ("a", (NOBODY, 12), 0o4751),
+        ("sub/x", (NOBODY, 0), 0o640),
+        ("sub/deep", (0, 12), 0o2750),
+        ("sub", (NOBODY, 12), 0o1777),
+        ("other", (0, 0), 0o2711),
+    ):
+        os.chown(root / name, *owner)
+        (root / name).chmod(mode)
+    names = ("a", "sub", "sub/x", "sub/deep", "other")
+
+    def owners() -> list[tuple[int, int, str]]:
+        found = [(root / name).stat() for name in names]
+        return [(at.st_uid, at.st_gid, stat.filemode(at.st_mode)) for at in found]
+
+    before = owners()
+    start = await env.checkpoint()
+    await env.run("rm -r a sub; echo changed > other; chown 12:12 other")
+    end = await env.checkpoint(since=start)
+    restored = await env.restore(start, until=end)
+    assert sorted(restored.restored) == sorted(names)
+    assert owners() == before
+    # A second checkpoint has read nothing anew, and knows the owners all the same.
+    await env.checkpoint()
+    start = await env.checkpoint()
+    await env.run("rm a")
+    await env.restore(start, until=await env.checkpoint(since=start))
+    assert owners() == before
+
+
+async def test_an_ordinary_user_brings_back_what_is_not_his_as_his_own(
+    ordinary_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYSHELL_STATE_DIR", str(ordinary_directory / "state"))
+    root = ordinary_directory / "tree"
+    root.mkdir()
+    for name, mode in (("own", 0o4711), ("theirs", 0o4711)):
+        (root / name).write_text("x")
+        (root / name).chmod(mode)
+    async with Environment.detect(cwd=root) as env:
+        start = await env.checkpoint()
+        file = store.Store(str(root), os.environ["ANYSHELL_STATE_DIR"])._path(start.id)
+        told = json.loads(Path(file).read_text())
+        told[1]["theirs"][3] = 7 << 32 | 7  # the file of another user, which this one could read and delete
+        Path(file).write_text(json.dumps(told))
+        for name in ("own", "theirs"):
+            (root / name).unlink()
+        await env.restore(start, until=await env.checkpoint(since=start))
+    modes = [stat.S_IMODE((root / name).stat().st_mode) for name in ("own", "theirs")]
+    assert modes == [0o4711, 0o711]
+    assert {(root / name).stat().st_uid for name in ("own", "theirs")} == {os.geteuid()}

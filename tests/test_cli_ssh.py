@@ -73,6 +73,37 @@ def address(server: Server) -> str:
     return f"ssh://{server.user}@{HOST}:{server.port}"
 
 
+def test_what_a_command_did_on_the_host_is_taken_back_there(home: Path, tmp_path: Path) -> None:
+    require_openssh()
+    with openssh(ME, variables=f"HOME={tmp_path}") as server:
+        take_back(named(server, home), tmp_path)
+    assert (tmp_path / ".local/state/anyshell/checkpoints").is_dir()
+
+
+def take_back(web: str, tmp_path: Path) -> None:
+    """Undo a command on a host, and see that it was undone."""
+    (tmp_path / "tree").mkdir()
+    kept = tmp_path / "tree" / "kept"
+    kept.write_text("a\n")
+    there = ("--host", web, "--cwd", str(tmp_path / "tree"))
+    nothing = anyshell("undo", *there, "--yes")
+    assert (nothing.returncode, b"nothing to undo" in nothing.stderr) == (1, True)
+    done = anyshell("run", *there, "--checkpoint", "--", "echo b >> kept; echo x > made; exit 3")
+    assert done.returncode == 3
+    assert len(anyshell("undo", *there, "--list").stdout.splitlines()) == 2
+    undone = anyshell("undo", *there, "--yes")
+    assert (undone.returncode, undone.stderr.splitlines()[:4]) == (
+        0,
+        [
+            b"anyshell: the command made, changed or removed: kept",
+            b"anyshell: the command made, changed or removed: made",
+            b"anyshell: as before: kept",
+            b"anyshell: removed: made",
+        ],
+    )
+    assert [path.read_text() for path in (tmp_path / "tree").iterdir()] == ["a\n"]
+
+
 # --- commands on a host ---------------------------------------------------------------------------------------
 
 

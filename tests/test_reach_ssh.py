@@ -17,13 +17,22 @@ import anyio
 import psutil
 import pytest
 
-from anyshell import ConnectionFailed, Environment, Fleet, InvalidCommand, Reach, Variables
+from anyshell import (
+    Approved,
+    ConnectionFailed,
+    Environment,
+    Fleet,
+    InvalidCommand,
+    Reach,
+    ShellTool,
+    Variables,
+)
 from anyshell.errors import ReachUnavailable
 from anyshell.reach.host_gate import HostProxies
 
 assert sys.platform == "linux"  # mypy follows what is below otherwise
 
-from . import test_endings, test_in_reach, test_reach, test_reach_network, test_ssh_losing
+from . import test_endings, test_in_reach, test_reach, test_reach_network, test_ssh_losing, test_tool_widening
 from .conftest import bubblewrap, missing, open_to_all, row
 from .processes import wait_asleep
 from .ssh_server import SSHD, is_root, openssh, ordinary_user
@@ -94,6 +103,34 @@ async def test_no_escape_succeeds(world: World, env: Environment, server: Server
 async def test_everything_runs_within_a_reach(world: World, env: Environment) -> None:  # noqa: F811
     await test_reach.test_everything_runs_within_a_reach(world, env)
     await test_reach.test_a_job_of_a_session_outlives_its_shell(env)
+
+
+async def test_usage_is_told_beside_the_output(world: World, env: Environment) -> None:  # noqa: F811
+    burn = "i=0; while [ $i -lt 60000 ]; do i=$((i + 1)); done"
+    look = "env | grep -c ANYSHELL_USED; for each in 1 2 $$; do readlink /proc/$each/fd/3 | grep pipe; done; echo e >&2"
+    outcome = await env.run(f"{look}; {burn}; kill -9 $$")
+    assert (outcome.output.text, outcome.signal) == ("0\ne\n", "SIGKILL")
+    used, idle = outcome.usage, (await env.run("env true; env true; :")).usage
+    assert used is not None
+    assert idle is not None
+    assert used.user + used.system > idle.user + idle.system
+    assert (idle.how, idle.processes, idle.memory) == ("waited", 3, None)
+    assert (await env.run("echo e >&2", split_stderr=True)).usage is None
+    assert (await env.run("sleep 300 & true", left_behind="keep")).usage is None
+    (world.home / ".bashrc").write_text("echo noise >&2; exec 2>&1; export JOINED=1\n")
+    outcome = await env.run("echo x$JOINED")
+    # Root's shell may not read it.
+    assert (outcome.output.text, outcome.usage is None) in [("x1\n", True), ("x\n", False)]
+
+
+async def test_a_person_gives_a_command_more(world: World, env: Environment) -> None:  # noqa: F811
+    await test_tool_widening.test_a_refusal_names_the_way_to_ask_and_an_answer_for_once_is_for_one_call(
+        world, env
+    )
+    (world.outside / "link").symlink_to(world.home)
+    more = {"also_write": [f"{world.outside}/link"]}
+    result = await ShellTool(env, approver=test_tool_widening.Person(Approved()))({"command": "true", **more})
+    assert f"'{world.outside}/link' leads to '{world.home}'" in result.text
 
 
 async def test_a_call_may_reach_less_and_not_more(world: World, env: Environment) -> None:  # noqa: F811

@@ -105,7 +105,7 @@ _MOVED = {
     "errors": "ArtifactNotFound BackendUnavailable CommitConflict EnvironmentLost JobNotFound OutputIncomplete PolicyError ReachUnavailable RecordingError SpawnError TerminalUnavailable",
     "abc": "ExitStatus Foreground HostInfo HostQuery ShellCandidate ShellInfo ProcessInfo Spawn FileEntry FileStat Resolved",
     "tool": "ShellResult",
-    "types": "ApprovalQueue Artifact Checkpoint CommandRequest Control CopyProgress CopyResult Destination DetachedJob DetachedJobs DetachedRecord FileEffect FleetRun Grant HostOutcome HostProgress JobInputRequest JobOutput Jobs Network NetworkRequest Output OutputBuilder OutputEvent OutputImage Parsed Recording RecordingReport Redaction Restored Root Sandbox Scan Screen SecretInputRequest SecretRequest SessionReport TerminalInputRequest TerminalLines Verdict Waiting",
+    "types": "ApprovalQueue Artifact Checkpoint CommandRequest Control CopyProgress CopyResult Destination DetachedJob DetachedJobs DetachedRecord FileEffect FleetRun Grant HostOutcome HostProgress JobInputRequest JobOutput Jobs Network NetworkRequest Output OutputBuilder OutputEvent OutputImage Parsed ReachRequest Recording RecordingReport Redaction Restored Root Sandbox Scan Screen SecretInputRequest SecretRequest SessionReport TerminalInputRequest TerminalLines Verdict Waiting",
 }
 """The names of before version 0.2 that have moved to these modules; version 0.3 takes them away from here."""
 

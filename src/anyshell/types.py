@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._types import Output as Output
     from ._types import OutputEvent as OutputEvent
     from ._types import OutputImage as OutputImage
+    from ._types import ReachRequest as ReachRequest
     from ._types import Recording as Recording
     from ._types import RecordingReport as RecordingReport
     from ._types import Scan as Scan
@@ -53,7 +54,7 @@ else:
         __name__,
         {
             "policy": "ApprovalQueue",
-            "_types": "Artifact CommandRequest CopyProgress CopyResult Destination FileEffect Grant JobInputRequest JobOutput Network NetworkRequest Output OutputEvent OutputImage Recording RecordingReport Scan Screen SecretInputRequest SessionReport TerminalInputRequest TerminalLines Waiting",
+            "_types": "Artifact CommandRequest CopyProgress CopyResult Destination FileEffect Grant JobInputRequest JobOutput Network NetworkRequest Output OutputEvent OutputImage ReachRequest Recording RecordingReport Scan Screen SecretInputRequest SessionReport TerminalInputRequest TerminalLines Waiting",
             "_engine": "Control",
             "detached": "DetachedJob DetachedJobs DetachedRecord",
             "fleet": "FleetRun HostOutcome HostProgress",
@@ -97,6 +98,7 @@ __all__ = [
     "OutputEvent",
     "OutputImage",
     "Parsed",
+    "ReachRequest",
     "Recording",
     "RecordingReport",
     "Redaction",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .._exceptions import AnyshellError
 from .._runner import RunOptions, to_command
 from .._types import DEFAULT_GRACE
 from .confining import facts_of
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from .._types.checks import Seconds
     from ..reach import Reach
     from ..shells.words import CommandLike
-    from ..trial import Checkpoint, Checkpoints, Restored, Trial
+    from ..trial import Checkpoint, Restored, Trial
 
 
 class EnvironmentTrials(EnvironmentDialogs):
@@ -80,7 +79,7 @@ class EnvironmentTrials(EnvironmentDialogs):
             limits=limits,
             reach=reach,
         )
-        from ..trial import Trial  # here and below, since few programs need it
+        from ..trial import Trial  # here, since few programs need it
 
         facts = partial(facts_of, self.runner.backend, here=self.info.is_this_machine)
         return Trial(
@@ -103,7 +102,9 @@ class EnvironmentTrials(EnvironmentDialogs):
         Raises:
             AnyshellError: The host is a Windows that SSH reaches, or one without Python 3.6 or later; or there are too many files.
         """
-        return await self._checkpoints().take(since=since)
+        from ..trial.checkpoints import checkpoints_of  # here and below, since few programs need it
+
+        return await checkpoints_of(self.runner).take(since=since)
 
     async def restore(self, checkpoint: Checkpoint, *, until: Checkpoint | None = None) -> Restored:
         """Bring the files in `directory` back to how they were at a checkpoint.
@@ -119,15 +120,6 @@ class EnvironmentTrials(EnvironmentDialogs):
         Raises:
             AnyshellError: As for `checkpoint`; or the checkpoint is of another directory, or is not kept any more.
         """
-        return await self._checkpoints().restore(checkpoint, until=until)
+        from ..trial.checkpoints import checkpoints_of
 
-    def _checkpoints(self) -> Checkpoints:
-        from ..trial import Checkpoints
-
-        if self.info.is_this_machine:
-            return Checkpoints(self.directory)
-        if self.info.os == "windows":
-            raise AnyshellError("checkpoints need a POSIX host, or this machine: run anyshell on that host")
-        from ..trial.hosts import Far
-
-        return Checkpoints(self.directory, Far(self.runner.backend, "python3", ("files", "store")))
+        return await checkpoints_of(self.runner).restore(checkpoint, until=until)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .approval import Grant as Grant
     from .approval import JobInputRequest as JobInputRequest
     from .approval import NetworkRequest as NetworkRequest
+    from .approval import ReachRequest as ReachRequest
     from .approval import Refused as Refused
     from .approval import SecretInputRequest as SecretInputRequest
     from .approval import TerminalInputRequest as TerminalInputRequest
@@ -62,12 +63,14 @@ if TYPE_CHECKING:
     from .output_parts import JobOutput as JobOutput
     from .output_parts import OutputEvent as OutputEvent
     from .output_parts import OutputImage as OutputImage
+    from .process import LONGEST_USED as LONGEST_USED
     from .process import Channel as Channel
     from .process import ExitStatus as ExitStatus
     from .process import ProcessInfo as ProcessInfo
     from .process import Signal as Signal
     from .process import Usage as Usage
     from .process import still_named as still_named
+    from .process import told_usage as told_usage
     from .recording import LARGEST_RECORDING as LARGEST_RECORDING
     from .recording import LEAST_RECORDING as LEAST_RECORDING
     from .recording import LONGEST_TITLE as LONGEST_TITLE
@@ -94,7 +97,7 @@ else:
     __getattr__ = importer(
         __name__,
         {
-            "approval": "ApprovalRequest Approved CommandRequest Grant JobInputRequest NetworkRequest Refused SecretInputRequest TerminalInputRequest",
+            "approval": "ApprovalRequest Approved CommandRequest Grant JobInputRequest NetworkRequest ReachRequest Refused SecretInputRequest TerminalInputRequest",
             "checks": "LONGEST_NAME as_duration check_choice check_count check_port check_seconds check_text check_variable cut_name exact one_line",
             "command": "DEFAULT_GRACE READY_SECONDS Command LeftBehind LoginCommand Spawn",
             "names": "Names",
@@ -106,7 +109,7 @@ else:
             "outcome": "CommandFailed JobStatus Outcome Status learn",
             "output": "MASK Output OutputLimits",
             "output_parts": "Artifact JobOutput OutputEvent OutputImage",
-            "process": "Channel ExitStatus ProcessInfo Signal Usage still_named",
+            "process": "Channel ExitStatus LONGEST_USED ProcessInfo Signal Usage still_named told_usage",
             "resolved": "Creates Resolved",
             "recording": "LARGEST_RECORDING LEAST_RECORDING LONGEST_TITLE Recording RecordingReport to_recording",
             "session": "SessionReport",

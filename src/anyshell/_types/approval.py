@@ -53,8 +53,8 @@ class _Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandRequest(_Request):
-    """A command that is to run: in a fresh shell, in a session, as a job or on a terminal. `text` has not run yet.
+class _RunRequest(_Request):
+    """What is asked of a command that has not run yet.
 
     In a session, two equal requests do the same only as far as what earlier commands have set up there allows: a
     function may have been given the name of a program meanwhile.
@@ -77,6 +77,10 @@ class CommandRequest(_Request):
             what runs, as `verdict`.
         effects: What it would do to files, as a trial has shown, with a diff; ``None`` without ``approve="effects"``. It has run
             then, and what it wrote becomes real by the approval.
+        also_write: Paths beyond its reach that it may write; absolute, and no link is followed.
+        also_read: Those that it may read.
+        protected: Those of `also_write` that the reach keeps as they are, since other programs take commands from them.
+        hidden: Those of both that the reach hides.
     """
 
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -91,6 +95,23 @@ class CommandRequest(_Request):
     verdict: Verdict | None = field(default=None, compare=False, repr=False)
     rules: str = field(default="", compare=False, repr=False)
     effects: Effects | None = field(default=None, compare=False, repr=False)
+    also_write: tuple[str, ...] = ()
+    also_read: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRequest(_RunRequest):
+    """A command that is to run: in a fresh shell, in a session, as a job or on a terminal. `text` has not run yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachRequest(_RunRequest):
+    """A command that is to run with more than its reach: a `CommandRequest` whose `also_write` and `also_read` are not granted yet.
+
+    An approval is one of the command, too. No policy gives one, but a rule for always of a person's.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +187,12 @@ class NetworkRequest(_Request):
 
 
 ApprovalRequest = (
-    CommandRequest | JobInputRequest | TerminalInputRequest | SecretInputRequest | NetworkRequest
+    CommandRequest
+    | ReachRequest
+    | JobInputRequest
+    | TerminalInputRequest
+    | SecretInputRequest
+    | NetworkRequest
 )
 """Everything that decides what is done, for the approver. Two equal requests do the same; two of different types are never equal."""
 
@@ -200,7 +226,8 @@ class Approved:
             `grants` are also written to the user's rules. Of what is typed on a terminal, ``session`` is whatever is to
             be typed on this one later, whatever runs in its foreground then; a secret only if this is one. Of a connection,
             ``once`` is every one to this name and port by this command, ``session`` by every later one, and ``always`` is
-            written to the user's rules.
+            written to the user's rules. Of more than a reach, ``session`` and ``always`` are these paths for every later
+            command that asks for them; what is hidden for the session at most.
         grants: Kinds of commands that are approved as well.
     """
 

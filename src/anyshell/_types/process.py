@@ -69,8 +69,9 @@ class Usage:
             Linux known of a process alone that took more than this program has: the kernel begins to count with that.
         read: Bytes that were read by system calls, from files as well as from pipes.
         written: Bytes that were written so.
-        processes: Processes that were started, with the program and its console. Windows alone counts them: Linux and macOS keep no
-            such number of a tree, and what looks for them now and then misses the short ones.
+        processes: Processes that were started, with the program and its console. Windows counts them, and Linux within a reach, with
+            their threads, until the command's end. Otherwise Linux and macOS keep no such number of a tree, and what looks for
+            them now and then misses the short ones.
     """
 
     how: Literal["exact", "waited"]
@@ -80,3 +81,16 @@ class Usage:
     read: int | None = None
     written: int | None = None
     processes: int | None = None
+
+
+LONGEST_USED = 64
+"""Bytes of what the leader of a sandbox says of the command's CPU time and processes; it has three numbers."""
+
+
+def told_usage(told: bytes) -> Usage | None:
+    """What the leader of a sandbox has told in the last line; ``None`` if it has told nothing."""
+    numbers = told.rstrip(b"\n").rpartition(b"\n")[2][:LONGEST_USED].split()
+    if len(numbers) not in (2, 3) or not all(each.isdigit() for each in numbers):
+        return None
+    user, system, *processes = map(int, numbers)
+    return Usage(how="waited", user=user / 1000, system=system / 1000, processes=(*processes, None)[0])

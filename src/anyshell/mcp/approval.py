@@ -23,7 +23,7 @@ from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestStat
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from .._exceptions import AnyshellError
-from .._types import Approved, CommandRequest, NetworkRequest, Refused
+from .._types import Approved, CommandRequest, NetworkRequest, ReachRequest, Refused
 from ..policy.approval.approvers import words_of
 from ..tool.approvals import digest_of
 
@@ -56,6 +56,10 @@ _ANSWER = {
 _NO_USER = (
     "this needs an approval, and the client cannot ask its user (it has no elicitation): start the server with "
     "--policy workspace, or another policy that allows it"
+)
+_NO_USER_TO_WIDEN = (
+    "this is more than its reach, and the client cannot ask its user (it has no elicitation): start the server with another "
+    "--reach"
 )
 
 
@@ -133,7 +137,8 @@ class ClientApprovals:
         if exchange is None or (exchange.stateless and isinstance(request, NetworkRequest)):
             return Refused("its client cannot be asked while a command runs", by="unanswered")
         if not can_ask(exchange.context):
-            return Refused(_NO_USER, by="unanswered")
+            more = isinstance(request, ReachRequest)
+            return Refused(_NO_USER_TO_WIDEN if more else _NO_USER, by="unanswered")
         if len(_question(request)) > LONGEST_QUESTION:
             return Refused(
                 f"its text is too long to be shown: a question has up to {LONGEST_QUESTION:,} characters",
@@ -202,7 +207,9 @@ def can_ask(context: Context) -> bool:
 
 def _question(request: ApprovalRequest) -> str:
     verb, _ = words_of(request)
-    where = "" if isinstance(request, CommandRequest | NetworkRequest) else " to what runs already"
+    where = (
+        "" if isinstance(request, CommandRequest | ReachRequest | NetworkRequest) else " to what runs already"
+    )
     return f"{verb} this{where}?\n\n{request.display}"
 
 

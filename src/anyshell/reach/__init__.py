@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .host import python_here as python_here
     from .host import question as question
     from .host import read_facts as read_facts
+    from .places import PRIVATE as PRIVATE
     from .places import PROTECTED as PROTECTED
     from .places import SECRETS as SECRETS
     from .refusal import explain as explain
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from .values import Limits as Limits
     from .values import Preset as Preset
     from .values import Reach as Reach
+    from .values import Widened as Widened
     from .view import LocalPlaces as LocalPlaces
+    from .view import lies_in as lies_in
 else:
     __getattr__ = importer(
         __name__,
@@ -39,11 +42,11 @@ else:
             "compiler": "compile_reach lack_of narrow",
             "gate": "Gate asking",
             "host": "ANSWER_BYTES ANSWER_SECONDS Facts python_here question read_facts",
-            "places": "PROTECTED SECRETS",
+            "places": "PRIVATE PROTECTED SECRETS",
             "refusal": "explain explain_network",
             "sandbox": "NONE Sandbox",
             "tables": "REACH_SCHEMA read_reach",
-            "values": "Limits Preset Reach",
-            "view": "LocalPlaces",
+            "values": "Limits Preset Reach Widened",
+            "view": "LocalPlaces lies_in",
         },
     )

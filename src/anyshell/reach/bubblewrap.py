@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .._types import Spawn
     from .host import Facts
     from .host_gate import HostProxies
-    from .values import Limits, Reach
+    from .values import Limits, Reach, Widened
     from .view import Places
 
 OLDEST = (0, 8)  # no bound
@@ -108,6 +108,7 @@ class Bubblewrap:
         facts: Of the host.
         places: Its paths; ``None`` for a host that tells them itself, at each start.
         outer: Those that `reach` must lie in, such as that of the environment of one call.
+        given: Paths of it that a person has approved: these, and nothing that links make of them.
         proxies: What serves networks on another host.
 
     Raises:
@@ -119,6 +120,7 @@ class Bubblewrap:
     places: Places | None
     outer: tuple[Reach, ...] = ()
     proxies: HostProxies | None = None
+    given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if (lack := missing(self.reach, self.facts)) is not None:
@@ -142,6 +144,12 @@ class Bubblewrap:
             ReachUnavailable: As for a new one.
         """
         return replace(self, reach=reach.within(self.reach), outer=(*self.outer, self.reach))
+
+    def widened(self, more: Widened, directory: str) -> Bubblewrap:
+        """The same with what a person has approved beside it, in a directory of an environment. Raises as `narrowed`."""
+        outer = tuple(more.over(each, directory) for each in self.outer)
+        given = (*more.read, *more.write)
+        return replace(self, reach=more.over(self.reach, directory), outer=outer, given=given)
 
     def wrap(self, spawn: Spawn) -> Spawn:
         """Have the leader start bubblewrap, that the program inside, and that the command.
@@ -211,6 +219,7 @@ class Bubblewrap:
             "hide": reach.hide,
             "protect": reach.protect,
             "needs": spawn.needs,
+            "given": self.given,
             "private": PRIVATE,
             "system": SYSTEM,
             # The directory above bin has the standard library as well.

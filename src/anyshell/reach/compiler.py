@@ -9,7 +9,7 @@ from .bubblewrap import Bubblewrap, missing
 from .job_object import JobLimits
 from .sandbox import NONE
 from .seatbelt import Seatbelt
-from .values import Reach
+from .values import Reach, Widened
 
 if TYPE_CHECKING:
     from .host import Facts
@@ -60,11 +60,11 @@ def lack_of(facts: Facts) -> tuple[str, str] | None:
 
 
 def narrow(sandbox: Sandbox, reach: Reach, *, directory: str, home: str) -> Sandbox:
-    """What enforces a narrower reach than a sandbox does.
+    """What enforces a narrower reach than a sandbox does, or a wider one that a person has approved.
 
     Args:
         sandbox: That of the environment.
-        reach: The narrower one.
+        reach: The narrower one, or a `Widened`.
         directory: Of the environment.
         home: The user's.
 
@@ -80,4 +80,6 @@ def narrow(sandbox: Sandbox, reach: Reach, *, directory: str, home: str) -> Sand
         raise InvalidCommand(
             "reach: the environment has none, and so none that is narrower: give it one by detect(reach=...)"
         )
+    if isinstance(reach, Widened) and not isinstance(sandbox, JobLimits):
+        return sandbox.widened(reach, directory)
     return sandbox.narrowed(reach.resolved(directory, home))

@@ -76,8 +76,12 @@ _
     fi
 done
 ungroup
-# A file of the caller's, which the command does not have.
-[ -z "$used" ] || [ -z "${ANYSHELL_USED-}" ] || printf '%s\n' "$used" >"/dev/fd/$ANYSHELL_USED"
+# A file of the caller's, or over SSH the stderr that nothing else has, which cannot be opened again. The command has neither.
+case $used:${ANYSHELL_USED-} in
+    :* | *:) ;;
+    *:3) printf '%s\n' "$used" >&3 ;;
+    *) printf '%s\n' "$used" >"/dev/fd/$ANYSHELL_USED" ;;
+esac
 case $number in
     0) exit "$code" ;;
     '')

@@ -87,14 +87,20 @@ def _reason(kind: str, paths: list[str], reach: Reach) -> str:
         return "The sandbox limits memory, processes, file sizes or processor time. To use more, ask for a reach with higher limits."
     for path in paths:
         if lies_in(path, reach.hide):
-            return f"The sandbox hides {path}. To use it, ask for a reach that does not hide it."
+            return f"The sandbox hides {path}. {_asking('also_read', path, reach.hide)}"
         if kind == "write" or not lies_in(path, (*reach.read, *reach.write)):
             if lies_in(path, reach.protect) and lies_in(path, reach.write):
-                return f"The sandbox keeps {path} as it is. To change it, ask for a reach that does not protect it."
+                return f"The sandbox keeps {path} as it is. {_asking('also_write', path, reach.protect)}"
             if not lies_in(path, reach.write):
                 verb = "write" if lies_in(path, reach.read) else "read"
-                return f"The sandbox does not let commands {verb} {path}. To do so, ask for a reach with {verb}={path!r}."
+                return f"The sandbox does not let commands {verb} {path}. {_asking('also_' + verb, path, reach.protect)}"
     if kind == "write":
         places = ", ".join(reach.write[:3]) or "nothing but its own /tmp"
-        return f"The sandbox lets commands write {places}. To write elsewhere, ask for a reach with that path in write."
+        return f"The sandbox lets commands write {places}. To write elsewhere, call again with that path in also_write: the user is asked."
     return ""
+
+
+def _asking(parameter: str, path: str, whole: Sequence[str]) -> str:
+    """How a tool is asked for a path; for what is kept whole, such as a directory of keys, for all of that."""
+    path = next((each for each in whole if lies_in(path, (each,))), path)
+    return f"If the task needs it, call again with {parameter}={[path]!r}: the user is asked."

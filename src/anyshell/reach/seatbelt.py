@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from .._types import Spawn
-    from .values import Reach
+    from .values import Reach, Widened
     from .view import Places
 
 _PROGRAM = "/usr/bin/sandbox-exec"
@@ -56,6 +56,7 @@ class Seatbelt:
     Args:
         reach: With absolute paths.
         places: Of this machine.
+        given: As for `Bubblewrap`.
 
     Raises:
         ReachUnavailable: It needs what Seatbelt cannot express.
@@ -63,6 +64,7 @@ class Seatbelt:
 
     reach: Reach
     places: Places
+    given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.places.kind(_PROGRAM):
@@ -81,12 +83,19 @@ class Seatbelt:
         """The same for a narrower reach. Raises what a new one raises, and `InvalidCommand` where it is not narrower."""
         return replace(self, reach=reach.within(self.reach))
 
+    def widened(self, more: Widened, directory: str) -> Seatbelt:
+        """The same with what a person has approved beside it, in a directory of an environment."""
+        return replace(self, reach=more.over(self.reach, directory), given=(*more.read, *more.write))
+
     def wrap(self, spawn: Spawn) -> Spawn:
         """Have a shell set the limits and become sandbox-exec, which becomes the command.
 
         Raises:
-            InvalidCommand: The directory is not within the reach.
+            InvalidCommand: The directory is not within the reach, or a path that a person has approved is a link.
         """
+        for path in self.given:
+            if (real := self.places.real(path)) != path:
+                raise InvalidCommand(f"{path!r} leads to {real!r}: that is to be named instead")
         directory = self.places.real(spawn.cwd)
         named = self._real((*self.reach.read, *self.reach.write))
         closed = lies_in(directory, _PRIVATE) and not lies_in(

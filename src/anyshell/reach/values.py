@@ -188,6 +188,40 @@ class Reach:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Widened(Reach):
+    """What a person lets one command do beyond the reach of its environment: `read` and `write`, absolute; no more of it counts.
+
+    A tool alone makes one, of an approver's answer.
+    """
+
+    read: tuple[str, ...] = ()
+
+    def over(self, reach: Reach, directory: str) -> Reach:
+        """A reach with these paths. What it hides or protects below them stays so, and what it protects in `write` it does in these.
+
+        Args:
+            reach: With absolute paths.
+            directory: Of the environment.
+        """
+        bases = reach.write or (directory,)
+        below = {
+            posixpath.relpath(path, base)
+            for base in bases
+            for path in reach.protect
+            if path != base and lies_in(path, (base,))
+        }
+        kept = (path for path in reach.protect if path not in self.write)
+        more = (posixpath.join(path, each) for path in self.write for each in sorted(below))
+        return replace(
+            reach,
+            read=(*reach.read, *self.read),
+            write=(*reach.write, *self.write),
+            hide=tuple(path for path in reach.hide if path not in (*self.read, *self.write)),
+            protect=tuple(dict.fromkeys((*kept, *more))),
+        )
+
+
 def _among(own: bool | tuple[str, ...], most: bool | tuple[str, ...]) -> bool:
     return isinstance(own, tuple) and isinstance(most, tuple) and Names(most).cover(own)
 

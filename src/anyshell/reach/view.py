@@ -163,7 +163,7 @@ class View:
         plan: Under ``read``, ``write``, ``hide``, ``protect`` and ``needs`` the absolute paths of a reach and of a command; under
             ``private`` and ``system`` those of every one; under ``network`` anything, if there is one; under ``device`` a path, and where in /dev it
             is to be; under ``beside`` what a
-            program inside needs; under ``most-read-N`` and ``most-write-N`` what it must lie in.
+            program inside needs; under ``given`` those that a person has named, in which no link is followed; under ``most-read-N`` and ``most-write-N`` what it must lie in.
         places: The host's paths.
     """
 
@@ -173,6 +173,7 @@ class View:
         self._kind = _Once(places.kind).__getitem__
         reads, writes = plan.get("read", ()), plan.get("write", ())
         self._whole = "/" in reads or "/" in writes
+        self._given = plan.get("given", ())
         self._write = [real(path) for path in writes]
         self._read = [real(path) for path in reads if path != "/"]
         self._needs = [real(path) for path in plan.get("needs", ())]
@@ -195,7 +196,10 @@ class View:
             self._read = [*system, *plan.get("beside", ()), *self._read]
         self._hide = list(dict.fromkeys(path for each in plan.get("hide", ()) for path in (each, real(each))))
         protect = [self._file_above(real(path)) for path in plan.get("protect", ())]
-        self._protect = [path for path in dict.fromkeys(protect) if lies_in(path, self._write)]
+        # A file has nothing below it to protect, which `_file_above` would make the file itself.
+        self._protect = [
+            path for path in dict.fromkeys(protect) if lies_in(path, self._write) and path not in self._given
+        ]
 
     def _found(self, path: str) -> str:
         """The path without links. In a directory that is reached without any, only the last part can be one."""
@@ -215,6 +219,9 @@ class View:
         """Why no command can run in a directory; empty if one can."""
         for name, path in self._more:
             return f"reach: {name}: {path!r} is more than the reach of the environment allows"
+        for path in self._given:
+            if self._real(path) != path:
+                return f"{path!r} leads to {self._real(path)!r}: that is to be named instead"
         for path in self._write:
             if not self._kind(path):
                 return f"reach: write: {path!r} is not there, or cannot be entered in a sandbox"

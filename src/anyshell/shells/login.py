@@ -178,6 +178,11 @@ class Login:
             *(["unset " + " ".join(unset)] if unset else []),
             *export,
         ]
+        if _tells_usage(spawn):
+            # It is the output where a startup file has joined the two, and nothing else may stand there.
+            lines.append(
+                "[ /dev/fd/1 -ef /dev/fd/2 ] && exec 3>/dev/null || exec 3>&2\nexport ANYSHELL_USED=3"
+            )
         lines += [
             # bash and zsh call it -x, dash -w; busybox has no name for it.
             rf"\ulimit -S -x {tag} 2>/dev/null || \ulimit -S -w {tag} 2>/dev/null",
@@ -199,6 +204,8 @@ class Login:
         # Where /bin/sh is a ksh, it closes what the program itself is not given.
         if spawn.script is not None:
             given.append("8<&8")
+        if _tells_usage(spawn):
+            given.append("3>&3")
         if self.life_fd == _LIFE_FD:
             given.append(f"{_LIFE_FD}>&{_LIFE_FD}")
         return "".join(f" {each}" for each in given)
@@ -234,6 +241,11 @@ def _read_from_terminal(size: int, token: str, by: str = "") -> str:
         f"ANYSHELL_TTY=$({by}stty -g) && {by}stty raw -echo && {by}printf %s {first} && {by}echo {second} ready || "
         f"{{ {by}printf %s {first}; {by}echo {second} terminal; exit 126; }}; {_read(size, by)}"
     )
+
+
+def _tells_usage(spawn: Spawn) -> bool:
+    """Whether stderr is free for what the leader of a sandbox tells of a command."""
+    return spawn.holder is not None and not spawn.split_stderr and spawn.terminal is None
 
 
 def _halves(token: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import policy
+from .. import _types, policy
 from .._exceptions import AnyshellError
 from .._types import (
     Approved,
@@ -88,6 +88,17 @@ class Approvals:
         """What the approver is called, for a record."""
         return getattr(self._approver, "__name__", type(self._approver).__name__)
 
+    def question(self, request: CommandRequest, *, given: bool) -> ApprovalRequest:
+        """What is asked about a command: also its reach, where it has more than that and it is not granted for the session.
+
+        Args:
+            request: The command.
+            given: Whether rules grant it.
+        """
+        if given or all(place in self._always for place in _beyond(request)):
+            return request
+        return _types.ReachRequest(**{each.name: getattr(request, each.name) for each in fields(request)})
+
     async def ask(
         self,
         request: ApprovalRequest,
@@ -157,15 +168,20 @@ class Approvals:
         return answer
 
     async def _remember(self, request: ApprovalRequest, key: bytes, answer: Approved) -> None:
-        self._always[key] = None
-        if len(self._always) > REMEMBERED:
-            self._always.popitem(last=False)
+        for each in _beyond(request) if isinstance(request, _types.ReachRequest) else [key]:
+            self._always[each] = None
+            if len(self._always) > REMEMBERED:
+                self._always.popitem(last=False)
         if isinstance(request, NetworkRequest) and answer.scope == "always" and request.rules:
             from ..policy.approval.saving import save_destination  # as below
 
             await _saved(
                 partial(save_destination, request.name, request.port, request.text, Path(request.rules))
             )
+        if isinstance(request, _types.ReachRequest) and answer.scope == "always" and request.rules:
+            from ..policy.approval.saving import save_places  # as below
+
+            await _saved(partial(save_places, request, Path(request.rules)))
         if not isinstance(request, CommandRequest):
             return
         place = place_of(request)
@@ -203,15 +219,27 @@ def key_of(request: ApprovalRequest, state: tuple[str, ...] = ()) -> bytes:
             return digest_of(request, state)
 
 
+def _beyond(request: CommandRequest | _types.ReachRequest) -> list[bytes]:
+    """A digest of each path that a command has beyond its reach, with what it may do there."""
+    kinds = (("write", request.also_write), ("read", request.also_read))
+    return [
+        _digest("beyond", (request.host, kind, path, path in request.hidden), ())
+        for kind, paths in kinds
+        for path in paths
+    ]
+
+
 def digest_of(request: ApprovalRequest, state: tuple[str, ...] = ()) -> bytes:
     """A digest of all that decides what a request does, and of nothing else: equal requests have the same."""
     parts = tuple(getattr(request, field.name) for field in fields(request) if field.compare)
     return _digest(request, parts, state)
 
 
-def _digest(request: ApprovalRequest, parts: tuple[object, ...], state: tuple[str, ...]) -> bytes:
+def _digest(of: ApprovalRequest | str, parts: tuple[object, ...], state: tuple[str, ...]) -> bytes:
     # In the form of a literal, no part can pass for another, or for two.
-    return hashlib.sha256(repr((type(request).__name__, parts, state)).encode()).digest()
+    return hashlib.sha256(
+        repr((of if isinstance(of, str) else type(of).__name__, parts, state)).encode()
+    ).digest()
 
 
 def place_of(request: CommandRequest) -> bytes:

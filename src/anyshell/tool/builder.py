@@ -23,6 +23,7 @@ from .result import (
 )
 from .run import StoppedByPerson
 from .signals import number_of
+from .widening import reach_of, widened
 
 if TYPE_CHECKING:
     from .._types import Outcome
@@ -144,14 +145,14 @@ class ResultBuilder:
             terminals=self._terminals is not None and env.terminals,
         )
         messages = [words.ending(outcome, way), *run.notices, *terminal_words.skipped(output)]
-        if call.pty and self._session is not None:
+        if self._session is not None and (call.pty or widened(run.request)):
             messages.append(terminal_words.apart())
         if outcome.session is not None and self._session is not None:
             self._session.counted_on = outcome.session.state == "kept"
             stopped = outcome.status in ("timed_out", "cancelled")
             before, now = self._session.told, self._session.tell()
             messages += words.session(outcome.session, before=before, now=now, stopped=stopped)
-        reach = env.reach
+        reach = reach_of(run.request, env)
         unreached = "" if reach is None else explain_network(outcome.network, reach)
         if outcome.exit_code != 0:
             messages += words.last_line(output)

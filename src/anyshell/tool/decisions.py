@@ -80,16 +80,19 @@ class Decisions:
             allowed = verdicts.reaches(request.name, request.port)
             request = replace(request, rules=verdicts.rules)
         by = "policy"
-        if allowed or (verdict is not None and verdict.action == "allow"):
+        asked: ApprovalRequest = request
+        if isinstance(request, CommandRequest):
+            asked = self._approvals.question(request, given=verdicts is not None and verdicts.gives(request))
+        if allowed or (asked is request and verdict is not None and verdict.action == "allow"):
             answer: Approved | Refused = Approved()
         elif verdict is not None and verdict.action == "deny":
             reasons = (reason.text for reason in verdict.reasons if reason.action == "deny")
             answer = Refused("; ".join(dict.fromkeys(reasons)), by="policy")
         else:
-            if trying is not None and isinstance(request, CommandRequest):
-                request = await trying(request)
+            if trying is not None and isinstance(asked, CommandRequest):
+                asked = await trying(asked)
             answer = await self._approvals.ask(
-                request, tool=ongoing.tool, arguments=ongoing.arguments, state=state
+                asked, tool=ongoing.tool, arguments=ongoing.arguments, state=state
             )
             by = self._approvals.name if isinstance(answer, Approved) or answer.by == "user" else answer.by
         approved = isinstance(answer, Approved)
@@ -114,6 +117,11 @@ def _requested(audit: Audit, request: ApprovalRequest, ongoing: Ongoing) -> str:
         case CommandRequest():
             text = request.text if request.original is None else request.original
             cwd, env = request.directory, dict(request.env)
+            more = (
+                *(f"write {path}" for path in request.also_write),
+                *(f"read {path}" for path in request.also_read),
+            )
+            to = ", ".join(more)
         case JobInputRequest():
             text, to = request.stdin.decode(errors="replace"), request.job
         case TerminalInputRequest():

@@ -158,7 +158,9 @@ def object_of(properties: dict[str, dict[str, Any]], *, required: Sequence[str])
 
 def _plain(told: dict[str, Any]) -> dict[str, Any]:
     kinds = [kind for kind in told.get("anyOf", [told]) if kind.get("type") != "null"]
-    kept = {key: kinds[0][key] for key in ("type", "enum", "additionalProperties") if key in kinds[0]}
+    kept = {
+        key: kinds[0][key] for key in ("type", "enum", "items", "additionalProperties") if key in kinds[0]
+    }
     return {**kept, "description": told["description"]}
 
 

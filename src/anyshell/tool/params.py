@@ -32,6 +32,9 @@ LONGEST_LABEL = 200
 LONGEST_PATH = 4096
 """Bytes of a path, as PATH_MAX has it on Linux; a longer one is refused. macOS has 1024, and says so itself."""
 
+MOST_ALSO = 8
+"""Paths beyond its reach that one call can ask to write, and as many to read; more are refused."""
+
 _LONGEST_ALIKE = 64
 """Characters of a key that are compared with the keys there are; the time of a comparison grows with them."""
 
@@ -67,13 +70,16 @@ Truth = Annotated[bool, BeforeValidator(truth)]
 Duration = Annotated[float, BeforeValidator(seconds)]
 """A parameter in seconds, also in words."""
 
+Paths = Annotated[list[str], BeforeValidator(lambda given: [given] if isinstance(given, str) else given)]
+"""A parameter that is several paths, or one."""
+
 
 class ShellParams(BaseModel):
     """The parameters of one call. An unknown one is an error; what is unambiguous is taken as it is meant, such as ``"60"``.
 
     Every parameter but the command may be ``None``, which is as if it were left out. `restart` is one of a tool with
-    a session alone, and then needs no command; `run_in_background` is one of a tool with jobs or terminals alone, and `pty`
-    of one with terminals.
+    a session alone, and then needs no command; `run_in_background` is one of a tool with jobs or terminals alone, `pty`
+    of one with terminals, and `also_write` and `also_read` of one whose commands have a reach.
     """
 
     model_config = ConfigDict(
@@ -93,6 +99,11 @@ class ShellParams(BaseModel):
     restart: Truth | None = Field(
         default=None, description="Begin a fresh shell first; may stand without a command."
     )
+    also_write: Paths | None = Field(
+        default=None,
+        description="Paths that it has to write although the sandbox does not let it; the user is asked.",
+    )
+    also_read: Paths | None = Field(default=None, description="Paths that it has to read, likewise.")
 
     @field_validator("env", mode="before")
     @classmethod
@@ -126,11 +137,13 @@ class ToolFeatures:
         session: Whether calls share a shell that lasts.
         jobs: Whether commands can run in the background.
         terminals: Whether commands can have a terminal.
+        widening: Whether commands have a reach to which a person can add paths.
     """
 
     session: bool = False
     jobs: bool = False
     terminals: bool = False
+    widening: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -139,6 +152,8 @@ class ToolFeatures:
             "restart": not self.session,
             "run_in_background": not (self.jobs or self.terminals),
             "pty": not self.terminals,
+            "also_write": not self.widening,
+            "also_read": not self.widening,
         }
         return tuple(name for name in ShellParams.model_fields if not withheld.get(name))
 
@@ -195,6 +210,9 @@ _WITHHELD = {
     "run_in_background": "not possible here: what runs in the background is stopped when the call ends",
     "restart": "not needed here: every call begins in a fresh shell",
     "pty": "not possible here: no command has a terminal",
+    **dict.fromkeys(
+        ("also_write", "also_read"), "not needed here: no sandbox is in the way that could be widened"
+    ),
 }
 
 _LEAST_MILLISECONDS = 10_000.0  # no bound
@@ -206,6 +224,7 @@ _INSTEAD = {
     "stdin": "put it into a file, and let the command read that",
     "env": "pass big values by stdin or by a file",
     "text": "send it in several pieces",
+    **dict.fromkeys(("also_write", "also_read"), "name a directory above it"),
 }
 
 _EXPECTED = {
@@ -238,6 +257,8 @@ class Call:
         background: Whether it is started as a job.
         pty: Whether it is to have a terminal.
         no_terminal: Why it cannot have one, if that was found out.
+        also_write: Paths that it asks to write beyond its reach.
+        also_read: Those that it asks to read.
     """
 
     command: Command
@@ -249,6 +270,8 @@ class Call:
     background: bool = False
     pty: bool = False
     no_terminal: str = ""
+    also_write: tuple[str, ...] = ()
+    also_read: tuple[str, ...] = ()
 
 
 def parse(params: Mapping[str, object] | ShellParams, limits: ToolLimits, features: ToolFeatures) -> Call:
@@ -276,6 +299,8 @@ def parse(params: Mapping[str, object] | ShellParams, limits: ToolLimits, featur
         restart=asked.restart is True,
         background=asked.run_in_background is True,
         pty=asked.pty is True,
+        also_write=tuple(asked.also_write or ()),
+        also_read=tuple(asked.also_read or ()),
     )
 
 
@@ -420,6 +445,8 @@ def _problems(asked: ShellParams, limits: ToolLimits, features: ToolFeatures) ->
         yield "restart and run_in_background exclude each other: a job has a shell of its own"
     if asked.pty and asked.restart:
         yield "pty and restart exclude each other: a terminal has a shell of its own"
+    if asked.restart and (asked.also_write or asked.also_read):
+        yield "also_write and also_read exclude restart: a command with them has a shell of its own"
     if asked.run_in_background and not asked.pty and not features.jobs:
         yield "run_in_background needs pty here"
     if asked.pty and asked.stdin is not None:
@@ -434,6 +461,13 @@ def _problems(asked: ShellParams, limits: ToolLimits, features: ToolFeatures) ->
         yield from too_long("stdin", asked.stdin, limits.max_stdin)
     if asked.env is not None:
         yield from _env_problems(asked.env, limits)
+    for name, paths in (("also_write", asked.also_write), ("also_read", asked.also_read)):
+        if len(paths or ()) > MOST_ALSO:
+            yield f"{name} has {len(paths or ()):,} paths, and at most {MOST_ALSO} can be given: name a directory above them"
+        for path in (paths or ())[:MOST_ALSO]:
+            if not path.strip() or "\0" in path:
+                yield f"{name} has a path that is none"
+            yield from too_long(name, path, LONGEST_PATH)
     yield from timeout_problems(asked.timeout, limits)
 
 

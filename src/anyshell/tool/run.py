@@ -17,6 +17,7 @@ from .host import can_enter
 from .jobs import terminal_words
 from .jobs.tracked import TerminalReport, TrackedTerminal
 from .result import CallStatus, DisplayBlock, ShellDetails
+from .widening import beyond
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -125,13 +126,18 @@ async def prepare(
     except AnyshellError as error:
         problem = error
     before = env.directory if call.restart or session is None else session.directory
-    if call.background or call.pty:
+    directory = env.info.resolve(command.cwd, before)
+    try:
+        more = beyond(call, env, directory)
+    except AnyshellError as error:
+        more, problem = {}, error
+    if call.background or call.pty or any(more.values()):
         session = None
     request = CommandRequest(
         text=command.text,
         shell=env.shell,
         host=env.host,
-        directory=env.info.resolve(command.cwd, before),
+        directory=directory,
         env=tuple(sorted(command.env.items())),
         stdin=call.stdin,
         timeout=call.timeout,
@@ -145,6 +151,7 @@ async def prepare(
         size=size,
         description=call.label,
         call_id=call_id,
+        **more,
     )
     notices = []
     if translated:

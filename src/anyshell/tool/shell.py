@@ -33,7 +33,7 @@ from .session import ToolSession
 from .trying import Approve, Tries
 from .unconfined import warn_of_no_sandbox
 from .updates import OnUpdate, Updates
-from .widening import asking_for
+from .widening import asking_for, can_be_widened, widened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
@@ -162,7 +162,9 @@ class ShellTool:
         self._limits = limits or ToolLimits()
         self._tries = Tries(env, approve, session=session, silence=silence, grace=self._limits.grace)
         shared = not (ask_each or self._tries.wanted)
-        self._features = ToolFeatures(session=session, jobs=jobs, terminals=terminals)
+        self._features = ToolFeatures(
+            session=session, jobs=jobs, terminals=terminals, widening=can_be_widened(env)
+        )
         chosen = policy if policy is not None else env.policy
         self._verdicts = None if chosen is None else verdicts_of(chosen, env)
         self._decisions = Decisions(
@@ -502,6 +504,7 @@ class ShellTool:
                 stdin=request.stdin,
                 timeout=request.timeout,
                 grace=self._limits.grace,
+                reach=widened(request),
             )
         if job is None or ongoing.cancelled:
             if job is not None:  # it was there the moment before
@@ -546,7 +549,8 @@ class ShellTool:
         }
         if session is None:
             after: Literal["default"] | None = "default" if self._features.jobs else None
-            return await self._env.run(request.text, cwd=request.directory, background_after=after, **common)
+            common |= {"cwd": request.directory, "reach": widened(request)}
+            return await self._env.run(request.text, background_after=after, **common)
         if request.restart:
             await session.restart()
         cwd = None if run.call.command.cwd is None else request.directory

@@ -58,8 +58,9 @@ class Tries:
         *,
         split_stderr: bool,
     ) -> AbstractAsyncContextManager[Trying | None]:
-        """The trial of one call; ``None`` for what has none: a job, and a command on a terminal."""
-        if not self.wanted or request.background or request.size is not None:
+        """The trial of one call; ``None`` for what has none: a job, a command on a terminal, and more than a reach."""
+        more = request.also_write or request.also_read
+        if not self.wanted or request.background or request.size is not None or more:
             return nullcontext()
         options = {"limits": limits(), "split_stderr": split_stderr, "control": control}
         return aclosing(Trying(self._env, {**self._options, **options}))

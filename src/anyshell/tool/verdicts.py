@@ -106,6 +106,13 @@ class Verdicts:
         """Whether the rules have a destination for every reach with names."""
         return bool(self._policy.destinations) and Names(self._policy.destinations).allow(name, port)
 
+    def gives(self, request: CommandRequest) -> bool:
+        """Whether the rules have what a command asks for beyond its reach; never what is hidden."""
+        given = {(kind, path) for host, kind, path in self._policy.places if host in ("", request.host)}
+        wanted = [("write", path) for path in request.also_write]
+        wanted += [("read", path) for path in request.also_read]
+        return not request.hidden and given.issuperset(wanted)
+
     async def decide(self, request: CommandRequest) -> Verdict:
         """Decide on a command, and ask the host what has to be known of it for that."""
         verdict = await self._decided(request)

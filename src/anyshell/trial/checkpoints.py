@@ -13,12 +13,13 @@ from .._exceptions import AnyshellError
 from .._runner.effects import LOOK_SECONDS, MOST_FILES, SETTLE_SECONDS
 from .._types.effects import SKIPPED
 from .._waits import in_a_worker, to_the_end
+from .hosts import Far
 from .store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from .hosts import Far
+    from .._runner import Runner
 
 _WORDS = (SKIPPED, MOST_FILES, LOOK_SECONDS, SETTLE_SECONDS)
 
@@ -68,7 +69,7 @@ class Checkpoints:
 
     Args:
         directory: The directory.
-        far: Asks the store of a host that SSH reaches; ``None`` is this machine, whose checkpoints alone can be listed.
+        far: Asks the store of a host that SSH reaches; ``None`` is this machine.
     """
 
     def __init__(self, directory: str, far: Far | None = None) -> None:
@@ -92,24 +93,23 @@ class Checkpoints:
             before=_checkpoint(done["before"]),
         )
 
-    def list(self) -> list[Checkpoint]:
+    async def kept(self) -> Sequence[Checkpoint]:
         """Those that are kept, the newest first."""
-        return [_checkpoint(each) for each in self._store.kept()]
+        return [_checkpoint(each) for each in await self._ask("kept")]
 
-    def between(self, start: Checkpoint, end: Checkpoint) -> Sequence[str]:
+    async def between(self, start: Checkpoint, end: Checkpoint) -> Sequence[str]:
         """The paths that differ."""
-        with _told():
-            return self._store.between(start.id, end.id)
+        return list(await self._ask("between", start.id, end.id))
 
-    def forget(self, checkpoint: Checkpoint) -> None:
+    async def forget(self, checkpoint: Checkpoint) -> None:
         """Keep one no longer. Contents that no other has are removed with the next one that is made."""
-        self._store.forget(checkpoint.id)
+        await self._ask("forget", checkpoint.id)
 
-    async def _ask(self, step: str, *words: object) -> dict[str, Any]:
+    async def _ask(self, step: str, *words: object) -> Any:
         with _told():
             if self._far is not None:
-                return dict(await self._far.ask(self._directory, step, words))
-            return dict(await in_a_worker(partial(getattr(self._store, step), *words)))
+                return await self._far.ask(self._directory, step, words)
+            return await in_a_worker(partial(getattr(self._store, step), *words))
 
 
 @contextmanager
@@ -120,6 +120,19 @@ def _told() -> Iterator[None]:
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         raise AnyshellError(f"{error.strerror}{where}") from error
+
+
+def checkpoints_of(runner: Runner) -> Checkpoints:
+    """Those of the directory of an environment.
+
+    Raises:
+        AnyshellError: The host is a Windows that SSH reaches.
+    """
+    if runner.info.is_this_machine:
+        return Checkpoints(runner.directory)
+    if runner.info.os == "windows":
+        raise AnyshellError("checkpoints need a POSIX host, or this machine: run anyshell on that host")
+    return Checkpoints(runner.directory, Far(runner.backend, "python3", ("files", "store")))
 
 
 def _own(path: str) -> None:

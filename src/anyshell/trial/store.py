@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    Entry = tuple[int, str, tuple[int, int, int, int]]
-    """A mode; a digest of the content, or where a link leads; and size, inode, and the times of modification and change."""
+    Entry = tuple[int, str, tuple[int, int, int, int], int]
+    """A mode; a digest of the content, or where a link leads; size, inode, and the times of modification and change; and the owner."""
 
 LARGEST_CONTENT = 64 * 1024 * 1024
 """Bytes of a file that a checkpoint keeps; a larger one is in `Checkpoint.left_out`."""
@@ -148,7 +148,7 @@ class Store:
                             os.unlink(name, dir_fd=at)
                     continue
                 facts, content = (record.size, record.inode, record.modified, record.changed), ""
-                old = last.get(path)
+                old, owner = last.get(path), record.owner
                 try:
                     if kind == stat.S_IFLNK:
                         with tree.held(path) as (at, name):
@@ -156,11 +156,13 @@ class Store:
                     elif kind == stat.S_IFREG:
                         is_old = old and (old[0], old[2]) == (record.mode, facts)
                         if old and is_old and os.path.exists(self._object(old[1])):
-                            content = old[1]
+                            content, owner = old[1], old[3]
                         elif record.size > LARGEST_CONTENT or added + record.size > LARGEST_CHECKPOINT:
                             left_out[path] = "too large"
                         else:
-                            content = self._keep(tree.open(path, record.inode))
+                            fd = tree.open(path, record.inode)
+                            owner = _owner(fd)
+                            content = self._keep(fd)
                             added += record.size
                     elif kind != stat.S_IFDIR:
                         left_out[path] = "not a regular file"
@@ -169,7 +171,7 @@ class Store:
                 if path in left_out or path in skipped:
                     lost.add((kind, record.inode))
                 if path not in left_out or kind == stat.S_IFDIR:
-                    entries[path] = (record.mode, content, facts)
+                    entries[path] = (record.mode, content, facts, owner)
         at = time.time_ns() if hasattr(time, "time_ns") else int(time.time() * 1e9)
         name = time.strftime("%Y%m%d-%H%M%S", time.gmtime(at // 10**9)) + f"-{at % 10**9:09}"
         made = {
@@ -288,6 +290,7 @@ class Store:
                 elif stat.S_ISDIR(entry[0]):
                     with suppress(FileExistsError):
                         os.mkdir(name, dir_fd=at)
+                        _give_directory(name, at, entry[3])
                     modes[path] = stat.S_IMODE(entry[0])
                 else:
                     self._put_back(name, at, entry)
@@ -299,11 +302,10 @@ class Store:
 
     def _put_back(self, name: str, at: "int | None", entry: "Entry") -> None:
         """Have a file or a link be there again, whole at every moment."""
-        mode, content, facts = entry
+        mode, content, facts, owner = entry
         # On Windows the name is a path, and a file is private by more than its mode.
         beside = os.path.join(os.path.dirname(name), _BESIDE + secrets.token_hex(8))
         create = self._create if at is None else partial(create_file, at=at)
-        # Not set-uid: its owner may have been another one.
         mode_now, times = stat.S_IMODE(mode) & 0o1777, (facts[2], facts[2])
         try:
             if stat.S_ISLNK(mode):
@@ -313,7 +315,9 @@ class Store:
                     shutil.copyfileobj(old, new)
                     new.flush()
                     if at is not None:
-                        os.chmod(new.fileno(), mode_now)
+                        # Set-uid for the one owner that it had, and after that is set, which takes it away.
+                        has_owner = _give(new.fileno(), owner)
+                        os.chmod(new.fileno(), stat.S_IMODE(mode) if has_owner else mode_now)
                         os.utime(new.fileno(), ns=times)
                 if at is None:
                     os.chmod(beside, mode_now)
@@ -337,9 +341,13 @@ class Store:
         try:
             with open(self._path(name), encoding="ascii") as file:
                 head, entries, lost = from_json(file.read())
+            found = {
+                path: (mode, text, tuple(facts), owner)
+                for path, (mode, text, facts, owner) in entries.items()
+            }
         except (FileNotFoundError, ValueError):
             raise OSError(0, "the checkpoint " + name + " is not kept any more") from None
-        return head, {path: (mode, text, tuple(facts)) for path, (mode, text, facts) in entries.items()}, lost
+        return head, found, lost
 
     def _keep(self, fd: int) -> str:
         """Keep the content of a file; return its digest."""
@@ -362,6 +370,32 @@ class Store:
             with suppress(FileNotFoundError):
                 if name not in used and time.time() - os.stat(self._object(name)).st_mtime > UNUSED_SECONDS:
                     os.unlink(self._object(name))
+
+
+def _owner(fd: int) -> int:
+    at = os.fstat(fd)
+    return at.st_uid << 32 | at.st_gid
+
+
+def _give(fd: int, owner: int) -> bool:
+    """Give a file its owner and its group, as far as this user may; say whether it has both."""
+    for user in (owner >> 32, -1):  # of its own files a user may change the group
+        if _owner(fd) != owner:
+            with suppress(OSError):
+                os.chown(fd, user, owner & 0xFFFFFFFF)  # type: ignore[attr-defined,unused-ignore]  # not on Windows
+    return _owner(fd) == owner
+
+
+def _give_directory(name: str, above: "int | None", owner: int) -> None:
+    """Give a directory that was just made its owner: an empty one, since another may be in its place by now."""
+    if above is None:
+        return
+    fd = os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)  # type: ignore[attr-defined,unused-ignore]  # as above
+    try:
+        if not os.listdir(fd):
+            _give(fd, owner)
+    finally:
+        os.close(fd)
 
 
 def _is_as_seen(name: str, above: "int | None", seen: "Entry | None") -> bool:

@@ -325,6 +325,11 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         """What was printed before the command began: the last of it."""
         return b"\n".join(self._noise.values()).decode("utf-8", "replace").strip()
 
+    @property
+    def beside(self) -> bytes:
+        """What came on stderr, of which nothing is output: the last of it."""
+        return b"" if self._split else bytes(self._noise["stderr"])
+
     async def write(self, data: bytes) -> None:
         """Send input, when there is room for it.
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteSendStream
 
+    from ..._types import Usage
     from .channel import ChannelReceiveStream
 
 C = TypeVar("C", bound=Channel)
@@ -57,8 +58,9 @@ class ChannelProcess(ABC, Generic[C]):
         return self._channel.stderr if self._split else None
 
     @property
-    def usage(self) -> None:
+    def usage(self) -> Usage | None:
         """Not known: the protocol does not tell."""
+        return None
 
     @property
     def lost(self) -> bool:

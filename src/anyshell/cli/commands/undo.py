@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,10 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from ..failure import Failure
+from ..options import host_option
 from ..printing import ago, mention, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from ...trial import Checkpoints
+    from ..process.signals import Interruption
 
 MOST_SHOWN = 50
 """Paths of a kind that ``anyshell undo`` prints; the rest is counted."""
@@ -26,8 +29,11 @@ class NothingToUndo(Failure):
 
 
 @click.command(short_help="Take back what the last command did to the files of a directory.")
+@host_option
 @click.option(
-    "--cwd", metavar="DIR", default=".", help="The directory in which the command ran. Default: this one."
+    "--cwd",
+    metavar="DIR",
+    help="The directory in which the command ran. Default: this one; with --host, that of a login there.",
 )
 @click.option(
     "--list", "listed", is_flag=True, help="List the checkpoints of the directory, the newest first."
@@ -36,46 +42,73 @@ class NothingToUndo(Failure):
     "--to", metavar="ID", help="Go back to this checkpoint instead. What came after it is kept, and named."
 )
 @click.option("--yes", is_flag=True, help="Do it without a question.")
-def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
+def undo(*, host: str | None, cwd: str | None, listed: bool, to: str | None, yes: bool) -> None:
     """Take back what the last command with --checkpoint did to the files of a directory.
 
     Files that have changed again since then are kept and named, and so is what came from elsewhere. How everything is now is
     kept first, as a checkpoint of its own: 'anyshell undo --to ID' brings that back. Before that, commits of trials that were
-    killed in the middle are taken back, wherever they were.
+    killed in the middle on this machine are taken back, wherever they were.
 
     \b
     Examples:
       anyshell run --checkpoint -- make clean
       anyshell undo
       anyshell undo --list
+      anyshell undo --host deploy@web-1 --cwd /srv/app
     \b
     Exit code:
       0    all was taken back
       1    there is nothing to undo, or something was kept
       2    wrong usage, such as no terminal to ask on and no --yes
-      125  anyshell itself failed
+      125  anyshell itself failed, or the host cannot be reached or has no Python 3.6
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
-    from ...trial import Checkpoints
-    from ...trial.hosts import end_killed_commits
+    from ..host.reach import parse
+    from ..process import signals
+
+    async def perform(_: Interruption) -> int:
+        if parse(host) is not None:
+            return await _elsewhere(host, cwd, listed=listed, to=to, yes=yes)
+        from ...trial import Checkpoints
+        from ...trial.hosts import end_killed_commits
+
+        ended = [] if listed else end_killed_commits()
+        for directory, left in ended:
+            _show(
+                {
+                    "a killed commit of a trial is ended in": [directory],
+                    "kept, since what took its place is newer": left,
+                }
+            )
+        checkpoints = Checkpoints(cwd or ".")
+        if not Path(cwd or ".").is_dir() and not await checkpoints.kept():
+            raise Failure(f"cwd {cwd!r} is not a directory")
+        return await _undo(checkpoints, listed=listed, to=to, yes=yes, ended=bool(ended))
+
+    click.get_current_context().exit(signals.run(perform))
+
+
+async def _elsewhere(host: str | None, cwd: str | None, *, listed: bool, to: str | None, yes: bool) -> int:
+    from ... import Environment
+    from ...trial.checkpoints import checkpoints_of
+    from ..host.reach import Target, mention_notices
+
+    async with Environment.detect(Target(host).options, cwd=cwd) as env:
+        mention_notices(env.info)
+        return await _undo(checkpoints_of(env.runner), listed=listed, to=to, yes=yes)
+
+
+async def _undo(
+    checkpoints: Checkpoints, *, listed: bool, to: str | None, yes: bool, ended: bool = False
+) -> int:
+    """Take back what there is to take back, and return this program's exit code; `ended` is whether something was already."""
     from ..host.person import can_be_asked, confirm
 
-    ended = [] if listed else end_killed_commits()
-    for directory, left in ended:
-        _show(
-            {
-                "a killed commit of a trial is ended in": [directory],
-                "kept, since what took its place is newer": left,
-            }
-        )
-    checkpoints = Checkpoints(cwd)
-    known = {each.id: each for each in checkpoints.list()}
-    if not known and not Path(cwd).is_dir():
-        raise Failure(f"cwd {cwd!r} is not a directory")
+    known = {each.id: each for each in await checkpoints.kept()}
     if listed:
         for each in known.values():
             of = f"after the command that began at {each.since}" if each.since in known else ""
             click.echo(f"{each.id}  {ago(time.time() - each.made):>10}  {each.files} files  {of}".rstrip())
-        return
+        return 0
     end = next((each for each in known.values() if each.since in known), None)
     if to is not None:
         end = None
@@ -83,23 +116,22 @@ def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
             raise NothingToUndo(f"there is no checkpoint {to} of this directory: see 'anyshell undo --list'")
     elif end is None:
         if ended:
-            return
+            return 0
         raise NothingToUndo("there is nothing to undo: run the command with --checkpoint first")
     else:
         start = known[end.since]
-        _show({"the command made, changed or removed": checkpoints.between(start, end)})
+        _show({"the command made, changed or removed": await checkpoints.between(start, end)})
     if not yes:
         if not can_be_asked():
             raise click.UsageError("undo asks on a terminal, and there is none: add --yes")
-        if not asyncio.run(confirm(f"anyshell: Go back to {ago(time.time() - start.made)}? (yes/no) ")):
-            return
-    done = asyncio.run(checkpoints.restore(start, until=end))
+        if not await confirm(f"anyshell: Go back to {ago(time.time() - start.made)}? (yes/no) "):
+            return 0
+    done = await checkpoints.restore(start, until=end)
     if end is not None:
-        checkpoints.forget(end)
+        await checkpoints.forget(end)
     _show({"as before": done.restored, "removed": done.removed, "kept": done.kept})
     mention(f"to take this back: anyshell undo --to {done.before.id}")
-    if done.kept:
-        raise click.exceptions.Exit(1)
+    return 1 if done.kept else 0
 
 
 def _show(paths: Mapping[str, Iterable[str] | Mapping[str, str]]) -> None:

@@ -9,6 +9,7 @@ from ..._types import (
     CommandRequest,
     JobInputRequest,
     NetworkRequest,
+    ReachRequest,
     Refused,
     SecretInputRequest,
     TerminalInputRequest,
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 async def approve_all(request: ApprovalRequest) -> Approved | Refused:
     """Run everything. For callers that have decided elsewhere, such as by the container that all of it runs in.
 
-    A reach is such a decision, and stays as it is: a `NetworkRequest` is refused.
+    A reach is such a decision, and stays as it is: a `NetworkRequest` and a `ReachRequest` are refused.
 
     Raises:
         AnyshellError: It was called by anything but a tool that asks.
     """
     require_question("approve_all")
-    if isinstance(request, NetworkRequest):
+    if isinstance(request, NetworkRequest | ReachRequest):
         return Refused("it is not within the reach, which no one is asked to widen", by="policy")
     return Approved()
 
@@ -93,8 +94,9 @@ class _Choice:
         self._grants = grants(self._verdict)
         rules = request.rules if isinstance(request, CommandRequest) and not is_given_more(request) else ""
         self._saved = bool(rules and self._grants) and all(map(can_be_saved, self._grants))
-        if isinstance(request, NetworkRequest):
-            self._saved, rules = bool(request.rules), request.rules
+        if isinstance(request, NetworkRequest | ReachRequest):
+            rules = "" if isinstance(request, ReachRequest) and request.hidden else request.rules
+            self._saved = bool(rules)
         self.shown = shortened(request.display)
         is_cut = self.shown != request.display
         verb, more = words_of(request)
@@ -159,6 +161,8 @@ def words_of(request: ApprovalRequest) -> tuple[str, str]:
     match request:
         case CommandRequest():
             return "Run", "to exactly this"
+        case ReachRequest():
+            return "Run", "to these paths, for every command that asks for them"
         case JobInputRequest():
             return "Send", "to exactly this"
         case TerminalInputRequest():

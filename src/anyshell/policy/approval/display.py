@@ -17,6 +17,7 @@ from ..._types import (
     CommandRequest,
     JobInputRequest,
     NetworkRequest,
+    ReachRequest,
     SecretInputRequest,
     TerminalInputRequest,
     exact,
@@ -62,6 +63,8 @@ def _lines(request: ApprovalRequest) -> Iterator[str]:
     match request:
         case CommandRequest():
             yield "Command:"
+        case ReachRequest():
+            yield "Command that asks for more than its reach:"
         case JobInputRequest():
             yield from _sent(request)
             yield "Command of the job:"
@@ -72,10 +75,10 @@ def _lines(request: ApprovalRequest) -> Iterator[str]:
             yield f"Connect to what its reach does not have: {one_line(request.name)}, port {request.port}"
             yield "Running command that asks:"
     yield _block(request.text)
-    if isinstance(request, CommandRequest) and request.original is not None:
+    if isinstance(request, CommandRequest | ReachRequest) and request.original is not None:
         yield "Asked for as:"
         yield _block(request.original)
-    if isinstance(request, CommandRequest) and request.verdict is not None:
+    if isinstance(request, CommandRequest | ReachRequest) and request.verdict is not None:
         yield from _why(request.text, request.verdict)
     yield f"Directory: {one_line(request.directory)}"
     yield f"Shell: {one_line(request.shell.name)} ({one_line(request.shell.path)})"
@@ -84,7 +87,8 @@ def _lines(request: ApprovalRequest) -> Iterator[str]:
     if request.snapshot is not None:
         yield f"Starts from the user's own set-up: {one_line(request.snapshot)}"
     yield f"Host: {one_line(request.host)}"
-    if isinstance(request, CommandRequest):
+    if isinstance(request, CommandRequest | ReachRequest):
+        yield from _beyond(request)
         yield from _started(request)
         if request.effects is not None:
             yield from _effects(request.effects)
@@ -185,7 +189,17 @@ def _ends(lines: list[str]) -> Iterator[str]:
             )
 
 
-def _started(request: CommandRequest) -> Iterator[str]:
+def _beyond(request: CommandRequest | ReachRequest) -> Iterator[str]:
+    """Show what a command has beyond its reach; of what that hides or protects, why it does."""
+    for verb, paths in (("write", request.also_write), ("read", request.also_read)):
+        for path in paths:
+            why = " ! SECRET: its reach hides this, as keys and logins are" if path in request.hidden else ""
+            if verb == "write" and path in request.protected:
+                why += " ! other programs take commands from this, outside of any reach"
+            yield f"Beyond its reach: {verb} {one_line(path)}{why}"
+
+
+def _started(request: CommandRequest | ReachRequest) -> Iterator[str]:
     """Show what a command runs in, and what it is given."""
     if request.session and request.restart:
         yield "Session: in a fresh shell; the one before is ended, with what it runs"

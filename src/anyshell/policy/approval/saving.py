@@ -22,7 +22,7 @@ from .grants import can_be_saved, label
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ..._types import Grant
+    from ..._types import Grant, ReachRequest
 
 
 _LONGEST_COMMAND = 200
@@ -64,14 +64,35 @@ def save_destination(name: str, port: int, command: str, path: Path | None = Non
     Raises:
         AnyshellError, OSError: As for `save`.
     """
+    _widen([f"network = [{_text(f'{name}:{port}')}]"], command, path)
+
+
+def save_places(request: ReachRequest, path: Path | None = None) -> None:
+    """Write the paths that a command has beyond its reach to the user's rules, as `save` does; none that the reach hides.
+
+    Args:
+        request: Asks for them.
+        path: As for `save`.
+
+    Raises:
+        AnyshellError, OSError: As for `save`.
+    """
+    if request.hidden:
+        raise AnyshellError("what a reach hides is no rule: grant it for the session")
+    lines = [f"host = {_text(request.host)}"]
+    for kind, paths in (("write", request.also_write), ("read", request.also_read)):
+        lines += [f"{kind} = [{', '.join(map(_text, paths))}]"] * bool(paths)
+    _widen(lines, request.text, path)
+
+
+def _widen(lines: Sequence[str], command: str, path: Path | None) -> None:
+    """Add a table ``[[widened]]`` with these lines to the user's rules."""
     file = Path(os.path.realpath(path or user_rules()))
     make_directories(file.parent)
     asked = json.dumps(command[:_LONGEST_COMMAND])
     heading = f"\n# {date.today().isoformat()}: granted for always, when asked about: {asked}\n"
     with _LOCK:
-        _write(
-            file, lambda before, _: f"{before}{heading}[[widened]]\nnetwork = [{_text(f'{name}:{port}')}]\n"
-        )
+        _write(file, lambda before, _: "\n".join((f"{before}{heading}[[widened]]", *lines, "")))
 
 
 def _add(grants: Sequence[Grant], file: Path) -> None:

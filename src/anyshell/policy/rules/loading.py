@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import tomllib
 from types import MappingProxyType
@@ -74,6 +75,7 @@ class RuleFile(NamedTuple):
     reach: Reach | None = None
     programs: Mapping[str, Profile] = MappingProxyType({})
     destinations: tuple[str, ...] = ()
+    places: tuple[tuple[str, str, str], ...] = ()
 
 
 _TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "minItems": 1}
@@ -136,8 +138,13 @@ SCHEMA: Mapping[str, Any] = {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"network": _TEXTS},
-                "required": ["network"],
+                "properties": {
+                    "network": _TEXTS,
+                    "write": _TEXTS,
+                    "read": _TEXTS,
+                    "host": {"type": "string"},
+                },
+                "minProperties": 1,
                 "additionalProperties": False,
             },
         },
@@ -205,6 +212,7 @@ def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
             reach=_reach(tables.get("reach")),
             programs=profiles_of(tables.get("programs", {})),
             destinations=_destinations(tables.get("widened", [])),
+            places=_places(tables.get("widened", [])),
         )
     except ValueError as error:
         line = _line(text, rf"\[*{re.escape(str(error).partition(':')[0].partition(' ')[0])}(?![\w-])", 0)
@@ -213,16 +221,36 @@ def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
 
 def _destinations(entries: Any) -> tuple[str, ...]:
     """The destinations that every reach with names has."""
+    keys = {"write", "read", "host"}
     if not isinstance(entries, list) or not all(
-        isinstance(each, dict) and each.keys() == {"network"} for each in entries
+        isinstance(each, dict) and (each.keys() == {"network"} or {"host"} < each.keys() | {"host"} <= keys)
+        for each in entries
     ):
-        raise ValueError("widened: write [[widened]], twice bracketed, with the key network alone")
-    given = tuple(name for each in entries for name in _texts("widened", each["network"]))
+        raise ValueError(
+            "widened: write [[widened]], twice bracketed, with the key network alone, or with write, read and host"
+        )
+    given = tuple(
+        name for each in entries if "network" in each for name in _texts("widened", each["network"])
+    )
     try:
         Names(given)
     except InvalidCommand as error:
         raise ValueError(f"widened: {error}") from None
     return given
+
+
+def _places(entries: list[dict[str, Any]]) -> tuple[tuple[str, str, str], ...]:
+    """The paths that a command may be given beside its reach."""
+    given = [
+        (_checked("widened", each.get("host", ""), {"type": "string"}), kind, path)
+        for each in entries
+        for kind in ("write", "read")
+        for path in (_texts("widened", each[kind]) if kind in each else ())
+    ]
+    for _, _, path in given:
+        if not path.startswith("/") or posixpath.normpath(path) != path or path == "/":
+            raise ValueError(f"widened: {path!r} is no absolute path below /")
+    return tuple(given)
 
 
 def _variables(table: Any) -> Variables | None:

@@ -48,6 +48,8 @@ class Policy:
         variables: Those that commands have in an environment of this policy; ``None`` is all.
         reach: What commands may see, write and reach in an environment of this policy; ``None`` does not confine them.
         destinations: What every reach with names has on the network as well.
+        places: What a command may be given beside its reach when it asks: the host, ``write`` or ``read``, and the path; an
+            empty host is every one.
         file: To which an answer for always is written; empty if it is written nowhere, and holds for the session.
     """
 
@@ -62,6 +64,7 @@ class Policy:
     reach: Reach | None = None
     file: str = ""
     destinations: tuple[str, ...] = ()
+    places: tuple[tuple[str, str, str], ...] = ()
 
     @classmethod
     def preset(cls, name: str) -> Policy:
@@ -150,6 +153,7 @@ class Policy:
             directories=tuple(each for file in (first, *users, base) for each in file.directories),
             name=name,
             destinations=tuple(each for file in (first, *users) for each in file.destinations),
+            places=tuple(each for file in (first, *users) for each in file.places),
             variables=next((file.variables for file in (first, *users, base) if file.variables), None),
             reach=next((file.reach for file in (first, *users) if file.reach), None),
         )

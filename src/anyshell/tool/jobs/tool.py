@@ -60,7 +60,7 @@ def definition(limits: ToolLimits, offered: Offered) -> ToolDefinition:
     properties["wait"] |= {"minimum": 0, "maximum": number(limits.max_wait)}
     if offered.terminals:
         properties["text"]["description"] += " Of resize: 120x40."
-        properties["keys"] |= {"items": {"type": "string"}, "maxItems": limits.max_keys}
+        properties["keys"]["maxItems"] = limits.max_keys
     screen = ""
     if offered.terminals:
         secret = "secret has the user type a password, unseen by you; " if offered.secrets else ""

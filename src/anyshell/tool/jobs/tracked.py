@@ -12,6 +12,7 @@ from ..._types import Outcome, Waiting
 from ...output.text.bounded import cut_note
 from ...terminal.search import IDLE_SECONDS
 from ...terminal.waiting import ARRIVAL, LOOK_SECONDS, QUIET
+from ..widening import widened
 from .question import OtherQuestion, Question, cursor_line, may_draw, names, reads_still, who
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class TrackedTerminal:
             listener=self._hear,
             scrollback=scrollback,
             control=control,
+            reach=widened(request),
         )
         for secret in hidden.secrets:
             self.driven.hide(secret)

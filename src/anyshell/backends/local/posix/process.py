@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 assert sys.platform != "win32"
 
-from ...._types import ProcessInfo, Usage, still_named
+from ...._types import LONGEST_USED, ProcessInfo, Usage, still_named, told_usage
 from ...closing import kill_until_gone
 from ..process import LocalProcess
 from .pipes import PipeReceiveStream, PipeSendStream
@@ -37,9 +37,6 @@ _LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
 
 _LOOK_ANYWAY = 0.1
 """Seconds for the life pipe's end; then a tree is looked for although the pipe is held."""
-
-_LONGEST_USED = 64
-"""Bytes of what the leader of a sandbox says of the command's CPU time; it has two numbers."""
 
 _CLOSE_BOUND = 0.5
 """Seconds in which closing a process kills the remaining processes of its tree."""
@@ -138,8 +135,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
             self._reap()
         if self._used is None:
             return self._child.usage
-        told = os.pread(self._used, _LONGEST_USED, 0).split() if self._gone and not self._closed else []
-        return Usage(how="waited", user=int(told[0]) / 1000, system=int(told[1]) / 1000) if told else None
+        return told_usage(os.pread(self._used, LONGEST_USED, 0)) if self._gone and not self._closed else None
 
     @property
     def terminal_kind(self) -> TerminalKind | None:

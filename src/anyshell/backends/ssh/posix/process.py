@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...._answers import LARGEST_PID, Nonsense, whole
-from ...._types import ExitStatus, ProcessInfo, still_named
+from ...._types import ExitStatus, ProcessInfo, still_named, told_usage
 from ...closing import kill_until_gone
 from ..channel import LAST_SILENCE, Channel, ChannelSendStream
 from ..process import ChannelProcess
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anyio.abc import ByteSendStream
 
     from ...._terminals import TtyModes
-    from ...._types import Foreground, Signal, Terminal, TerminalKind
+    from ...._types import Foreground, Signal, Terminal, TerminalKind, Usage
     from .processes import Processes, Tree
     from .watcher import Answer
 
@@ -114,6 +114,12 @@ class SSHProcess(ChannelProcess[Channel]):
     def pid(self) -> int | None:
         """The leader's pid on the host; also its process group and its session."""
         return self._tree.leader
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the leader of a sandbox has told beside the output; otherwise nothing is waited for by a program of anyshell's."""
+        told = self._channel.beside if self._holder is not None and self._gone else b""
+        return told_usage(told)
 
     @property
     def description(self) -> ProcessInfo:

@@ -194,8 +194,10 @@ def run(ctx: click.Context, /, **options: Any) -> None:
 
 def _check_trial(request: RunRequest) -> None:
     """Refuse what does not go with a trial, and a question that no person can answer."""
-    if request.checkpoint and (request.background or request.host is not None):
-        raise click.UsageError("--checkpoint does not go with --background or --host")
+    if request.checkpoint and request.background:
+        raise click.UsageError(
+            "--checkpoint does not go with --background: anyshell does not stay to see the end of the command"
+        )
     if not request.trial:
         if request.commit is not None:
             raise click.UsageError("--commit and --discard go with --trial")
