@@ -18,6 +18,7 @@ if __name__ != "__main__":
     from .files import (
         Files,
         Tree,
+        below,
         create_file,
         from_json,
         is_missing,
@@ -135,7 +136,7 @@ class Store:
         skipped, lost, added = set(seen.skipped), set(), 0
         tree = Tree(self._root if there else os.path.abspath(os.sep))
         with tree:
-            for path, record in seen.below(""):
+            for path, record in below(seen, ""):
                 place, kind = os.path.normpath(os.path.join(self._root, path)), stat.S_IFMT(record.mode)
                 if not path or place.startswith(self._state + os.sep):
                     continue
@@ -180,7 +181,7 @@ class Store:
             "since": since,
         }
         made.update(skipped=sorted(skipped), left_out=left_out)
-        self._put(self._path(name), to_json([made, entries, sorted(lost)]).encode())
+        self._put(self._path(name), to_json([made, entries, sorted(lost)]))
         kept = [made, *kept]
         for each in kept[KEPT_CHECKPOINTS:]:
             if each["id"] != needed:
@@ -335,7 +336,7 @@ class Store:
         if directory not in ("", self._root):
             raise OSError(0, f"the checkpoint is of {directory}, not of {self._root}")
         try:
-            with open(self._path(name), encoding="ascii") as file:
+            with open(self._path(name), "rb") as file:
                 head, entries, lost = from_json(file.read())
         except (FileNotFoundError, ValueError):
             raise OSError(0, "the checkpoint " + name + " is not kept any more") from None
