@@ -80,13 +80,11 @@ class Stay(NamedTuple):
         before: What it is until then.
         mode: What its mode is afterwards.
         modified: The time that it gets; ``None`` is as it comes.
-        facts: Whether it gets the attributes of the one in the layer.
     """
 
     before: Record
     mode: int
     modified: "int | None"
-    facts: bool
 
 
 class Commit:
@@ -325,12 +323,15 @@ class Commit:
             with suppress(OSError):
                 self._remove_known(path)
         for path in sorted(self._stays, reverse=True):
+            before, mode, modified = self._stays[path]
             with suppress(OSError), self._tree.held(path + "/" if path else "") as (fd, _):
                 place = f"/proc/self/fd/{fd}"
-                if (
-                    os.stat(place).st_ino == self._stays[path].before.inode
-                ):  # otherwise another program was quicker
-                    self._close(path, self._stays[path], place)
+                if os.stat(place).st_ino != before.inode:
+                    continue  # another program was quicker
+                if path:
+                    _give_facts(os.path.join(self._upper, path), place, mode, modified)
+                else:  # a layer has no attributes of its top
+                    os.chmod(place, stat.S_IMODE(mode))
 
     def _remove_known(self, path: str) -> None:
         """Remove what was there before. What has come into a directory since is kept, in what remains of that."""
@@ -345,12 +346,6 @@ class Commit:
             with suppress(OSError), self._tree.held(place) as (at, name):
                 if os.stat(name, dir_fd=at, follow_symlinks=False).st_ino == record.inode:
                     (os.rmdir if is_directory(record) else os.unlink)(name, dir_fd=at)
-
-    def _close(self, path: str, stay: Stay, place: str) -> None:
-        if stay.facts and path:
-            _give_facts(os.path.join(self._upper, path), place, stay.mode, stay.modified)
-        else:
-            os.chmod(place, stat.S_IMODE(stay.mode))
 
 
 def _is_same_directory(now: "Record | None", before: Record) -> bool:

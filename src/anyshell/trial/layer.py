@@ -173,20 +173,16 @@ class Layer:
         """
         changes = {}  # type: dict[str, Change]
         stays = {}  # type: dict[str, Stay]
-        facts = set()
         for path, how in self.changes():
-            if how == "facts":
-                facts.add(path)
-            else:
+            stay = path if how == "facts" else os.path.dirname(path)
+            if how != "facts":
                 beside = BESIDE + os.path.basename(self.top) + "-" + str(len(changes))
                 after = [*self._new(path)] if how == "put" else []
                 changes[path] = Change(beside, how == "put", [*below(self.before, path)], after)
-        for path in facts | {os.path.dirname(path) for path in changes}:
-            then, now = self.before.at(path), self.written.at(path)
+            then, now = self.before.at(stay), self.written.at(stay)
             # Those above a change are opened for it.
-            if path in facts or then.mode & 0o300 != 0o300:
-                modified = None if self.written.inside[path] else now.modified
-                stays[path] = Stay(then, now.mode, modified, path in facts)
+            if how == "facts" or then.mode & 0o300 != 0o300:
+                stays[stay] = Stay(then, now.mode, None if self.written.inside[stay] else now.modified)
         if self._lock is None:
             self._lock = _locked(self.top + _LOCK)  # until this program ends
         with Tree(self.root) as tree:
