@@ -103,7 +103,7 @@ class Commit:
     ) -> None:
         self._upper, self._journal, self._tree = upper, journal, tree
         self._changes, self._stays = changes, stays
-        self._links = {}  # type: dict[tuple[int, int], str]
+        self._links = {}  # type: dict[int, str]
         self._made = {}  # type: dict[str, Record]
         self._moved = set()  # type: set[int]
 
@@ -292,15 +292,13 @@ class Commit:
 
     def _copy(self, source: str, to: "int | None", name: str, place: str, record: Record) -> int:
         """Copy a file, or make a directory; return its inode, or 0 for a link to one that was made."""
-        at, kind = os.lstat(source), stat.S_IFMT(record.mode)
-        if (at.st_dev, at.st_ino) in self._links:
-            with self._tree.held(self._links[at.st_dev, at.st_ino]) as (first, its_name):
-                os.link(its_name, name, src_dir_fd=first, dst_dir_fd=to, follow_symlinks=False)
+        kind, first = stat.S_IFMT(record.mode), self._links.setdefault(record.inode, place)
+        if first != place:
+            with self._tree.held(first) as (at, its_name):
+                os.link(its_name, name, src_dir_fd=at, dst_dir_fd=to, follow_symlinks=False)
             return 0
-        if at.st_nlink > 1 and kind != stat.S_IFDIR:
-            self._links[at.st_dev, at.st_ino] = place
         if kind == stat.S_IFREG:
-            if not at.st_mode & 0o400:
+            if not record.mode & 0o400:
                 os.chmod(source, 0o600)  # it is ours, and of no use to others
             with open(source, "rb") as old, open(create_file(name, to), "wb", buffering=0) as new:
                 _copy_content(old.fileno(), new.fileno())

@@ -80,20 +80,17 @@ class Layer:
             laid over.
         """
         real = [os.path.realpath(path) for path in paths]
-        mounts = [""]
+        inside, mount = real[0].rstrip("/") + "/", ""
         with suppress(OSError), open("/proc/self/mountinfo", "rb") as file:
             for line in map(os.fsdecode, file):
                 place = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), line.split(" ")[4])
-                mounts += [place] * place.startswith(real[0].rstrip("/") + "/")
-        own = "/anyshell-trials-" + str(os.geteuid())
-        tops = [os.path.expanduser(self._state) + "/trials"] * bool(self._state)
-        tops += [tempfile.gettempdir() + own, "/dev/shm" + own]  # noqa: S108 - of this user's alone
+                mount = place if place.startswith(inside) else mount
+        own = "anyshell-trials-" + str(os.geteuid())
+        places = [(tempfile.gettempdir(), own), ("/dev/shm", own)]  # noqa: S108 - of this user's alone
+        if self._state:
+            places.insert(0, (os.path.expanduser(self._state), "trials"))
         # What lies there for all may be a link of another user's, which is not followed.
-        return (
-            real,
-            mounts[-1],
-            [os.path.realpath(os.path.dirname(top)) + "/" + os.path.basename(top) for top in tops],
-        )
+        return real, mount, [os.path.join(os.path.realpath(above), name) for above, name in places]
 
     def make(self, place: str, root: str) -> "tuple[str, str]":
         """Make it, and remove what trials have left there whose program was killed; return the directories of an overlay.
