@@ -170,8 +170,14 @@ class Store:
                     entries[path] = (record.mode, content, facts)
         at = time.time_ns() if hasattr(time, "time_ns") else int(time.time() * 1e9)
         name = time.strftime("%Y%m%d-%H%M%S", time.gmtime(at // 10**9)) + f"-{at % 10**9:09}"
-        made = {"id": name, "directory": self._root, "made": at / 10**9, "files": len(entries)}
-        made.update(since=since, skipped=sorted(skipped), left_out=left_out)
+        made = {
+            "id": name,
+            "directory": self._root,
+            "made": at / 10**9,
+            "files": len(entries),
+            "since": since,
+        }
+        made.update(skipped=sorted(skipped), left_out=left_out)
         self._put(self._path(name), to_json([made, entries, sorted(lost)]))
         kept = [made, *kept]
         for each in kept[KEPT_CHECKPOINTS:]:
