@@ -355,10 +355,6 @@ class Store:
                     os.unlink(self._object(name))
 
 
-def _is_same_kind(entry: "Entry", other: "Entry | None") -> bool:
-    return other is not None and stat.S_IFMT(entry[0]) == stat.S_IFMT(other[0])
-
-
 def _is_as_seen(name: str, above: "int | None", seen: "Entry | None") -> bool:
     """Whether a file has not changed since it was kept. Of a directory, the kind is enough: its files tell."""
     try:
@@ -372,6 +368,10 @@ def _is_as_seen(name: str, above: "int | None", seen: "Entry | None") -> bool:
     return stat.S_ISDIR(at.st_mode) or (
         (at.st_size, at.st_mtime_ns) == (size, modified) and inode in (0, at.st_ino)
     )
+
+
+def _is_same_kind(entry: "Entry", other: "Entry | None") -> bool:
+    return other is not None and stat.S_IFMT(entry[0]) == stat.S_IFMT(other[0])
 
 
 def main() -> None:
