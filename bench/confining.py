@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import anyshell
 
+from . import ssh
 from .report import Reach, Result, Row
 from .rounds import interleave, ratios
 from .subject import SHELL, subject
@@ -59,13 +60,25 @@ def measure(sizes: Sizes, rounds: int) -> Result:
         "no network": anyshell.Reach(write=(".",)),
         "nothing hidden": anyshell.Reach(write=(".",), hide=(), protect=()),
     }
-    with subject() as (runner, bare), tempfile.TemporaryDirectory() as directory, _served() as place:
-        reaches["names of hosts"] = anyshell.Reach(write=(".",), network=(place,))
+    with (
+        subject() as (runner, bare),
+        tempfile.TemporaryDirectory() as directory,
+        _served() as place,
+        ssh.server() as there,
+    ):
+        named = reaches["names of hosts"] = anyshell.Reach(write=(".",), network=(place,))
 
         async def detect(reach: anyshell.Reach) -> anyshell.Environment:
             return await anyshell.Environment.detect(shell=SHELL, cwd=directory, reach=reach)
 
+        async def detect_there(reach: anyshell.Reach | None) -> anyshell.Environment:
+            return await anyshell.Environment.detect(there.options(), shell=SHELL, reach=reach)
+
         environments = {name: runner.run(detect(reach)) for name, reach in reaches.items()}
+        far = {
+            "direct over SSH": runner.run(detect_there(None)),
+            "proxy over SSH": runner.run(detect_there(named)),
+        }
 
         async def run(environment: anyshell.Environment) -> float:
             began = time.perf_counter()
@@ -74,7 +87,8 @@ def measure(sizes: Sizes, rounds: int) -> Result:
             return (time.perf_counter() - began) / count * 1000
 
         async def fetch(environment: anyshell.Environment) -> float:
-            outcome = await environment.run(shlex.join([sys.executable, "-c", _FETCH, place]))
+            python = sys.executable if environment.info.is_this_machine else "python3"
+            outcome = await environment.run(shlex.join([python, "-c", _FETCH, place]))
             return float(outcome.check().output.text)
 
         def fetched(environment: anyshell.Environment) -> Callable[[], float]:
@@ -87,11 +101,10 @@ def measure(sizes: Sizes, rounds: int) -> Result:
             found = interleave(
                 {name: timed(each) for name, each in {"bare": bare, **environments}.items()}, rounds
             )
-            carried = interleave(
-                {"direct": fetched(bare), "proxy": fetched(environments["names of hosts"])}, rounds
-            )
+            places = {"direct": bare, "proxy": environments["names of hosts"], **far}
+            carried = interleave({name: fetched(each) for name, each in places.items()}, rounds)
         finally:
-            for environment in environments.values():
+            for environment in (*environments.values(), *far.values()):
                 runner.run(environment.aclose())
     return Result(
         rows=[
@@ -106,12 +119,13 @@ def measure(sizes: Sizes, rounds: int) -> Result:
         ]
         + [
             Row(
-                what="bytes through the proxy of a reach, one connection",
+                what=f"bytes through the proxy of a reach, one connection{where}",
                 unit="MB/s",
-                ours=carried["proxy"],
-                floor=carried["direct"],
+                ours=carried[f"proxy{where}"],
+                floor=carried[f"direct{where}"],
                 reach=Reach(">=", PROXY),
             )
+            for where in ("", " over SSH")
         ],
         notes=[
             "the floor is the same command without a reach, in the same run; no aim is set",

@@ -43,6 +43,7 @@ from .test_reach import (  # noqa: F401 - fixtures among them
     WRITES,
     World,
     codes,
+    listening,
     none_succeeds,
     tmp_path,
     world,
@@ -91,8 +92,8 @@ async def test_no_escape_succeeds(world: World, env: Environment, server: Server
     async with Environment.detect(server.options()) as free:
         job = await free.start("exec sleep 600")
         assert (await free.run(f"tr '\\0' '\\n' </proc/{job.pid}/environ")).output.text.count(SECRET) == 1
-        with socket.create_server(("", 0)) as listening:
-            more = {"port": listening.getsockname()[1], "address": "127.0.0.2", "pid": job.pid}
+        with listening() as outside:
+            more = {"port": outside.getsockname()[1], "address": "127.0.0.2", "pid": job.pid}
             await none_succeeds(env, world, WRITES | READS | TALKS, **more)
         assert job.status == "running"
     # What is asked for in the workspace is done, so it is the reach that has refused the others.

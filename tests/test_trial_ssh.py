@@ -164,12 +164,12 @@ def test_names_beyond_ascii_where_the_locale_has_none(tmp_path: Path) -> None:
     def ask(*step: object) -> Any:
         done = subprocess.run(
             [sys.executable, "-X", "utf8=0", "-I", "-S", "-c", text],
-            input=json.dumps([str(root), *step]).encode(),
+            input=json.dumps([str(root), *step], ensure_ascii=False).encode("utf-8", "surrogateescape"),
             env=surroundings,
             capture_output=True,
             check=True,
         )
-        return json.loads(done.stdout)
+        return json.loads(done.stdout.decode("utf-8", "surrogateescape"))
 
     _, taken = ask("take", [*words, "", ""])
     assert taken["directory"] == str(root)

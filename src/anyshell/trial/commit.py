@@ -18,12 +18,21 @@ from typing import NamedTuple
 assert sys.platform == "linux"
 
 if __name__ != "__main__":
-    from .files import Conflict, Record, Tree, create_file, from_json, is_directory, is_missing, to_json
+    from .files import (
+        Conflict,
+        Record,
+        Tree,
+        below,
+        create_file,
+        from_json,
+        is_directory,
+        is_missing,
+        to_json,
+    )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
 BESIDE = ".anyshell-trial-"
 """What the names begin with of files that a commit makes beside others. After SIGKILL to it they stay until the next trial of this
@@ -38,13 +47,13 @@ EXCHANGES = 100
 _NOREPLACE, _EXCHANGE = 1, 2
 
 
-def attributes(path: str) -> "dict[str, bytes]":
+def attributes(path: str, *, follow: bool = False) -> "dict[str, bytes]":
     """The extended attributes of a file, less those of overlayfs."""
     found = {}
     with suppress(OSError):
-        for name in os.listxattr(path, follow_symlinks=False):
+        for name in os.listxattr(path, follow_symlinks=follow):
             if not name.startswith("user.overlay."):
-                found[name] = os.getxattr(path, name, follow_symlinks=False)
+                found[name] = os.getxattr(path, name, follow_symlinks=follow)
     return found
 
 
@@ -52,32 +61,30 @@ class Change(NamedTuple):
     """What is done with one path.
 
     Attributes:
-        beside: The name that it has until then, and what is there now has afterwards.
+        beside: The name that what is new has until then, and what was there before has afterwards.
         put: Whether something new comes there.
-        then: What is there and below it, by its paths.
-        new: What comes, likewise.
+        before: What the command has seen there and below it, by its paths.
+        after: What comes, likewise; the journal does not have it.
     """
 
     beside: str
     put: bool
-    then: "list[tuple[str, Record]]"
-    new: "list[tuple[str, Record]]"
+    before: "list[tuple[str, Record]]"
+    after: "list[tuple[str, Record]]"
 
 
 class Stay(NamedTuple):
     """A directory that stays, and is opened for a change.
 
     Attributes:
-        then: What it is now.
+        before: What it is until then.
         mode: What its mode is afterwards.
         modified: The time that it gets; ``None`` is as it comes.
-        facts: Whether it gets the attributes of the one in the layer.
     """
 
-    then: Record
+    before: Record
     mode: int
     modified: "int | None"
-    facts: bool
 
 
 class Commit:
@@ -96,30 +103,34 @@ class Commit:
     ) -> None:
         self._upper, self._journal, self._tree = upper, journal, tree
         self._changes, self._stays = changes, stays
-        self._links = {}  # type: dict[tuple[int, int], str]
+        self._links = {}  # type: dict[int, str]
         self._made = {}  # type: dict[str, Record]
         self._moved = set()  # type: set[int]
-        self._is_done = False
 
     def run(self) -> None:
         """Carry it out. `Layer.commit` says more."""
-        conflicts = [path or "." for path in (*self._changes, *self._stays) if not self._is_known(path)]
+        conflicts = [path for path in self._changes if not self._is_unchanged(path, path)]
+        for path, stay in self._stays.items():
+            if not _is_same_directory(self._tree.record(path), stay.before):
+                conflicts.append(path or ".")
         if conflicts:
             raise Conflict(*sorted(conflicts))
         os.close(create_file(self._journal))
         try:
-            changes = {path: each._replace(new=[]) for path, each in self._changes.items()}
+            changes = {path: each._replace(after=[]) for path, each in self._changes.items()}
             self._note([self._tree.top, changes, self._stays])
             for path in sorted(self._stays):
-                self._tree.set_mode(path, stat.S_IMODE(self._stays[path].then.mode) | 0o700)
+                self._tree.set_mode(path, stat.S_IMODE(self._stays[path].before.mode) | 0o700)
             for path, change in self._changes.items():
                 if change.put:
                     self._make(path, change)
-            for path in self._changes:
-                self._require(self._is_known(path), path)
+            for path, change in self._changes.items():
+                self._require(self._is_unchanged(path, path), path)
                 self._exchange(path)
+                if change.before:
+                    self._moved.add(change.before[0][1].inode)
             for path in self._changes:
-                self._require(self._is_same(self._beside(path), path), path)
+                self._require(self._is_unchanged(path, self._beside(path)), path)
             self._note("done")
         except BaseException as error:
             left = self._take_all_back(late=False)
@@ -132,19 +143,17 @@ class Commit:
     @classmethod
     def end(cls, upper: str, journal: str) -> "tuple[str, list[str]]":
         """End one that was killed: take it back, or finish it. Return its directory, and the paths of files that it leaves there."""
-        with open(journal, encoding="ascii") as file:
-            lines = [from_json(line) for line in file if line.endswith("\n")]
+        with open(journal, "rb") as file:
+            lines = [from_json(line) for line in file if line.endswith(b"\n")]
         if not lines:
             return "", []
         top, changes, stays = lines.pop(0)
+        for path, (beside, put, before, _) in changes.items():
+            changes[path] = Change(beside, put, [(each, Record(*record)) for each, record in before], [])
+        for path, (before, *rest) in stays.items():
+            stays[path] = Stay(Record(*before), *rest)
         with Tree(top) as tree:
-            commit = cls(
-                upper,
-                journal,
-                tree,
-                {path: Change(each[0], each[1], _records(each[2]), []) for path, each in changes.items()},
-                {path: Stay(Record(*each[0]), *each[1:]) for path, each in stays.items()},
-            )
+            commit = cls(upper, journal, tree, changes, stays)
             if lines and lines[-1] == "done":
                 commit._finish()
                 return top, []
@@ -152,13 +161,8 @@ class Commit:
             return top, commit._take_all_back(late=True)
 
     def _note(self, value: object) -> None:
-        data = to_json(value).encode() + b"\n"
-        fd = os.open(self._journal, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        try:
-            while data:
-                data = data[os.write(fd, data) :]
-        finally:
-            os.close(fd)
+        with open(self._journal, "ab") as file:
+            file.write(to_json(value) + b"\n")
 
     def _beside(self, path: str) -> str:
         return path[: path.rfind("/") + 1] + self._changes[path].beside
@@ -168,112 +172,82 @@ class Commit:
         if not known:
             raise Conflict(path)
 
-    def _is_known(self, path: str) -> bool:
-        """Whether what the command has seen is still there."""
-        if path in self._changes:
-            return self._is_same(path, path)
-        now, then = self._tree.record(path), self._stays[path].then
-        return now is not None and _is_same_directory(now, then)
-
-    def _is_same(self, place: str, path: str) -> bool:
-        """Whether what the command has seen at a path is at a place."""
+    def _is_unchanged(self, path: str, place: str) -> bool:
+        """Whether what the command has seen at a path is at a place, and nothing else."""
+        before = self._changes[path].before
+        if not before and not is_directory(self._tree.record(os.path.dirname(path))):
+            return False  # nothing can come there
+        expected = {place + each[len(path) :]: record for each, record in before}
         try:
-            return self._compare(place, path)
+            for each, now in below(self._tree, place):
+                if each not in expected or not self._is_same(now, expected.pop(each)):
+                    return False
         except OSError as error:
-            if is_missing(error):
-                return False  # it went meanwhile
-            raise
+            if not is_missing(error):
+                raise
+            return False  # it went meanwhile
+        return not expected
 
-    def _compare(self, place: str, path: str) -> bool:
-        then = self._changes[path].then
-        if not then:
-            # Nothing can come into a directory that is another.
-            above = os.path.dirname(path)
-            return self._tree.record(place) is None and is_directory(self._tree.record(above))
-        inside = {}  # type: dict[str, set[str]]
-        for each, _ in then[1:]:
-            inside.setdefault(os.path.dirname(each), set()).add(os.path.basename(each))
-        for each, record in then:
-            at = place + each[len(path) :]
-            now = self._tree.record(at)
-            if now is None:
-                return False
-            if stat.S_ISDIR(record.mode):
-                if not _is_same_directory(now, record):
-                    return False
-                if inside.get(each, set()) != {name for name, _ in self._tree.entries(at)}:
-                    return False
-                continue
-            # What was moved here has another time of change, as a file of several names has it.
-            end = 6 if now.inode in self._moved else 7
-            if now[1:3] != record[1:3] or now[4:end] != record[4:end]:
-                return False
-        return True
+    def _is_same(self, now: Record, before: Record) -> bool:
+        if stat.S_ISDIR(before.mode):
+            return _is_same_directory(now, before)
+        # What was moved here has another time of change, as a file of several names has it.
+        end = 6 if now.inode in self._moved else 7
+        return now[1:3] == before[1:3] and now[4:end] == before[4:end]
 
     def _exchange(self, path: str) -> None:
-        """Have a change take its place; what was there is beside then."""
-        change = self._changes[path]
+        """Exchange what has a path and what is beside it. Where one of them is nothing, the other moves."""
+        beside = self._changes[path].beside
+        has_old, has_new = (self._tree.record(each) is not None for each in (path, self._beside(path)))
         with self._tree.held(path) as (at, name):
-            if not change.then:
-                _rename(at, change.beside, name, _NOREPLACE, path)
-            elif change.put:
-                _rename(at, change.beside, name, _EXCHANGE, path)
-            else:
-                _rename(at, name, change.beside, _NOREPLACE, path)
-        if change.then:
-            self._moved.add(change.then[0][1].inode)
+            if has_old and has_new:
+                _rename(at, beside, name, _EXCHANGE, path)
+            elif has_new:
+                _rename(at, beside, name, _NOREPLACE, path)
+            elif has_old:
+                _rename(at, name, beside, _NOREPLACE, path)
 
     def _take_all_back(self, *, late: bool) -> "list[str]":
-        """Undo what was done. Return the paths of files beside others that stay, since another program has changed these."""
+        """Undo what was done. Return the paths of files beside others that stay, since another program has changed these.
+
+        Args:
+            late: Whether other programs had time since then, as after a kill.
+        """
         left = []
         for path in reversed(list(self._changes)):
             try:
                 self._take_back(path)
-                if not self._remove_made(path, late=late):
-                    left.append(self._beside(path))
+                is_left = not self._remove_beside(path, late=late)
             except (Conflict, OSError):
-                if self._tree.record(self._beside(path)) is not None:
-                    left.append(self._beside(path))
+                is_left = self._tree.record(self._beside(path)) is not None
+            if is_left:
+                left.append(self._beside(path))
         for path in sorted(self._stays, reverse=True):
-            then, now = self._stays[path].then, self._tree.record(path)
+            before, now = self._stays[path].before, self._tree.record(path)
             with suppress(OSError):
-                if now is not None and now.inode == then.inode:
-                    self._tree.set_mode(path, stat.S_IMODE(then.mode))
+                if now is not None and now.inode == before.inode:
+                    self._tree.set_mode(path, stat.S_IMODE(before.mode))
         return left
 
     def _take_back(self, path: str) -> None:
-        """Undo an exchange, unless another program has changed already what it put there."""
-        change, made = self._changes[path], self._made.get(path)
-        target, beside = self._tree.record(path), self._tree.record(self._beside(path))
-        with self._tree.held(path) as (at, name):
-            if not change.put:
-                if beside is not None:
-                    _rename(at, change.beside, name, _NOREPLACE, path)
-            elif made is not None and target is not None and made[1:6] == target[1:6]:
-                if change.then:
-                    self._exchange_back(path, made)
-                    return
-                _rename(at, name, change.beside, _NOREPLACE, path)
-                if not self._is_what(self._beside(path), made):  # another program was quicker
-                    _rename(at, change.beside, name, _NOREPLACE, path)
+        """Undo an exchange, unless another program has changed already what it put there.
 
-    def _exchange_back(self, path: str, made: Record) -> None:
-        """Exchange two names, so that what another program puts there meanwhile is there in the end."""
-        expected = made  # type: Record | None
+        What such a program puts there meanwhile is there in the end: what comes out is newer than what was expected, and goes back.
+        """
+        expected = self._made.get(path)
+        if expected is None and self._changes[path].put:
+            return  # it was not made
+        if not _is_same_file(self._tree.record(path), expected):
+            return
         for _ in range(EXCHANGES):
             put = self._tree.record(self._beside(path))
-            with self._tree.held(path) as (at, name):
-                _rename(at, name, self._changes[path].beside, _EXCHANGE, path)
-            if self._is_what(self._beside(path), expected):
+            self._exchange(path)
+            if _is_same_file(self._tree.record(self._beside(path)), expected):
                 return
-            expected = put  # what has come out is newer than that, and goes back
+            expected = put
 
-    def _is_what(self, place: str, record: "Record | None") -> bool:
-        now = self._tree.record(place)
-        return now is None or record is None or now[1:6] == record[1:6]
-
-    def _remove_made(self, path: str, *, late: bool) -> bool:
-        """Remove what was made beside a path; return whether nothing is there then.
+    def _remove_beside(self, path: str, *, late: bool) -> bool:
+        """Remove what is beside a path after all was taken back; return whether nothing is there then.
 
         What was there before is there if another program has put its own into the place. It stays if that came later, or if
         that is the new file with more in it.
@@ -285,10 +259,9 @@ class Commit:
         )
         if beside is None:
             return True
-        is_before = (
-            made is None if not self._changes[path].put else made is not None and beside.inode != made.inode
-        )
-        if is_before and (late or made is None or (now is not None and now.inode == made.inode)):
+        is_ours = self._changes[path].put and (made is None or beside.inode == made.inode)
+        is_replaced = made is not None and (now is None or now.inode != made.inode)
+        if not is_ours and (late or not is_replaced):
             return False
         self._tree.remove(self._beside(path), beside.inode if made is not None else 0)
         return True
@@ -296,7 +269,7 @@ class Commit:
     def _make(self, path: str, change: Change) -> None:
         """Make what is new, beside its place."""
         copied = []
-        for each, record in change.new:
+        for each, record in change.after:
             place, source = self._beside(path) + each[len(path) :], os.path.join(self._upper, each)
             with self._tree.held(place) as (at, name):
                 made = self._copy(source, at, name, place, record)
@@ -306,9 +279,9 @@ class Commit:
                 copied.append((source, place, record, made))
         # The last one first: what is in a directory changes its times, and its mode may close it.
         for source, place, record, made in reversed(copied):
-            with self._tree.held(place) as (at, name), _opened(at, name) as (fd, there):
-                self._require(os.fstat(fd).st_ino == made, path)
-                _give_facts(source, there, record)
+            with self._tree.held(place) as (at, name), _opened(at, name) as there:
+                self._require(os.stat(there).st_ino == made, path)
+                _give_facts(source, there, record.mode, record.modified)
         found = self._tree.record(self._beside(path))
         assert found is not None
         self._has_made(path, found)
@@ -319,15 +292,13 @@ class Commit:
 
     def _copy(self, source: str, to: "int | None", name: str, place: str, record: Record) -> int:
         """Copy a file, or make a directory; return its inode, or 0 for a link to one that was made."""
-        at, kind = os.lstat(source), stat.S_IFMT(record.mode)
-        if (at.st_dev, at.st_ino) in self._links:
-            with self._tree.held(self._links[at.st_dev, at.st_ino]) as (first, its_name):
-                os.link(its_name, name, src_dir_fd=first, dst_dir_fd=to, follow_symlinks=False)
+        kind, first = stat.S_IFMT(record.mode), self._links.setdefault(record.inode, place)
+        if first != place:
+            with self._tree.held(first) as (at, its_name):
+                os.link(its_name, name, src_dir_fd=at, dst_dir_fd=to, follow_symlinks=False)
             return 0
-        if at.st_nlink > 1 and kind != stat.S_IFDIR:
-            self._links[at.st_dev, at.st_ino] = place
         if kind == stat.S_IFREG:
-            if not at.st_mode & 0o400:
+            if not record.mode & 0o400:
                 os.chmod(source, 0o600)  # it is ours, and of no use to others
             with open(source, "rb") as old, open(create_file(name, to), "wb", buffering=0) as new:
                 _copy_content(old.fileno(), new.fileno())
@@ -338,8 +309,8 @@ class Commit:
             os.symlink(os.readlink(source), name, dir_fd=to)
         else:
             os.mknod(name, record.mode, dir_fd=to)
-        with _opened(to, name) as (fd, there):
-            made = os.fstat(fd)
+        with _opened(to, name) as there:
+            made = os.stat(there)
             is_ours = stat.S_IFMT(made.st_mode) == kind and (kind != stat.S_IFDIR or not os.listdir(there))
         self._require(is_ours, place)
         return made.st_ino
@@ -350,66 +321,65 @@ class Commit:
             with suppress(OSError):
                 self._remove_known(path)
         for path in sorted(self._stays, reverse=True):
+            before, mode, modified = self._stays[path]
             with suppress(OSError), self._tree.held(path + "/" if path else "") as (fd, _):
-                self._close(path, self._stays[path], fd)
+                place = f"/proc/self/fd/{fd}"
+                if os.stat(place).st_ino != before.inode:
+                    continue  # another program was quicker
+                if path:
+                    _give_facts(os.path.join(self._upper, path), place, mode, modified)
+                else:  # a layer has no attributes of its top
+                    os.chmod(place, stat.S_IMODE(mode))
 
     def _remove_known(self, path: str) -> None:
         """Remove what was there before. What has come into a directory since is kept, in what remains of that."""
-        then = [(self._beside(path) + each[len(path) :], record) for each, record in self._changes[path].then]
-        for place, record in then:
+        beside = self._beside(path)
+        before = [(beside + each[len(path) :], record) for each, record in self._changes[path].before]
+        for place, record in before:
             if is_directory(record):
                 now = self._tree.record(place)
                 if now is not None and now.inode == record.inode:
                     self._tree.set_mode(place, 0o700)
-        for place, record in reversed(then):
+        for place, record in reversed(before):
             with suppress(OSError), self._tree.held(place) as (at, name):
                 if os.stat(name, dir_fd=at, follow_symlinks=False).st_ino == record.inode:
                     (os.rmdir if is_directory(record) else os.unlink)(name, dir_fd=at)
 
-    def _close(self, path: str, stay: Stay, fd: "int | None") -> None:
-        """Give a directory that stays its facts."""
-        place = f"/proc/self/fd/{fd}"
-        if os.stat(place).st_ino != stay.then.inode:
-            return  # another program was quicker
-        if stay.facts and path:
-            wanted = attributes(os.path.join(self._upper, path))
-            for name in attributes(place + "/.").keys() - wanted.keys():
-                os.removexattr(place, name)
-            for name, value in wanted.items():
-                os.setxattr(place, name, value)
-            if stay.modified is not None:
-                os.utime(place, ns=(os.stat(place).st_atime_ns, stay.modified))
-        os.chmod(place, stat.S_IMODE(stay.mode))
+
+def _is_same_directory(now: "Record | None", before: Record) -> bool:
+    return now is not None and now.mode == before.mode and now[3:5] == before[3:5]
 
 
-def _records(told: "Any") -> "list[tuple[str, Record]]":
-    return [(path, Record(*record)) for path, record in told]
-
-
-def _is_same_directory(now: Record, then: Record) -> bool:
-    return now.mode == then.mode and now[3:5] == then[3:5]
+def _is_same_file(one: "Record | None", other: "Record | None") -> bool:
+    """Whether both are the same under another name, or nothing."""
+    return one is other if one is None or other is None else one[1:6] == other[1:6]
 
 
 @contextmanager
-def _opened(at: "int | None", name: str) -> "Iterator[tuple[int, str]]":
-    """The descriptor of what has a name, which no other program can exchange, and a path to that."""
+def _opened(at: "int | None", name: str) -> "Iterator[str]":
+    """A path to what has a name, which no other program can exchange."""
     fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
     try:
-        yield fd, f"/proc/self/fd/{fd}"
+        yield f"/proc/self/fd/{fd}"
     finally:
         os.close(fd)
 
 
-def _give_facts(source: str, place: str, record: Record) -> None:
-    at = os.lstat(source)
+def _give_facts(source: str, place: str, mode: int, modified: "int | None") -> None:
+    """Give what is at a place, an opened one, what else the command wrote: owner, attributes, mode and time."""
+    at, wanted = os.lstat(source), attributes(source)
     with suppress(PermissionError):
         os.chown(place, at.st_uid, at.st_gid)
-    for name, value in attributes(source).items():
+    for name in {*attributes(place, follow=True), *wanted}:
         with suppress(OSError):
-            os.setxattr(place, name, value)
-    if not stat.S_ISLNK(record.mode):
-        os.chmod(place, stat.S_IMODE(record.mode))
-    os.utime(place, ns=(at.st_atime_ns, record.modified))
+            if name in wanted:
+                os.setxattr(place, name, wanted[name])
+            else:
+                os.removexattr(place, name)
+    if not stat.S_ISLNK(mode):
+        os.chmod(place, stat.S_IMODE(mode))
+    if modified is not None:
+        os.utime(place, ns=(at.st_atime_ns, modified))
 
 
 def _copy_content(old: int, new: int) -> None:

@@ -14,10 +14,8 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
-
-_IS_UTF8 = sys.getfilesystemencoding().replace("-", "").lower() == "utf8"
 
 
 class Conflict(Exception):  # noqa: N818 - an answer
@@ -133,14 +131,14 @@ class Tree:
                 return None
             raise
 
-    def entries(self, path: str) -> "Iterator[tuple[str, os.stat_result]]":
+    def entries(self, path: str) -> "Iterator[tuple[str, Record]]":
         """What is in a directory, less what goes meanwhile."""
         with self.held(join(path, "")) as (at, name):
             if at is None:
                 with os.scandir(name) as entries:
                     for entry in entries:
                         with suppress(FileNotFoundError):
-                            yield entry.name, entry.stat(follow_symlinks=False)
+                            yield entry.name, to_record(entry.name, entry.stat(follow_symlinks=False))
                 return
             fd = os.open(name, _flags("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC"), dir_fd=at)
             try:
@@ -149,7 +147,7 @@ class Tree:
                 os.close(fd)
             for each in names:
                 with suppress(FileNotFoundError):
-                    yield each, os.stat(each, dir_fd=at, follow_symlinks=False)
+                    yield each, to_record(each, os.stat(each, dir_fd=at, follow_symlinks=False))
 
     def open(self, path: str, inode: int = 0) -> int:
         """Open a regular file to be read: of an inode, and not what another program has put into its place."""
@@ -223,54 +221,55 @@ def is_missing(error: OSError) -> bool:
     return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
-class Files:
+class Files(NamedTuple):
     """The files of a directory as a look has seen them, by their paths relative to it; the empty one is the directory.
 
-    Args:
+    Attributes:
         top: The directory.
         inside: What is in each directory.
         unseen: Directories in which not all could be looked at.
         skipped: Directories that were not entered.
     """
 
-    def __init__(
-        self,
-        top: Record,
-        inside: "dict[str, dict[str, Record]]",
-        unseen: "Sequence[str]" = (),
-        skipped: "Sequence[str]" = (),
-    ) -> None:
-        self.top, self.inside, self.unseen, self.skipped = top, inside, unseen, skipped
+    top: Record
+    inside: "dict[str, dict[str, Record]]"
+    unseen: "Sequence[str]" = ()
+    skipped: "Sequence[str]" = ()
 
-    @classmethod
-    def loaded(cls, told: "tuple[list[object], dict[str, list[list[object]]], list[str]]") -> "Files":
-        """The same again, from what `told` has given."""
-        top, inside, unseen = told
-        records = {path: [Record(*facts) for facts in names] for path, names in inside.items()}  # type: ignore[arg-type]  # as told
-        return cls(
-            Record(*top),  # type: ignore[arg-type]  # as above
-            {path: {record.name: record for record in names} for path, names in records.items()},
-            unseen,
-        )
-
-    def told(self) -> object:
-        """All of it as plain data."""
-        return self.top, {path: [*names.values()] for path, names in self.inside.items()}, self.unseen
-
-    def at(self, path: str) -> "Record | None":
+    def record(self, path: str) -> "Record | None":
         """What was at a path; ``None`` is nothing."""
         above, _, name = path.rpartition("/")
         return self.inside.get(above, {}).get(name) if path else self.top
 
-    def below(self, path: str) -> "Iterator[tuple[str, Record]]":
-        """What was at a path and below it, a directory before what is in it."""
-        waiting = [path]
-        while waiting:
-            path = waiting.pop()
-            record = self.at(path)
-            if record is not None:
-                yield path, record
-                waiting += [join(path, name) for name in self.inside.get(path, ())]
+    def at(self, path: str) -> Record:
+        """The same of a path at which something was."""
+        found = self.record(path)
+        assert found is not None
+        return found
+
+    def entries(self, path: str) -> "Iterable[tuple[str, Record]]":
+        """What was in a directory."""
+        return self.inside.get(path, {}).items()
+
+
+def loaded(told: "Any") -> Files:
+    """Files from JSON."""
+    top, inside, unseen, skipped = told
+    records = {
+        above: {name: Record(*each) for name, each in names.items()} for above, names in inside.items()
+    }
+    return Files(Record(*top), records, unseen, skipped)
+
+
+def below(files: "Tree | Files", path: str) -> "Iterator[tuple[str, Record]]":
+    """What is at a path and below it, a directory before what is in it."""
+    top = files.record(path)
+    waiting = [] if top is None else [(path, top)]
+    while waiting:
+        path, record = waiting.pop()
+        yield path, record
+        if is_directory(record):
+            waiting += [(join(path, name), each) for name, each in files.entries(path)]
 
 
 def look(top: str, most: int, seconds: float, *, ours: bool = False, skip: "Sequence[str]" = ()) -> Files:
@@ -294,8 +293,8 @@ def look(top: str, most: int, seconds: float, *, ours: bool = False, skip: "Sequ
             above = waiting.pop()
             names = inside[above] = {}
             try:
-                for name, at in tree.entries(above):
-                    names[name] = record = to_record(name, at)
+                for name, record in tree.entries(above):
+                    names[name] = record
                     if stat.S_ISDIR(record.mode):
                         path = join(above, name)
                         leave = any(fnmatch.fnmatchcase("/" + path, "*/" + each) for each in skip)
@@ -334,31 +333,14 @@ def create_file(path: str, at: "int | None" = None) -> int:
     return os.open(path, _CREATE, 0o600, dir_fd=at)
 
 
-def to_json(value: object) -> str:
-    """A value as JSON, its texts as if the host's names were UTF-8; so it is read again in another locale, and elsewhere."""
-    return json.dumps(value if _IS_UTF8 else _recoded(value, _outward))
+def to_json(value: object) -> bytes:
+    """A value as JSON, whose texts are the bytes of the host's names: so it is read again in another locale, and elsewhere."""
+    return os.fsencode(json.dumps(value, ensure_ascii=False))
 
 
-def from_json(text: "str | bytes") -> "Any":
+def from_json(data: bytes) -> "Any":
     """What `to_json` has made."""
-    value = json.loads(text)
-    return value if _IS_UTF8 else _recoded(value, _inward)
-
-
-def _recoded(value: "Any", change: "Callable[[str], str]") -> "Any":
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {_recoded(name, change): _recoded(each, change) for name, each in value.items()}
-    return [_recoded(each, change) for each in value] if isinstance(value, (list, tuple)) else value
-
-
-def _outward(text: str) -> str:
-    return os.fsencode(text).decode("utf-8", "surrogateescape")
-
-
-def _inward(text: str) -> str:
-    return os.fsdecode(text.encode("utf-8", "surrogateescape"))
+    return json.loads(os.fsdecode(data))
 
 
 def serve(step: "Callable[..., object]") -> None:
@@ -377,9 +359,9 @@ def serve(step: "Callable[..., object]") -> None:
         signal.signal(each, end)
     failed, found = "", None  # type: str, object
     try:
-        found = step(*from_json(sys.stdin.read()))
+        found = step(*from_json(sys.stdin.buffer.read()))
     except Conflict as conflict:
         failed, found = "conflict", conflict.args
     except OSError as error:
         failed, found = "error", [error.errno, error.strerror, error.filename]
-    sys.stdout.write(to_json([failed, found]))
+    sys.stdout.buffer.write(to_json([failed, found]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import sys
 from functools import partial
 from importlib import import_module
@@ -59,22 +60,15 @@ class Host:
             AnyshellError: The host does not answer.
         """
         if self._far is not None:
-            return await self._ask_far(self._far, step, words)
+            found = await self._far.ask(*self._at, step, words)
+            if step == "make":
+                self._at = (posixpath.dirname(found[0]), str(words[1]))
+            return found
         try:
             call = partial(getattr(self._layer, step), *words)
             return await in_a_worker(call, abandon_on_cancel=step in _QUICK)
         except Conflict as conflict:
             raise CommitConflict(list(conflict.args)) from None
-
-    async def _ask_far(self, far: Far, step: str, words: tuple[object, ...]) -> Any:
-        if step == "close" and not self._at[0]:
-            return None
-        found = await far.ask(*self._at, step, words)
-        if step == "make":
-            self._at = (found[0].rpartition("/")[0], str(words[1]))
-        elif step == "close":
-            self._at = ("", "")
-        return found
 
 
 def _layer() -> Any:
@@ -107,12 +101,12 @@ class Far:
             stdin=True,
             split_stderr=True,
         )
-        request = json.dumps(words).encode()
+        request = json.dumps(words, ensure_ascii=False).encode("utf-8", "surrogateescape")
         try:
             _, out, err = await collect(
                 self._backend, asked, seconds=STEP_SECONDS, most=LONGEST_ANSWER, stdin=request
             )
-            failed, found = json.loads(out)
+            failed, found = json.loads(out.decode("utf-8", "surrogateescape"))
         except TimeoutError:
             raise AnyshellError(f"the host's Python took longer than {STEP_SECONDS:g} s for a step") from None
         except ValueError:

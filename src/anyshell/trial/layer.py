@@ -27,9 +27,11 @@ if __name__ != "__main__":  # otherwise their texts stand before this one
         Files,
         Record,
         Tree,
+        below,
         from_json,
         is_directory,
         join,
+        loaded,
         look,
         own_directory,
         serve,
@@ -48,6 +50,9 @@ FAR_SECONDS = 24 * 3600
 
 _LOCK, _JOURNAL = ".lock", "/journal"
 
+_LOOKS = {"look": "before", "read": "written"}
+"""The steps that look at files, and the attributes that have what they saw; over SSH, files of the layer keep these."""
+
 
 class Layer:
     """A directory of one trial, locked while this process has it; each public method is a step of the trial.
@@ -61,7 +66,7 @@ class Layer:
         self._state, self._far = state, far
         self.top = self.root = self.upper = ""
         self.before = self.written = Files(Record("", 0, 0, 0, 0, 0, 0), {})
-        self._lock = -1
+        self._lock = None  # type: int | None
 
     def prepare(self, paths: "Sequence[str]") -> "tuple[list[str], str, list[str]]":
         """Find what a trial needs to know of its host.
@@ -75,20 +80,17 @@ class Layer:
             laid over.
         """
         real = [os.path.realpath(path) for path in paths]
-        mounts = [""]
+        inside, mount = real[0].rstrip("/") + "/", ""
         with suppress(OSError), open("/proc/self/mountinfo", "rb") as file:
             for line in map(os.fsdecode, file):
                 place = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), line.split(" ")[4])
-                mounts += [place] * place.startswith(real[0].rstrip("/") + "/")
-        own = "/anyshell-trials-" + str(os.geteuid())
-        tops = [os.path.expanduser(self._state) + "/trials"] * bool(self._state)
-        tops += [tempfile.gettempdir() + own, "/dev/shm" + own]  # noqa: S108 - of this user's alone
+                mount = place if place.startswith(inside) else mount
+        own = "anyshell-trials-" + str(os.geteuid())
+        places = [(tempfile.gettempdir(), own), ("/dev/shm", own)]  # noqa: S108 - of this user's alone
+        if self._state:
+            places.insert(0, (os.path.expanduser(self._state), "trials"))
         # What lies there for all may be a link of another user's, which is not followed.
-        return (
-            real,
-            mounts[-1],
-            [os.path.realpath(os.path.dirname(top)) + "/" + os.path.basename(top) for top in tops],
-        )
+        return real, mount, [os.path.join(os.path.realpath(above), name) for above, name in places]
 
     def make(self, place: str, root: str) -> "tuple[str, str]":
         """Make it, and remove what trials have left there whose program was killed; return the directories of an overlay.
@@ -143,13 +145,10 @@ class Layer:
         now = {}  # type: dict[str, Record]
         for path, how in self.changes():
             if how == "facts":
-                for found, files in ((then, self.before), (now, self.written)):
-                    record = files.at(path)
-                    assert record is not None
-                    found[path or "."] = record
+                then[path or "."], now[path or "."] = self.before.at(path), self.written.at(path)
             else:
-                then.update(self.before.below(path))
-                now.update(each for each in self.written.below(path) if not stat.S_ISCHR(each[1].mode))
+                then.update(below(self.before, path))
+                now.update(self._new(path))
         linked = [path for path in now if stat.S_ISREG(now[path].mode) and self._has_other_names(path)]
         return [*then.items()], [*now.items()], linked, self.before.unseen
 
@@ -169,35 +168,25 @@ class Layer:
             Conflict: Something has changed meanwhile. Nothing is done.
             OSError: Something cannot be written, such as on a full disk. Nothing is done.
         """
-        before, written, changes = self.before, self.written, {}
-        beside = BESIDE + os.path.basename(self.top) + "-"
-        facts = set()
-        for number, (path, how) in enumerate(self.changes()):
-            if how == "facts":
-                facts.add(path)
-                continue
-            new = written.below(path) if how == "put" else ()
-            real = [each for each in new if not stat.S_ISCHR(each[1].mode)]
-            changes[path] = Change(beside + str(number), how == "put", [*before.below(path)], real)
-        stays = {}
-        for path in facts | {os.path.dirname(path) for path in changes}:
-            then, now = before.at(path), written.at(path)
-            assert then is not None
-            assert now is not None
+        changes = {}  # type: dict[str, Change]
+        stays = {}  # type: dict[str, Stay]
+        for path, how in self.changes():
+            stay = path if how == "facts" else os.path.dirname(path)
+            if how != "facts":
+                beside = BESIDE + os.path.basename(self.top) + "-" + str(len(changes))
+                after = [*self._new(path)] if how == "put" else []
+                changes[path] = Change(beside, how == "put", [*below(self.before, path)], after)
+            then, now = self.before.at(stay), self.written.at(stay)
             # Those above a change are opened for it.
-            if path in facts or then.mode & 0o300 != 0o300:
-                modified = None if written.inside[path] else now.modified
-                stays[path] = Stay(then, now.mode, modified, path in facts)
-        lock = self._lock if self._lock >= 0 else _locked(self.top + _LOCK)
-        try:
-            with Tree(self.root) as tree:
-                now = tree.record("")
-                if now is None or now.inode != before.top.inode:
-                    raise Conflict(".")
-                Commit(self.upper, self.top + _JOURNAL, tree, changes, stays).run()
-        finally:
-            if lock is not None and lock != self._lock:
-                os.close(lock)
+            if how == "facts" or then.mode & 0o300 != 0o300:
+                stays[stay] = Stay(then, now.mode, None if self.written.inside[stay] else now.modified)
+        if self._lock is None:
+            self._lock = _locked(self.top + _LOCK)  # until this program ends
+        with Tree(self.root) as tree:
+            there = tree.record("")
+            if there is None or there.inode != self.before.top.inode:
+                raise Conflict(".")
+            Commit(self.upper, self.top + _JOURNAL, tree, changes, stays).run()
 
     def recover(self) -> "list[tuple[str, list[str]]]":
         """End the commits of this user that were killed; return their directories, each with the paths of files that stay."""
@@ -214,7 +203,7 @@ class Layer:
         if self.top:
             _remove(self.top)
             self.top = ""
-            if self._lock >= 0:
+            if self._lock is not None:
                 os.close(self._lock)
 
     def changes(self) -> "Iterator[tuple[str, str]]":
@@ -230,38 +219,38 @@ class Layer:
             above = waiting.pop()
             for name, now in sorted(self.written.inside[above].items()):
                 path = join(above, name)
-                then, place = self.before.at(path), os.path.join(self.upper, path)
+                then, place = self.before.record(path), os.path.join(self.upper, path)
                 if stat.S_ISCHR(now.mode):
                     yield path, "delete"
-                elif is_directory(now) and is_directory(then) and not _is_opaque(place):
+                elif then and is_directory(now) and is_directory(then) and not _is_opaque(place):
                     waiting.append(path)
-                    touched = now.modified != then.modified and not self.written.inside[path]  # type: ignore[union-attr]  # a directory
-                    if touched or now.mode != then.mode or attributes(place) != attributes(self._below(path)):  # type: ignore[union-attr]  # as above
+                    touched = now.modified != then.modified and not self.written.inside[path]
+                    same = now.mode == then.mode and attributes(place) == attributes(self._real(path))
+                    if touched or not same:
                         yield path, "facts"
-                elif not self._is_same(path, now, then):
+                elif not (then and self._is_same(path, now, then)):
                     yield path, "put"
 
-    def _below(self, path: str) -> str:
+    def _real(self, path: str) -> str:
         return os.path.join(self.root, path)
 
-    def _is_same(self, path: str, now: Record, then: "Record | None") -> bool:
+    def _new(self, path: str) -> "Iterator[tuple[str, Record]]":
+        """What the command has put at a path, less the marks of what is gone."""
+        return (each for each in below(self.written, path) if not stat.S_ISCHR(each[1].mode))
+
+    def _is_same(self, path: str, now: Record, then: Record) -> bool:
         """Whether a file was copied into the layer and then not changed, as by a program that opens it for writing."""
-        if (
-            then is None
-            or (now[1:3], now.modified) != (then[1:3], then.modified)
-            or not stat.S_ISREG(now.mode)
-        ):
-            return False
-        here, below = os.path.join(self.upper, path), self._below(path)
+        facts = (now[1:3], now.modified) == (then[1:3], then.modified)
+        here, there = os.path.join(self.upper, path), self._real(path)
         with suppress(OSError):
-            same = os.lstat(here).st_nlink == 1 and filecmp.cmp(here, below, shallow=False)
-            return same and attributes(here) == attributes(below)
+            is_copy = facts and stat.S_ISREG(now.mode) and os.lstat(here).st_nlink == 1
+            return is_copy and filecmp.cmp(here, there, False) and attributes(here) == attributes(there)
         return False
 
     def _has_other_names(self, path: str) -> bool:
-        then = self.before.at(path)
+        then = self.before.record(path)
         with suppress(OSError):
-            return then is not None and stat.S_ISREG(then.mode) and os.lstat(self._below(path)).st_nlink > 1
+            return then is not None and stat.S_ISREG(then.mode) and os.lstat(self._real(path)).st_nlink > 1
         return False
 
 
@@ -323,13 +312,13 @@ def main() -> None:
         layer = Layer("~/.local/state/anyshell", FAR_SECONDS)
         if top:
             layer.begin(top, root)
-            for name in ("before", "written"):
-                with suppress(FileNotFoundError), open(top + "/" + name, encoding="ascii") as file:
-                    setattr(layer, name, Files.loaded(from_json(file.read())))
+            for name in _LOOKS.values():
+                with suppress(FileNotFoundError), open(top + "/" + name, "rb") as file:
+                    setattr(layer, name, loaded(from_json(file.read())))
         found = getattr(layer, step)(*words)
-        for name in {"look": ["before"], "read": ["written"]}.get(step, ()):
-            with open(top + "/" + name, "w", encoding="ascii") as file:
-                file.write(to_json(getattr(layer, name).told()))
+        if step in _LOOKS:
+            with open(top + "/" + _LOOKS[step], "wb") as file:
+                file.write(to_json(getattr(layer, _LOOKS[step])))
         return found
 
     serve(take)

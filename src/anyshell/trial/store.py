@@ -17,7 +17,9 @@ from functools import partial
 if __name__ != "__main__":
     from .files import (
         Files,
+        Record,
         Tree,
+        below,
         create_file,
         from_json,
         is_missing,
@@ -25,7 +27,6 @@ if __name__ != "__main__":
         own_directory,
         serve,
         to_json,
-        to_record,
     )
 
 TYPE_CHECKING = False
@@ -122,20 +123,17 @@ class Store:
         kept = self.kept()
         last = self._read(kept[0]["id"])[1] if kept else {}
         there = os.path.isdir(self._root)
-        seen = Files(to_record("", os.stat(os.sep)), {})
-        if there:
-            seen = look(self._root, most, seconds, skip=skip)
+        seen = (
+            look(self._root, most, seconds, skip=skip) if there else Files(Record("", 0, 0, 0, 0, 0, 0), {})
+        )
         now = time.time()
-        if any(
-            max(each[5:]) > (now - settle) * 1e9 for names in seen.inside.values() for each in names.values()
-        ):
+        if any(max(each[5:]) > (now - settle) * 1e9 for _, each in below(seen, "")):
             time.sleep(settle)  # a file that is changed within a tick looks the same
         entries = {}  # type: dict[str, Entry]
         left_out = dict.fromkeys(seen.unseen, "its files cannot be read")
         skipped, lost, added = set(seen.skipped), set(), 0
-        tree = Tree(self._root if there else os.path.abspath(os.sep))
-        with tree:
-            for path, record in seen.below(""):
+        with Tree(self._root if there else os.path.abspath(os.sep)) as tree:
+            for path, record in below(seen, ""):
                 place, kind = os.path.normpath(os.path.join(self._root, path)), stat.S_IFMT(record.mode)
                 if not path or place.startswith(self._state + os.sep):
                     continue
@@ -182,7 +180,7 @@ class Store:
             "since": since,
         }
         made.update(skipped=sorted(skipped), left_out=left_out)
-        self._put(self._path(name), to_json([made, entries, sorted(lost)]).encode())
+        self._put(self._path(name), to_json([made, entries, sorted(lost)]))
         kept = [made, *kept]
         for each in kept[KEPT_CHECKPOINTS:]:
             if each["id"] != needed:
@@ -234,36 +232,29 @@ class Store:
                 path = path.rpartition("/")[0]
             return bool(path)
 
+        # What came goes first, what is in a directory before that, so that there is room for what was there.
+        gone = [path for path in sorted(now, reverse=True) if not _is_same_kind(now[path], then.get(path))]
+        steps = [(path, None) for path in gone] + sorted(then.items())  # type: list[tuple[str, Entry | None]]
         with Tree(self._root) as tree:
-            # What came goes first, what is in a directory before that, so that there is room for what was there.
-            for path, entry in sorted(now.items(), reverse=True):
-                if path in then and stat.S_IFMT(entry[0]) == stat.S_IFMT(then[path][0]):
-                    continue
-                if is_uncovered(path):
-                    kept[path] = "it was not covered"
-                elif not is_known(path):
-                    kept[path] = "it came or changed after what is undone"
-                else:
-                    why = self._undo(tree, path, None, entry, modes)
-                    if why:
-                        kept[path] = why
-                    elif path not in then:
-                        removed.append(path)
-            for path, entry in sorted(then.items()):
-                there = now.get(path)
-                if path in kept or (there is not None and there[:2] == entry[:2]):
-                    continue
-                if path in uncovered and (there is None or not stat.S_ISDIR(entry[0])):
-                    kept[path] = "it is not covered now"
-                elif there is not None and not is_known(path):
-                    kept[path] = "it came or changed after what is undone"
-                else:
-                    same = there is not None and stat.S_IFMT(there[0]) == stat.S_IFMT(entry[0])
-                    why = self._undo(tree, path, entry, there if same else None, modes)
-                    if why:
-                        kept[path] = why
-                    else:
-                        restored.append(path)
+            for path, entry in steps:
+                there, why = now.get(path), ""
+                if entry is None and is_uncovered(path):
+                    why = "it was not covered"
+                elif entry is not None:
+                    if path in kept or (there is not None and there[:2] == entry[:2]):
+                        continue
+                    if path in uncovered and (there is None or not stat.S_ISDIR(entry[0])):
+                        why = "it is not covered now"
+                    there = there if _is_same_kind(entry, there) else None
+                if not why and path in now and not is_known(path):
+                    why = "it came or changed after what is undone"
+                why = why or self._undo(tree, path, entry, there, modes)
+                if why:
+                    kept[path] = why
+                elif entry is not None:
+                    restored.append(path)
+                elif path not in then:
+                    removed.append(path)
             for path, mode in sorted(modes.items(), reverse=True):
                 with suppress(OSError):
                     tree.set_mode(path, mode)
@@ -339,7 +330,7 @@ class Store:
         if directory not in ("", self._root):
             raise OSError(0, f"the checkpoint is of {directory}, not of {self._root}")
         try:
-            with open(self._path(name), encoding="ascii") as file:
+            with open(self._path(name), "rb") as file:
                 head, entries, lost = from_json(file.read())
             found = {
                 path: (mode, text, tuple(facts), owner)
@@ -411,6 +402,10 @@ def _is_as_seen(name: str, above: "int | None", seen: "Entry | None") -> bool:
     return stat.S_ISDIR(at.st_mode) or (
         (at.st_size, at.st_mtime_ns) == (size, modified) and inode in (0, at.st_ino)
     )
+
+
+def _is_same_kind(entry: "Entry", other: "Entry | None") -> bool:
+    return other is not None and stat.S_IFMT(entry[0]) == stat.S_IFMT(other[0])
 
 
 def main() -> None:

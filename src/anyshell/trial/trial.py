@@ -117,9 +117,9 @@ class Trial:
         runner.check(options)
         here, base = runner.info.is_this_machine, runner.sandbox
         facts = base.facts if isinstance(base, Bubblewrap) else await self._facts()
-        wanted = self._wanted(base)
-        places = LocalPlaces() if here else None
-        confined = base if isinstance(base, Bubblewrap) else compile_reach(wanted, facts, places)
+        wanted, places = self._wanted(base), LocalPlaces() if here else None
+        if base is NONE:
+            compile_reach(wanted, facts, places)  # it is refused before anything is asked of the host
         python = python_here() if here else facts.python or "python3"
         self._host = host = Host(runner.backend, None if here else python)
         real, mount, tops = await host.ask("prepare", [runner.directory, *wanted.write])
@@ -137,9 +137,11 @@ class Trial:
             (root,) if lies_in(root, real[1:]) else tuple(path for path in real[1:] if lies_in(path, (root,)))
         )
         wanted = replace(wanted, read=(*wanted.read, *wanted.write), write=write)
-        sandbox: Sandbox = compile_reach(wanted, facts, places)
-        if isinstance(confined, Bubblewrap) and confined is base:
-            sandbox = confined.narrowed(wanted)
+        sandbox: Sandbox
+        if isinstance(base, Bubblewrap):
+            sandbox = base.narrowed(wanted)
+        else:
+            sandbox = compile_reach(wanted, facts, places)
         spawn = sandbox.wrap(runner.spawn_of(command, options, confined=False))
         mounting = await self._choose(host, python, tops)
         newest = await host.ask("look", MOST_FILES, LOOK_SECONDS)
@@ -188,16 +190,16 @@ class Trial:
     def _wanted(self, base: Sandbox) -> Reach:
         """The reach of the command, with all that it may write."""
         runner, asked = self._runner, self._options.reach
+        root = runner.directory
         if asked is not None:
-            asked = asked.resolved(runner.directory, runner.info.home)
+            asked = asked.resolved(root, runner.info.home)
         if isinstance(base, Bubblewrap):
             return asked or base.reach
-        if base is NONE:
-            root = runner.directory
-            return asked or Reach(read=("/", root), write=(root,), hide=(), protect=(), network=True)
-        raise ReachUnavailable(
-            "a trial within a sandbox of the caller's own", "give the environment a Reach instead"
-        )
+        if base is not NONE:
+            raise ReachUnavailable(
+                "a trial within a sandbox of the caller's own", "give the environment a Reach instead"
+            )
+        return asked or Reach(read=("/", root), write=(root,), hide=(), protect=(), network=True)
 
     async def _choose(self, host: Host, python: str, tops: list[str]) -> tuple[str, ...]:
         """Find a place for the layer that the kernel takes; return the words that mount it and become another program."""
