@@ -45,6 +45,9 @@ _SIZE = 8
 _AT_THE_START = ("PYTHON", "LC_", "LANG", "TZ", "OPENSSL_", "MALLOC_", "LD_")
 """Beginnings of variables that an interpreter, or a library in it, reads when it is loaded."""
 
+_NOT_LOADED = tuple(f"anyshell.{name}" for name in ("acp", "adapters", "console", "mcp", "ray"))
+"""Beginnings of modules that import a framework. It takes seconds, and the program needs each now and then only, or never."""
+
 
 def serves(how: Mapping[str, Any]) -> bool:
     """Whether a forked process is what one started in this way would be."""
@@ -137,8 +140,7 @@ def _surroundings(environment: Mapping[str, str]) -> list[Any]:
 
 def _load() -> None:
     for each in pkgutil.walk_packages(anyshell.__path__, "anyshell."):
-        # Not what the program itself loads now and then only, which takes longest.
-        if not each.name.endswith("__main__") and not each.name.startswith("anyshell.console"):
+        if not each.name.endswith("__main__") and not each.name.startswith(_NOT_LOADED):
             with contextlib.suppress(AssertionError, ImportError):  # it is of another system
                 importlib.import_module(each.name)
 
