@@ -484,6 +484,7 @@ def once_more_as_an_ordinary_user(file: str, chosen: str, tmp_path: Path) -> Non
     places = [top, *map(Path, packages)]
     if not all(each.stat().st_mode & 0o001 for place in places for each in (place, *place.parents)):
         pytest.skip("the packages that the tests need belong to root alone")
+    # What is compiled of the modules is read where this run has left it. That user can write none of it.
     user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     tests = ["-m", "pytest", "-q", file, "-p", "no:cacheprovider", "-p", "no:xdist", "-k", chosen]
     answer = subprocess.run(
@@ -495,7 +496,6 @@ def once_more_as_an_ordinary_user(file: str, chosen: str, tmp_path: Path) -> Non
             "HYPOTHESIS_STORAGE_DIRECTORY": str(own),
             "PYTEST_DEBUG_TEMPROOT": str(own),
             "PYTHONPATH": os.pathsep.join(packages),
-            "PYTHONPYCACHEPREFIX": str(own),
         },
         capture_output=True,
         text=True,
