@@ -1,0 +1,209 @@
+"""The lines of an output that may tell what went wrong, found many at once: what is asked of each alone costs more."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import compress
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
+
+LOOKED_AT = 400
+"""Bytes of a line that are looked at closely."""
+
+EXCERPT = 4 * 1024
+"""Bytes of a line with the lines around it."""
+
+WORTHLESS = 8192
+"""Shapes of lines that are known to be worth nothing, and so are not looked at again; when there are more, all are forgotten."""
+
+_TRIED = 8  # no bound: every so many pieces it is seen whether lines repeat
+
+# Each alternative begins with one letter, no class or group, so that `re` skips all but such letters: thrice as fast.
+HITS = re.compile(
+    rb"r(?:ror|aceb)|RROR|f(?:ail|a(?:tal|ult)|ound|used|ined)|F(?:ail|AIL|atal|ATAL)|panic|Permission d|xcept|killed|Killed|No such"
+    rb"|C(?:annot|ould not)|Unable|warn|W(?:arn|ARN)|\n(?:not ok|E   )|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)"
+)
+# What is given to Rust is ASCII, which it reads where it stands: of the other bytes, those of these patterns are controls.
+_NOT_ASCII = b"\xe2\x9c\x97\x8f\x93\x94\x95\x96\x98"
+_CONTROLS = b"\x01\x02\x03\x04\x05\x06\x0e\x0f\x10"
+_TO_ASCII = bytes.maketrans(bytes(range(0x80, 0x100)) + _NOT_ASCII, b"\x7f" * 0x80 + _CONTROLS)
+# The same for Rust's regular expressions; and what each line has, and more, that `score` finds a word of failure in.
+_LINES_OF_HITS = HITS.pattern.decode("ascii").replace(r"\n(?:", "(?m:^)(?:")
+_LINES_OF_STRONG = (
+    r"rrors?(?-u:\b)(?:\(\d+,\d+\)|\[[\w-]+\]| \w+)?:|RROR(?:[^_]|$)|racebac|Error(?:[^A-Za-z0-9_./(=]|$)|E +[-+] |FA(?:IL(?:[^_]|$)|TAL)"
+    r"|Fa(?:tal|il(?:ed|ure))|xception|f(?:atal|ail(?:ed|ures?)|ault|ined (?:reference|symbol))|panic|Permission denied|No such file"
+    r"|C(?:annot|ould not)|Unable|[Kk]illed|not ok|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)"
+)
+# With these, a line is worth three less; and with the next, and none of those above, one at most.
+_LINES_OF_SUCCESS = (
+    r"(?-u:\b)passed(?-u:\b)|PASS|(?:^|[^\w\s]|(?:^|[^t])\s)ok(?-u:\b)|xfail|XFAIL|^[ \t]*\xe2\x9c[\x93\x94]"
+    r"|(?:^|[^0-9A-Za-z_])(?:0|[Nn]o|zero|without) (?:[0-9A-Za-z_]+ )?(?:error|fail|warning)"
+    r"|(?:rrors?|ail(?:ures?|ed))[^0-9A-Za-z_\n]{1,3}0(?-u:\b)|(?:^|[^0-9A-Za-z_-])--?[0-9A-Za-z_-]{0,40}(?:fail|error|warn)"
+)
+_LINES_OF_WARNINGS = _LINES_OF_SUCCESS + r"|[Ww]arn(?:ing)?s?(?-u:\b)|WARN"
+# A count of failures that is not zero. Lines with one are no repeats of lines that count zero, and are not harmless for another zero.
+LINES_OF_COUNTS = (
+    r"(?m:^|[^0-9A-Za-z_.-])[1-9][0-9]* (?:tests? )?(?:[Ee]rrors?|[Ff]ail(?:ures?|ed))(?m:[^0-9A-Za-z_=:(./-]|$)"
+    r"|(?m:^|[^0-9A-Za-z_-])[0-9A-Za-z_]*(?:rrors|ailures|ailed)[=:] ?[1-9]"
+)
+# What an output has, and more, that has such a line. Each is found ten times as fast, and both as one are not.
+_MAYBE_COUNTS = (
+    r"[0-9] (?:tests? )?(?:[Ee]rror|[Ff]ail(?:ure|ed))",
+    r"(?:rrors|ailures|ailed)[=:] ?[1-9]",
+)
+_DIGITS = b"0123456789"
+
+
+class _Gate:
+    """Tells where there is a match, some twenty times as fast as `re`: Rust's regular expressions look by vector instructions."""
+
+    def __init__(self, pattern: str) -> None:
+        from pydantic_core import SchemaValidator  # here, since most outputs are short
+        from pydantic_core import core_schema as schema
+
+        for byte, control in zip(_NOT_ASCII, _CONTROLS, strict=True):
+            pattern = pattern.replace(rf"\x{byte:02x}", rf"\x{control:02x}")
+        text = schema.str_schema(pattern=pattern)
+        lines = schema.list_schema(schema.with_default_schema(text, default=None, on_error="default"))
+        self.anywhere: Callable[[str], bool] = SchemaValidator(text).isinstance_python
+        self.lines: Callable[[list[str]], list[str | None]] = SchemaValidator(lines).validate_python
+        """The lines that match, and ``None`` in the place of each other one."""
+
+
+_gate = cache(_Gate)
+
+
+class Hit(NamedTuple):
+    """A line that may be worth something: its number, where it begins and ends, the hash of its shape, and whether it counts failures."""
+
+    number: int
+    start: int
+    stop: int
+    shape: int
+    counts: bool
+
+
+class Looker:
+    """Finds the lines that may be worth something, some hundred at once.
+
+    Attributes:
+        worthless: Hashes of the shapes of lines that are worth nothing.
+        feeds: Line feeds of what was looked at last.
+    """
+
+    def __init__(self) -> None:
+        self.worthless: set[int] = set()
+        self.feeds = 0
+        self._known = False  # whether a third of the last lines was known to be worth nothing
+        self._pieces = 0
+
+    def hits(self, piece: bytes, least: float, *, again: bool = False) -> list[Hit]:
+        """The lines that may be worth so much.
+
+        Args:
+            piece: Whole lines.
+            least: What they may be worth; of one looker, never less than before.
+            again: Look at those that are known to be worth nothing, too.
+        """
+        plain = piece.isascii()
+        text = (piece if plain else piece.translate(_TO_ASCII)).decode("ascii")
+        gate = _gate(_LINES_OF_HITS if least <= 2 else _LINES_OF_STRONG)
+        if not gate.anywhere(text):
+            self.feeds = piece.count(b"\n")
+            return []
+        counting = _counting(text)
+        known: AbstractSet[int] = frozenset() if again else self.worthless
+        self._pieces += 1
+        if not again and (self._known or self._pieces % _TRIED == 1):
+            shapes = _shapes(piece, counting)
+            self.feeds = len(shapes) - 1
+            if self.worthless.issuperset(shapes):  # five times as fast as the next
+                self._known = True
+                return []
+            numbers = [number for number, shape in enumerate(shapes) if shape not in known]
+            self._known = 3 * len(numbers) < 2 * len(shapes)
+            lines = text.split("\n")
+            told = gate.lines([lines[number] for number in numbers])
+            shapes = [shapes[number] for number in numbers]
+            # Where lines repeat, those without such a word are remembered as well.
+            self._drop([shape for shape, line in zip(shapes, told, strict=True) if line is None])
+            numbers, shapes = [*compress(numbers, told)], [*compress(shapes, told)]
+        else:
+            lines = text.split("\n")
+            self.feeds = len(lines) - 1
+            told = gate.lines(lines)
+            numbers = [*compress(range(len(lines)), told)]
+            raw = None if plain else piece.split(b"\n")
+            shapes = _shapes(
+                "\n".join(filter(None, told)).encode("ascii")
+                if raw is None
+                else b"\n".join([raw[number] for number in numbers]),
+                [at for at, number in enumerate(numbers) if number in counting] if counting else (),
+            )
+            new = [shape not in known for shape in shapes]
+            numbers, shapes = [*compress(numbers, new)], [*compress(shapes, new)]
+        return self._sifted(piece, lines, numbers, shapes, counting, least) if numbers else []
+
+    def _sifted(
+        self,
+        piece: bytes,
+        lines: Sequence[str],
+        numbers: Sequence[int],
+        shapes: Sequence[int],
+        counting: AbstractSet[int],
+        least: float,
+    ) -> list[Hit]:
+        """Of lines of a piece, with their shapes, those that may be worth so much."""
+        texts = [lines[number] for number in numbers]
+        strong = texts if least > 2 else _gate(_LINES_OF_STRONG).lines(texts)
+        fine = _gate(_LINES_OF_WARNINGS if least == 2 else _LINES_OF_SUCCESS).lines(texts)
+        rest = [
+            good is None or (bad is not None and least <= 2) or len(good) > LOOKED_AT
+            for bad, good in zip(strong, fine, strict=True)
+        ]
+        if counting:
+            rest = [keep or number in counting for keep, number in zip(rest, numbers, strict=True)]
+        self._drop([shape for shape, keep in zip(shapes, rest, strict=True) if not keep])
+        found = []
+        place = before = 0
+        for number, shape in zip(compress(numbers, rest), compress(shapes, rest), strict=True):
+            place += sum(map(len, lines[before:number])) + number - before
+            before = number
+            size = len(lines[number])
+            if size < EXCERPT:
+                found.append(Hit(number, place, min(place + size + 1, len(piece)), shape, number in counting))
+        return found
+
+    def drop(self, shape: int) -> None:
+        """Look at no more lines of a shape."""
+        self._drop((shape,))
+
+    def _drop(self, shapes: Sequence[int]) -> None:
+        if len(self.worthless) + len(shapes) > WORTHLESS:
+            self.worthless.clear()
+        self.worthless.update(shapes[:WORTHLESS])
+
+
+def _shapes(lines: bytes, counting: Iterable[int]) -> list[int]:
+    """Of each line, the hash of what it is without its digits. The lines of some numbers count failures, and are like no others."""
+    shapes = [*map(hash, lines.translate(None, _DIGITS).split(b"\n"))]
+    for number in counting:
+        shapes[number] = ~shapes[number]
+    return shapes
+
+
+def _counting(text: str) -> AbstractSet[int]:
+    """Which lines of a text count failures."""
+    gate = _gate(LINES_OF_COUNTS)
+    if not (any(_gate(maybe).anywhere(text) for maybe in _MAYBE_COUNTS) and gate.anywhere(text)):
+        return frozenset()
+    return {number for number, line in enumerate(gate.lines(text.split("\n"))) if line is not None}
+
+
+def counting(lines: bytes) -> AbstractSet[int]:
+    """Which lines count failures."""
+    return _counting(lines.translate(_TO_ASCII).decode("ascii"))
