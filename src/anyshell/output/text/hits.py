@@ -116,67 +116,49 @@ class Looker:
             self.feeds = piece.count(b"\n")
             return []
         counting = _counting(text)
-        known: AbstractSet[int] = frozenset() if again else self.worthless
         self._pieces += 1
-        if not again and (self._known or self._pieces % _TRIED == 1):
+        tried = not again and (self._known or self._pieces % _TRIED == 1)
+        shapes: list[int] = []
+        if tried:
             shapes = _shapes(piece, counting)
             self.feeds = len(shapes) - 1
             if self.worthless.issuperset(shapes):  # five times as fast as the next
                 self._known = True
                 return []
-            numbers = [number for number, shape in enumerate(shapes) if shape not in known]
+            numbers: Sequence[int] = [
+                number for number, shape in enumerate(shapes) if shape not in self.worthless
+            ]
             self._known = 3 * len(numbers) < 2 * len(shapes)
             lines = text.split("\n")
             told = gate.lines([lines[number] for number in numbers])
-            shapes = [shapes[number] for number in numbers]
-            # Where lines repeat, those without such a word are remembered as well.
-            self._drop([shape for shape, line in zip(shapes, told, strict=True) if line is None])
-            numbers, shapes = [*compress(numbers, told)], [*compress(shapes, told)]
         else:
             lines = text.split("\n")
             self.feeds = len(lines) - 1
+            numbers = range(len(lines))
             told = gate.lines(lines)
-            numbers = [*compress(range(len(lines)), told)]
-            raw = None if plain else piece.split(b"\n")
-            shapes = _shapes(
-                "\n".join(filter(None, told)).encode("ascii")
-                if raw is None
-                else b"\n".join([raw[number] for number in numbers]),
-                [at for at, number in enumerate(numbers) if number in counting] if counting else (),
-            )
-            new = [shape not in known for shape in shapes]
-            numbers, shapes = [*compress(numbers, new)], [*compress(shapes, new)]
-        return self._sifted(piece, lines, numbers, shapes, counting, least) if numbers else []
-
-    def _sifted(
-        self,
-        piece: bytes,
-        lines: Sequence[str],
-        numbers: Sequence[int],
-        shapes: Sequence[int],
-        counting: AbstractSet[int],
-        least: float,
-    ) -> list[Hit]:
-        """Of lines of a piece, with their shapes, those that may be worth so much."""
-        texts = [lines[number] for number in numbers]
-        strong = texts if least > 2 else _gate(_LINES_OF_STRONG).lines(texts)
-        fine = _gate(_LINES_OF_WARNINGS if least == 2 else _LINES_OF_SUCCESS).lines(texts)
-        rest = [
-            good is None or (bad is not None and least <= 2) or len(good) > LOOKED_AT
-            for bad, good in zip(strong, fine, strict=True)
-        ]
-        if counting:
-            rest = [keep or number in counting for keep, number in zip(rest, numbers, strict=True)]
-        self._drop([shape for shape, keep in zip(shapes, rest, strict=True) if not keep])
-        found = []
+        left = _sifted([*filter(None, told)], [*compress(numbers, told)], counting, least)
+        if tried:
+            # Where lines repeat, those without a word of failure are remembered as well.
+            some = set(left)
+            self._drop([shapes[number] for number in numbers if number not in some])
+            found = [(number, shapes[number]) for number in left]
+        elif left:
+            raw = piece.split(b"\n")
+            of_left = [at for at, number in enumerate(left) if number in counting]
+            known: AbstractSet[int] = frozenset() if again else self.worthless
+            shapes = _shapes(b"\n".join([raw[number] for number in left]), of_left)
+            found = [each for each in zip(left, shapes, strict=True) if each[1] not in known]
+        else:
+            return []
+        hits = []
         place = before = 0
-        for number, shape in zip(compress(numbers, rest), compress(shapes, rest), strict=True):
+        for number, shape in found:
             place += sum(map(len, lines[before:number])) + number - before
             before = number
             size = len(lines[number])
             if size < EXCERPT:
-                found.append(Hit(number, place, min(place + size + 1, len(piece)), shape, number in counting))
-        return found
+                hits.append(Hit(number, place, min(place + size + 1, len(piece)), shape, number in counting))
+        return hits
 
     def drop(self, shape: int) -> None:
         """Look at no more lines of a shape."""
@@ -186,6 +168,23 @@ class Looker:
         if len(self.worthless) + len(shapes) > WORTHLESS:
             self.worthless.clear()
         self.worthless.update(shapes[:WORTHLESS])
+
+
+def _sifted(
+    lines: list[str], numbers: Sequence[int], counting: AbstractSet[int], least: float
+) -> Sequence[int]:
+    """Of lines with words of failure, the numbers of those that may be worth so much."""
+    fine = _gate(_LINES_OF_WARNINGS if least == 2 else _LINES_OF_SUCCESS).lines(lines)
+    good = [line is not None and len(line) <= LOOKED_AT for line in fine]
+    if counting:
+        good = [each and number not in counting for each, number in zip(good, numbers, strict=True)]
+    if True not in good:
+        return numbers
+    left = {number for number, each in zip(numbers, good, strict=True) if not each}
+    if least <= 2:
+        bad = _gate(_LINES_OF_STRONG).lines([*compress(lines, good)])
+        left.update(compress(compress(numbers, good), bad))
+    return sorted(left)
 
 
 def _shapes(lines: bytes, counting: Iterable[int]) -> list[int]:
