@@ -25,7 +25,7 @@ _TRIED = 8  # no bound: every so many pieces it is seen whether lines repeat
 # Each alternative begins with one letter, no class or group, so that `re` skips all but such letters: thrice as fast.
 HITS = re.compile(
     rb"r(?:ror|aceb)|RROR|f(?:ail|a(?:tal|ult)|ound|used|ined)|F(?:ail|AIL|atal|ATAL)|panic|Permission d|xcept|killed|Killed|No such"
-    rb"|C(?:annot|ould not)|Unable|warn|W(?:arn|ARN)|\n(?:not ok|E   )|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)"
+    rb"|C(?:annot|ould not)|Unable|\n(?:not ok|E   )|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)|warn|W(?:arn|ARN)"
 )
 # What is given to Rust is ASCII, which it reads where it stands: of the other bytes, those of these patterns are controls.
 _NOT_ASCII = b"\xe2\x9c\x97\x8f\x93\x94\x95\x96\x98"
@@ -33,6 +33,10 @@ _CONTROLS = b"\x01\x02\x03\x04\x05\x06\x0e\x0f\x10"
 _TO_ASCII = bytes.maketrans(bytes(range(0x80, 0x100)) + _NOT_ASCII, b"\x7f" * 0x80 + _CONTROLS)
 # The same for Rust's regular expressions; and what each line has, and more, that `score` finds a word of failure in.
 _LINES_OF_HITS = HITS.pattern.decode("ascii").replace(r"\n(?:", "(?m:^)(?:")
+# The same but for words of warning.
+_LINES_OF_FAILURE = _LINES_OF_HITS.removesuffix("|warn|W(?:arn|ARN)") + (
+    "|[Ww]arn(?:s|ings?)?(?:[0-9A-Z_a-hj-rt-z]|i[^n]|in[^g]|ss)"
+)
 _LINES_OF_STRONG = (
     r"rrors?(?-u:\b)(?:\(\d+,\d+\)|\[[\w-]+\]| \w+)?:|RROR(?:[^_]|$)|racebac|Error(?:[^A-Za-z0-9_./(=]|$)|E +[-+] |FA(?:IL(?:[^_]|$)|TAL)"
     r"|Fa(?:tal|il(?:ed|ure))|xception|f(?:atal|ail(?:ed|ures?)|ault|ined (?:reference|symbol))|panic|Permission denied|No such file"
@@ -44,7 +48,13 @@ _LINES_OF_SUCCESS = (
     r"|(?:^|[^0-9A-Za-z_])(?:0|[Nn]o|zero|without) (?:[0-9A-Za-z_]+ )?(?:error|fail|warning)"
     r"|(?:rrors?|ail(?:ures?|ed))[^0-9A-Za-z_\n]{1,3}0(?-u:\b)|(?:^|[^0-9A-Za-z_-])--?[0-9A-Za-z_-]{0,40}(?:fail|error|warn)"
 )
-_LINES_OF_WARNINGS = _LINES_OF_SUCCESS + r"|[Ww]arn(?:ing)?s?(?-u:\b)|WARN"
+_WARNS = r"[Ww]arn(?:ing)?s?(?-u:\b)|WARN"
+_LINES_OF_WARNINGS = f"{_LINES_OF_SUCCESS}|{_WARNS}"
+# A word of failure is worth less later in a line than at first, and less behind a warning unless it is there at once.
+_AT_ONCE = f"^.{{0,8}}(?:{_LINES_OF_STRONG})"
+_WARNED = f"^.{{0,32}}(?:{_WARNS})"
+_EARLY = f"^.{{0,39}}(?:{_LINES_OF_STRONG})"
+_STAMP = "0123456789 \t[](){}<>|#:.,-+TZ\x1bm;"  # what stamps consist of
 # A count of failures that is not zero. Lines with one are no repeats of lines that count zero, and are not harmless for another zero.
 LINES_OF_COUNTS = (
     r"(?m:^|[^0-9A-Za-z_.-])[1-9][0-9]* (?:tests? )?(?:[Ee]rrors?|[Ff]ail(?:ures?|ed))(?m:[^0-9A-Za-z_=:(./-]|$)"
@@ -111,7 +121,7 @@ class Looker:
         """
         plain = piece.isascii()
         text = (piece if plain else piece.translate(_TO_ASCII)).decode("ascii")
-        gate = _gate(_LINES_OF_HITS if least <= 2 else _LINES_OF_STRONG)
+        gate = _gate(_LINES_OF_HITS if least < 2 else _LINES_OF_FAILURE if least <= 2 else _LINES_OF_STRONG)
         if not gate.anywhere(text):
             self.feeds = piece.count(b"\n")
             return []
@@ -170,10 +180,18 @@ class Looker:
         self.worthless.update(shapes[:WORTHLESS])
 
 
-def _sifted(
-    lines: list[str], numbers: Sequence[int], counting: AbstractSet[int], least: float
-) -> Sequence[int]:
+def _sifted(lines: list[str], numbers: list[int], counting: AbstractSet[int], least: float) -> Sequence[int]:
     """Of lines with words of failure, the numbers of those that may be worth so much."""
+    if least > 1:
+        heads = [line.lstrip(_STAMP) for line in lines]
+        if least > 3 and None in (early := _gate(_EARLY).lines(heads)):
+            numbers, lines = [*compress(numbers, early)], [*compress(lines, early)]
+            heads = [*filter(None, early)]
+        warned = _gate(_WARNED).lines(heads)
+        if any(warned):
+            told = _gate(_AT_ONCE if least > 3 else _EARLY).lines(heads)
+            rest = [failed or not warning for failed, warning in zip(told, warned, strict=True)]
+            numbers, lines = [*compress(numbers, rest)], [*compress(lines, rest)]
     fine = _gate(_LINES_OF_WARNINGS if least == 2 else _LINES_OF_SUCCESS).lines(lines)
     good = [line is not None and len(line) <= LOOKED_AT for line in fine]
     if counting:
