@@ -15,7 +15,8 @@ import anyshell
 from anyshell import Environment, InvalidCommand, OutputLimits, Terminal
 from anyshell.output.screen.terminal import TerminalOutput
 from anyshell.output.text.builder import OutputBuilder
-from anyshell.output.text.signals import EXCERPT, HELD, LAST, SEARCHED, Signals, _Looker, chosen, score, tells
+from anyshell.output.text.hits import EXCERPT, Looker
+from anyshell.output.text.signals import HELD, LAST, SEARCHED, Signals, chosen, score, tells
 from bench.logs import load
 
 if TYPE_CHECKING:
@@ -487,8 +488,8 @@ def test_short_lines_do_not_cut_what_is_said_of_them(max_line: int) -> None:
 def test_what_is_asked_of_many_lines_at_once_passes_over_none_that_is_worth_more() -> None:
     lines = sorted({line for log in load() for line in log.data.split(b"\n") if len(line) < EXCERPT - 1})
     told = [line for line in lines if tells(line)]
-    for least in (1, 2, 3):
-        passed = {lines[hit.number] for hit in _Looker().hits(b"\n".join(lines) + b"\n", least)}
+    for least in (1, 2, 3, 4, 5):
+        passed = {lines[hit.number] for hit in Looker().hits(b"\n".join(lines) + b"\n", least)}
         assert [line for line in told if line not in passed and score(line) >= least] == [], least
         assert len(passed) < len(lines) / 2
 

@@ -6,14 +6,13 @@ import re
 from bisect import bisect_right
 from collections import Counter, deque
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import compress
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from .hits import EXCERPT, HITS, LINES_OF_COUNTS, LOOKED_AT, Looker, counting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from collections.abc import Set as AbstractSet
 
 SEARCHED = 64 * 1024 * 1024
 """Bytes of the middle of an output in which such lines are looked for, and of its end as many as `LAST`. Each line that is
@@ -28,20 +27,11 @@ LAST = 256 * 1024
 BACK = 64 * 1024
 """Bytes before the shown end in which lines are looked for that are worth as much as what fills the room."""
 
-LOOKED_AT = 400
-"""Bytes of a line that are looked at closely."""
-
-EXCERPT = 4 * 1024
-"""Bytes of a line with the lines around it."""
-
 HELD = 256 * 1024
 """Bytes of such excerpts that are held; beyond that the best of them."""
 
 SHAPES = 4096
 """Shapes of lines that are counted, to tell what is repeated; when there are more, the older half is forgotten."""
-
-WORTHLESS = 8192
-"""Shapes of lines that are known to be worth nothing, and so are not looked at again; when there are more, all are forgotten."""
 
 _SLICE = 8 * 1024
 """Bytes that are asked about at once, whether there may be such a line in them."""
@@ -49,27 +39,6 @@ _SLICE = 8 * 1024
 _BLOCK = 64 * 1024
 """Bytes that are searched at once. Which bytes a block has depends on their place in the output alone."""
 
-# Each alternative begins with one letter, no class or group, so that `re` skips all but such letters: thrice as fast.
-_HITS = re.compile(
-    rb"r(?:ror|aceb)|RROR|f(?:ail|a(?:tal|ult)|ound|used|ined)|F(?:ail|AIL|atal|ATAL)|panic|Permission d|xcept|killed|Killed|No such"
-    rb"|C(?:annot|ould not)|Unable|warn|W(?:arn|ARN)|\n(?:not ok|E   )|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)"
-)
-# What is given to Rust is ASCII, which it reads where it stands: of the other bytes, those of these patterns are controls.
-_NOT_ASCII = b"\xe2\x9c\x97\x8f\x93\x94\x95\x96\x98"
-_CONTROLS = b"\x01\x02\x03\x04\x05\x06\x0e\x0f\x10"
-_TO_ASCII = bytes.maketrans(bytes(range(0x80, 0x100)) + _NOT_ASCII, b"\x7f" * 0x80 + _CONTROLS)
-# The same for Rust's regular expressions; and what each line has, and more, that `_STRONG` finds something in.
-_LINES_OF_HITS = _HITS.pattern.decode("ascii").replace(r"\n(?:", "(?m:^)(?:")
-_LINES_OF_STRONG = (
-    r"rrors?(?-u:\b)(?:\(\d+,\d+\)|\[[\w-]+\]| \w+)?:|RROR(?:[^_]|$)|racebac|Error(?:[^A-Za-z0-9_./(=]|$)|E +[-+] |FA(?:IL(?:[^_]|$)|TAL)"
-    r"|Fa(?:tal|il(?:ed|ure))|xception|f(?:atal|ail(?:ed|ures?)|ault|ined (?:reference|symbol))|panic|Permission denied|No such file"
-    r"|C(?:annot|ould not)|Unable|[Kk]illed|not ok|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)"
-)
-# With these, and nothing of those, a line is worth nothing, or one at most.
-_LINES_OF_SUCCESS = (
-    r"(?-u:\b)passed(?-u:\b)|PASS|(?:^|[^\w\s]|(?:^|[^t])\s)ok(?-u:\b)|xfail|XFAIL|^[ \t]*\xe2\x9c[\x93\x94]"
-)
-_LINES_OF_WARNINGS = _LINES_OF_SUCCESS + r"|[Ww]arn(?:ing)?s?(?-u:\b)|WARN"
 _STRONG = re.compile(
     rb"rrors?\b(?:\(\d+,\d+\)|\[[\w-]+\]| \w+)?:|RROR(?!_)|racebac|E(?:rror\b(?![./(=])|(?<!.E) +[-+] )|FA(?:IL(?!_)|TAL)|Fa(?:tal\b|il(?:ed|ure))|xception\b"
     rb"|f(?:atal\b|ail(?:ed\b|ures?\b(?![./(]))|ault\b|ined (?:reference|symbol))|panic(?:ked)?\b|P(?:ermission denied)|No such file|C(?:annot(?<!.Cannot)|ould(?<!.Could) not)"
@@ -83,14 +52,7 @@ _HARMLESS = re.compile(
     rb"|-(?<![\w-].)-?[\w-]{0,40}(?:fail|error|warn)|passed(?<!\w.{6})\b|PASS|ok(?<!\w..)\b(?<!not ok)|xfail|XFAIL|\xe2\x9c[\x93\x94](?<!.{4})",
     re.DOTALL,
 )
-# A count of failures that is not zero. Lines with one are no repeats of lines that count zero, and are not harmless for another zero.
-_LINES_OF_COUNTS = (
-    r"(?:^|[^0-9A-Za-z_.-])[1-9][0-9]* (?:tests? )?(?:[Ee]rrors?|[Ff]ail(?:ures?|ed))(?:[^0-9A-Za-z_=:(./-]|$)"
-    r"|(?:^|[^0-9A-Za-z_-])[0-9A-Za-z_]*(?:rrors|ailures|ailed)[=:] ?[1-9]"
-)
-# What an output has that has such a line, found ten times as fast.
-_MAYBE_COUNTS = r"[0-9] (?:[Ee]rr|[Ff]ail)|tests? [EeFf]|(?:rror|ailure)s[=:]|ailed[=:]"
-_COUNT = re.compile(_LINES_OF_COUNTS.encode("ascii"))
+_COUNT = re.compile(LINES_OF_COUNTS.encode("ascii"))
 BEST = 5.0  # no bound: what a line is worth at most
 
 _STAMPED = re.compile(rb"[\d\s\[(<|#\x1b]")
@@ -152,8 +114,13 @@ class Excerpt:
         )
 
 
-def score(line: bytes) -> float:
-    """How much a line says of what went wrong; zero if nothing. It is at most `BEST`."""
+def score(line: bytes, *, counts: bool | None = None) -> float:
+    """How much a line says of what went wrong; zero if nothing. It is at most `BEST`.
+
+    Args:
+        line: The line.
+        counts: Whether it counts failures, if that is known.
+    """
     if _STAMPED.match(line) and (stamp := _STAMP.match(line)):
         line = line[stamp.end() :]
     line = line[:LOOKED_AT]
@@ -164,147 +131,25 @@ def score(line: bytes) -> float:
             value -= 2
     else:
         value = 1.0 if _WARNING.search(line) else 2.0
-    return value - 3 if _HARMLESS.search(line) and not _COUNT.search(line) else value
-
-
-class _Gate:
-    """Tells where there is a match, some twenty times as fast as `re`: Rust's regular expressions look by vector instructions."""
-
-    def __init__(self, pattern: str) -> None:
-        from pydantic_core import SchemaValidator  # here, since most outputs are short
-        from pydantic_core import core_schema as schema
-
-        for byte, control in zip(_NOT_ASCII, _CONTROLS, strict=True):
-            pattern = pattern.replace(rf"\x{byte:02x}", rf"\x{control:02x}")
-        text = schema.str_schema(pattern=pattern)
-        lines = schema.list_schema(schema.with_default_schema(text, default=None, on_error="default"))
-        self.anywhere: Callable[[str], bool] = SchemaValidator(text).isinstance_python
-        self.lines: Callable[[list[str]], list[str | None]] = SchemaValidator(lines).validate_python
-        """The lines that match, and ``None`` in the place of each other one."""
-
-
-_gate = cache(_Gate)
-
-
-class _Hit(NamedTuple):
-    """A line that may be worth something: its number, where it begins and ends, the hash of its shape, and whether it counts failures."""
-
-    number: int
-    start: int
-    stop: int
-    shape: int
-    counts: bool
-
-
-class _Looker:
-    """Finds the lines that may be worth something, some hundred at once.
-
-    Attributes:
-        worthless: Hashes of the shapes of lines that are worth nothing.
-        feeds: Line feeds of what was looked at last.
-    """
-
-    def __init__(self) -> None:
-        self.worthless: set[int] = set()
-        self.feeds = 0
-        self._known = False  # whether a third of the last lines was known to be worth nothing
-
-    def hits(self, piece: bytes, least: float, *, again: bool = False) -> list[_Hit]:
-        """The lines that may be worth so much.
-
-        Args:
-            piece: Whole lines.
-            least: What they may be worth.
-            again: Look at those that are known to be worth nothing, too.
-        """
-        plain = piece.isascii()
-        text = (piece if plain else piece.translate(_TO_ASCII)).decode("ascii")
-        gate = _gate(_LINES_OF_HITS if least <= 2 else _LINES_OF_STRONG)
-        if not gate.anywhere(text):
-            self.feeds = piece.count(b"\n")
-            return []
-        lines = text.split("\n")
-        self.feeds = len(lines) - 1
-        worthless: AbstractSet[int] = frozenset() if again else self.worthless
-        counts = _counting(text, lines)
-        if self._known and not again:
-            shapes = _shapes(piece)
-            for number in counts:
-                shapes[number] = ~shapes[number]
-            numbers = [number for number, shape in enumerate(shapes) if shape not in worthless]
-            self._known = 3 * len(numbers) < 2 * len(lines)
-            told = gate.lines([lines[number] for number in numbers])
-            numbers = [*compress(numbers, told)]
-            shapes = [shapes[number] for number in numbers]
-        else:
-            told = gate.lines(lines)
-            numbers = [*compress(range(len(lines)), told)]
-            raw = None if plain else piece.split(b"\n")
-            shapes = _shapes(
-                "\n".join(filter(None, told)).encode("ascii")
-                if raw is None
-                else b"\n".join([raw[number] for number in numbers])
-            )
-            if counts:
-                shapes = [
-                    ~shape if number in counts else shape
-                    for number, shape in zip(numbers, shapes, strict=True)
-                ]
-            new = [shape not in worthless for shape in shapes]
-            self._known = 3 * new.count(False) > len(lines)
-            numbers, shapes = [*compress(numbers, new)], [*compress(shapes, new)]
-        if not numbers:
-            return []
-        texts = [lines[number] for number in numbers]
-        strong = _gate(_LINES_OF_STRONG).lines(texts)
-        fine = _gate(_LINES_OF_SUCCESS if least < 2 else _LINES_OF_WARNINGS).lines(texts)
-        found = []
-        place = before = 0
-        for number, line, shape, bad, good in zip(numbers, texts, shapes, strong, fine, strict=True):
-            some = number in counts
-            if bad is None and good is not None and not some and len(line) <= LOOKED_AT:
-                self.drop(shape)
-                continue
-            place += sum(map(len, lines[before:number])) + number - before
-            before = number
-            if len(line) < EXCERPT:
-                found.append(_Hit(number, place, min(place + len(line) + 1, len(piece)), shape, some))
-        return found
-
-    def drop(self, shape: int) -> None:
-        """Look at no more lines of a shape."""
-        if len(self.worthless) >= WORTHLESS:
-            self.worthless.clear()
-        self.worthless.add(shape)
-
-
-def _shapes(lines: bytes) -> list[int]:
-    """Of each line, the hash of what it is without its digits."""
-    return [*map(hash, lines.translate(None, _DIGITS).split(b"\n"))]
-
-
-def _counting(text: str, lines: list[str]) -> AbstractSet[int]:
-    """Which lines of a text count failures."""
-    if not _gate(_MAYBE_COUNTS).anywhere(text):
-        return frozenset()
-    return {number for number, line in enumerate(_gate(_LINES_OF_COUNTS).lines(lines)) if line is not None}
+    if counts or not _HARMLESS.search(line):
+        return value
+    return value if counts is None and _COUNT.search(line) else value - 3
 
 
 def telling(lines: Sequence[bytes]) -> list[int]:
     """Which lines say something of what went wrong, of lines that differ in numbers alone."""
-    if _HITS.search(b"\n" + lines[0]) is None:
+    if HITS.search(b"\n" + lines[0]) is None:
         return []
-    text = b"".join(lines).translate(_TO_ASCII).decode("ascii")
-    counting = _counting(text, text.split("\n"))
+    some = counting(b"".join(lines))
     # All that count failures are alike, and so are the others.
-    one = {number in counting: number for number in range(len(lines))}
+    one = {number in some: number for number in range(len(lines))}
     tell = {counts: tells(lines[number]) for counts, number in one.items()}
-    return [number for number in range(len(lines)) if tell[number in counting]]
+    return [number for number in range(len(lines)) if tell[number in some]]
 
 
 def tells(line: bytes) -> bool:
     """Whether a line alone says something of what went wrong."""
-    return _HITS.search(b"\n" + line) is not None and score(line) > 0
+    return HITS.search(b"\n" + line) is not None and score(line) > 0
 
 
 class Found:
@@ -347,7 +192,7 @@ class Found:
         seen = self._shapes.get(shape) or self._older.get(shape, 0)
         if seen >= _REPEATS or BEST - seen < least:
             return 0
-        value = score(line) - seen
+        value = score(line, counts=counts) - seen
         if value < least:
             return 0
         text = line[:LOOKED_AT]
@@ -431,7 +276,7 @@ class Signals:
         self._done = 0  # bytes of what is held that were searched, or are not going to be
         self._lines = 0  # line feeds up to there
         self._found = Found(room)
-        self._looker = _Looker()
+        self._looker = Looker()
         self._tail = tail
 
     @property
@@ -479,18 +324,20 @@ class Signals:
         """Search what is held up to a place; context may be beyond it."""
         if not self._rests:
             self._found.settle(self._start + self._done - self._tail)
-            self._search(self._done, end)
+            self._lines = self._search(self._done, end)
             self._found.work += end - self._done
-        self._lines += self._held.count(b"\n", self._done, end)
+        else:
+            self._lines += self._held.count(b"\n", self._done, end)
         self._done = end
 
-    def _search(self, start: int, end: int) -> None:
-        """Search the lines that begin in a part of what is held."""
+    def _search(self, start: int, end: int) -> int:
+        """Search the lines that begin in a part of what is held; return the line feeds up to its end."""
         found, looker = self._found, self._looker
         before = max(0, start - EXCERPT)  # where what is looked at begins
         held = bytes(memoryview(self._held)[before : end + 2 * EXCERPT])
         at = self._line_from(start) - before
-        end = held.find(b"\n", end - before - 1) + 1 or len(held)
+        asked = end - before
+        end = held.find(b"\n", asked - 1) + 1 or len(held)
         feeds = self._lines + held.count(b"\n", start - before, at)
         while at < end:
             known = held.find(b"\n", min(at + _SLICE, end) - 1) + 1 or len(held)
@@ -504,6 +351,7 @@ class Signals:
                     looker.drop(hit.shape)
             feeds += looker.feeds
             at = known
+        return feeds - held.count(b"\n", asked, at)
 
     def _search_back(self, end: int) -> None:
         """Search from a place of what is held back, for lines that are worth as much as others, as long as there is room."""
