@@ -143,6 +143,20 @@ def test_a_stdin_that_is_too_large_is_refused(tmp_path: Path) -> None:
     assert b"anyshell cp" in done.stderr
 
 
+def test_output_of_each_host_is_written_to_a_file_of_its_name(names: list[str], tmp_path: Path) -> None:
+    place, hosts = tmp_path / "new" / "logs", ",".join([names[0], f"ssh://{names[1]}/tmp", "closed"])
+    done = anyshell("fleet", "--hosts", hosts, "-o", str(place), "printf", r"a\r\n%s\0", "b c")
+    assert {file.name: file.read_bytes() for file in place.iterdir()} == {
+        names[0]: b"a\r\nb c\0",
+        f"ssh%3A%2F%2F{names[1]}%2Ftmp": b"a\r\nb c\0",
+    }
+    assert done.returncode == 1
+    assert (
+        within("fleet", "--hosts", "local", "--output-dir", str(next(place.iterdir())), "true").returncode
+        == 2
+    )
+
+
 def test_a_full_disk_is_said_and_what_runs_is_stopped() -> None:
     seconds = unique_seconds()
     with open("/dev/full", "wb") as full:

@@ -19,6 +19,7 @@ from anyshell import AnyshellError, ConnectionFailed, Environment, InvalidComman
 from anyshell._types import Command, ExitStatus, Spawn, Terminal
 from anyshell.backends import connect
 from anyshell.backends.ssh.channel import Channel, ChannelReceiveStream
+from anyshell.backends.ssh.posix.watcher import WatcherShell
 from anyshell.errors import BackendUnavailable, SpawnError, TerminalUnavailable
 from anyshell.shells import Login
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anyshell.abc import Backend
+    from anyshell.backends.ssh.posix.watcher import Answer
 
 pytestmark = pytest.mark.anyio
 
@@ -1035,6 +1037,29 @@ async def test_the_foreground_of_a_host_that_is_away_is_unknown(plain: Server) -
                     each.resume()
             await sitting.rest()
             assert await sitting.wait() == ExitStatus(code=0)
+
+
+async def test_session_asks_its_host_no_more_than_it_needs(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look starts three programs there; an unneeded one is felt at each stop and each end."""
+    asked: list[str] = []
+    ask = WatcherShell.ask
+
+    def listen(self: WatcherShell, question: str = "") -> asyncio.Future[Answer]:
+        asked.append(question.partition(" ")[0])
+        return ask(self, question)
+
+    async with env.session() as session:
+        await session.run("true")
+        with monkeypatch.context() as patch:
+            patch.setattr(WatcherShell, "ask", listen)
+            assert (await session.run("sleep 300", timeout=0.05)).status == "timed_out"
+            assert asked.count("look") == 3  # what is to be stopped; that it is gone, twice
+            asked.clear()
+            await session.aclose()
+            assert asked
+            assert "look" not in asked
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "sh"])

@@ -23,10 +23,11 @@ import psutil
 import pytest
 
 from anyshell._exceptions import ConnectionFailed, HostKeyUntrusted, InvalidCommand
+from anyshell.backends.ssh import without_compilers
 from anyshell.backends.ssh.connection.connecting import find_route, open_connection
 from anyshell.backends.ssh.connection.credentials import Keys, Secrets
 from anyshell.backends.ssh.connection.hostkeys import HostKey, KnownHost, look_up, read_key, record
-from anyshell.backends.ssh.connection.login import LoginClient, choose_algorithms
+from anyshell.backends.ssh.connection.login import GATHERED, Gathered, LoginClient, choose_algorithms
 from anyshell.backends.ssh.connection.options import Hop, SSHOptions, describe_address, parse_hops
 from anyshell.backends.ssh.connection.proxy import Proxy
 from anyshell.backends.ssh.connection.settings import read_settings
@@ -1070,6 +1071,48 @@ async def test_the_clock_stands_still_while_a_person_thinks(password_server: Ser
     assert before is not None
     assert after is not None
     assert after >= before
+
+
+async def test_packets_of_one_step_are_written_together_and_in_order() -> None:
+    written: list[bytes] = []
+
+    class Wire(asyncio.Transport):
+        def write(self, data: bytes | bytearray | memoryview) -> None:
+            written.append(bytes(data))
+
+        def abort(self) -> None:
+            written.append(b"aborted")
+
+    gathered = Gathered(Wire())
+    for packet in (b"a", b"b"):
+        gathered.write(packet)
+    await asyncio.sleep(0)
+    for packet in (b"c", bytes(GATHERED), b"d"):
+        gathered.write(packet)
+    gathered.abort()
+    assert written == [b"ab", b"c" + bytes(GATHERED), b"d", b"aborted"]
+
+
+def test_library_that_the_loader_does_not_know_is_not_searched_for_with_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if sys.platform != "linux":
+        pytest.skip("elsewhere the search is another")
+    from ctypes import util
+
+    (tmp_path / "gcc").write_text(f"#!/bin/sh\n: >{tmp_path}/started\n")
+    (tmp_path / "gcc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    monkeypatch.delitem(sys.modules, "asyncssh")
+    find = util.find_library
+    with without_compilers():
+        assert util.find_library("oqs-of-nowhere") is None
+        assert util.find_library("c") == find("c")
+        assert not (tmp_path / "started").exists()
+        util.find_library("of-nowhere")
+        assert (tmp_path / "started").exists()
+    assert util.find_library is find
 
 
 async def test_a_server_that_does_not_wait_for_a_person_is_told() -> None:

@@ -185,6 +185,20 @@ def test_only_the_same_process_is_signalled(host: Host, sleeper: subprocess.Pope
     assert sleeper.wait(timeout=20) == -15
 
 
+def test_signal_for_a_process_elsewhere_is_sent_to_none(
+    host: Host, sleeper: subprocess.Popen[bytes], request: pytest.FixtureRequest
+) -> None:
+    if "without /proc" in request.node.name:
+        pytest.skip("only /proc tells where the watcher is")
+    target = f"KILL {sleeper.pid}:{look(host)[sleeper.pid].began}"
+    place = host.ask("ping")[0].split()[1]
+    host.ask(f"at {place[:-2]}x signal {target}")
+    assert host.ask(f"group {sleeper.pid}") == ["some"]
+    assert sleeper.poll() is None
+    host.ask(f"at {place} signal {target}")
+    assert sleeper.wait(20) == -9
+
+
 def test_a_stopped_process_is_woken_to_act_on_a_signal(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
     psutil.Process(sleeper.pid).suspend()
     host.ask(f"signal TERM {sleeper.pid}:{look(host)[sleeper.pid].began}")
@@ -297,6 +311,37 @@ def test_leader_is_signalled_with_its_group_and_descendants_before_anything_is_l
         with contextlib.suppress(ProcessLookupError):
             os.killpg(leader.pid, 9)
         leader.wait()
+
+
+def test_a_file_with_the_name_of_a_pipe_is_none(
+    host: Host, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A name is the owner's to choose, and what holds a command's pipe is killed with the command."""
+    names = ["pipe:[1]", "a -> pipe:[1]", "-> pipe:[2]", "x\nl 1 0 0 64 Nov 1 10:00 /proc/1/fd/1 -> pipe:[3]"]
+    files = [(tmp_path / name.replace("/", "_")).open("wb") for name in names]
+    reader, writer = os.pipe()
+    main, terminal = os.openpty()
+    deleted, gone = os.openpty()
+    name = os.ttyname(gone)
+    with contextlib.ExitStack() as stack:
+        for descriptor in (reader, writer, main, terminal):
+            stack.callback(os.close, descriptor)
+        for file in files:
+            stack.enter_context(file)
+        started = [
+            stack.enter_context(subprocess.Popen(["sleep", "300"], stdout=out, stderr=err))
+            for out, err in ((*files[:2],), (*files[2:],), (writer, terminal), (gone, writer))
+        ]
+        os.close(gone)
+        os.close(deleted)
+        for each in started:
+            stack.callback(each.kill)
+        held = [look(host)[each.pid].holds for each in started]
+        if "without /proc" in request.node.name:
+            assert held == [{}] * 4
+            return
+        pipe = os.readlink(f"/proc/self/fd/{writer}")
+        assert held == [{}, {}, {1: pipe, 2: os.ttyname(terminal)}, {1: f"{name}(deleted)", 2: pipe}]
 
 
 def test_look_says_that_it_sees(host: Host, tmp_path: Path) -> None:

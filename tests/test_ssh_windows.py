@@ -190,6 +190,7 @@ async def test_a_bash_of_windows_is_told_by_its_system(powershell: Windows, tmp_
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         patch.setenv("ANYSHELL_TEST_SHELL", "/bin/bash")
+        patch.setenv("ANYSHELL_NO_PROC", "1")  # theirs has no /proc/sys/kernel
         with embedded() as server:
             async with Environment.detect(server.options()) as env:
                 assert (env.os, env.shell.kind) == ("windows", "pwsh")

@@ -163,7 +163,7 @@ class CommandTree(Protocol):
 
         Args:
             first: The pid that the host had given last before the command, if the shell was to say it and could.
-            last: The same after it.
+            last: The same after it; not said by a shell that ended with it.
         """
 
     async def members(self) -> Sequence[ProcessInfo]:

@@ -150,6 +150,8 @@ class SessionProcess:
         self._waiting: asyncio.Future[None] | None = None
         self._daemons_alone: bool | None = None
         self._named: Sequence[ProcessInfo] = ()
+        self._gone = False
+        """Whether it was stopped, and two looks after its end have shown nothing of it."""
 
     @property
     def pid(self) -> int | None:
@@ -291,6 +293,8 @@ class SessionProcess:
 
     async def survivors(self) -> Sequence[ProcessInfo]:
         """What lives of what it has started, and the shell as long as that is busy with it."""
+        if self._gone:
+            return ()
         over = self.ended.done()
         daemons_alone = False
         if over and not self._signalled and all(output_pipe.ended for output_pipe in self._output_pipes):
@@ -310,6 +314,7 @@ class SessionProcess:
             held = [output_pipe.path for output_pipe in self._output_pipes if output_pipe.held]
             if over and not members and held and self._command_tree.hides_holder(held):
                 return [ProcessInfo(0, "unknown", 0.0)]
+            self._gone = over and self._signalled and not members
         except OSError:  # out of descriptors: a look that fails must not pass for an empty tree
             return [self._shell.info]
         if daemons_alone:
@@ -322,6 +327,11 @@ class SessionProcess:
 
     async def wait_gone(self) -> None:
         """Wait until nothing of it is alive and the shell is back; interrupt that again as long as it is not."""
+        if (
+            self._signalled and not self.ended.done()
+        ):  # as a rule it is back soon, and a look before that tells nothing
+            with anyio.move_on_after(INTERRUPT_AGAIN):
+                await asyncio.shield(self.ended)
         while await self.survivors():
             if self._signalled and not self.ended.done():
                 await self._interrupt()

@@ -80,6 +80,9 @@ class SessionShell:
         self.ended = False
         self.doomed = False
         """Whether it was killed, and may not know that yet."""
+        self.leaving = False
+        """Whether it was told to exit, so that its traps alone can start anything more."""
+        self._newest: int | None = None  # the pid that the host had given last when the last command ended
         self.abandoned: Sequence[ProcessInfo] = ()
         """What of it could not be ended when it was closed, and may still run."""
         self.left: Sequence[ProcessInfo] = ()
@@ -406,7 +409,8 @@ class SessionShell:
         if self._current is not None:
             # Without signals, how a shell that was killed has ended is no more than how it was killed.
             known = ExitStatus() if self.doomed and status.code is not None else status
-            end = End(known, shell_ended=True, away=status == ExitStatus(), problem=self._problem)
+            away, first = status == ExitStatus(), self._newest if self.leaving else None
+            end = End(known, shell_ended=True, away=away, problem=self._problem, first=first)
             if self._end is not None and not (self.doomed or end.away or status.signal == "SIGKILL"):
                 # By itself, after the text, as bash after "set -t".
                 end = replace(self._end, shell_ended=True)
@@ -488,6 +492,7 @@ class SessionShell:
             self.kill()
             return False
         self._end, status = parsed
+        self._newest = self._end.last
         self._status = self._status if self._own else status
         if not self._conversation.says_back:
             self._current.set_ended(self._end)

@@ -115,6 +115,7 @@ class Exit:
 
     async def spawn(self, spawn: Spawn) -> Process:
         """Start it, without waiting for a turn."""
+        self._shell.leaving = True
         return await self._shell.run(replace(spawn, script="exit"), variables=False)
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from ..._types import ProcessInfo, Signal
-    from ...abc import Files, Launcher, PipeDirectory, Process, Program, WindowsLauncher
+    from ...abc import Files, Launcher, PipeDirectory, Program, WindowsLauncher
     from .connection.options import SSHOptions
     from .files.either import SSHFiles
     from .posix.watcher import Answer
@@ -265,10 +265,11 @@ class SSHBackend:
             self._spawn_apart, self._posix_files, self._pending.add_directory
         ).open()
 
-    async def _spawn_apart(self, spawn: Spawn) -> Process:
+    async def _spawn_apart(self, spawn: Spawn) -> SSHProcess:
         """Start a program whose stdout and stderr must come apart."""
         process = await self.spawn(spawn)
-        if isinstance(process, SSHProcess) and process.is_joined:
+        assert isinstance(process, SSHProcess)  # as `pipe_directory` has seen
+        if process.is_joined:
             await process.aclose()
             raise SpawnError(
                 f"a startup file of the login shell on {self.name} joins stderr to stdout (exec 2>&1), and a session needs "

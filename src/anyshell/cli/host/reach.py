@@ -53,7 +53,10 @@ class Target:
         if options is None or isinstance(options, str):
             return
         import logging
+        import sys
 
+        # Of no use here, and a fifth of what asyncssh takes to import. This process is a program of its own.
+        sys.modules.setdefault("asyncssh.crypto.x509", None)  # type: ignore[arg-type]  # means that it is not there
         # Otherwise its warnings would come out between those of anyshell.
         logging.getLogger("asyncssh").addHandler(logging.NullHandler())
         from .person import Person, can_be_asked

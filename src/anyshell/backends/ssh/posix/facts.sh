@@ -19,9 +19,12 @@ facts() {
     [ "$called" = anyshell ] || { fact unheard "$called"; return; }
     system() { system=$1 host=$2 release=$3 arch=$4; }
     system=
-    [ "$brief" ] && [ "$proc" ] && {
+    [ "$proc" ] && {
         host='' arch=''
         read -r system </proc/sys/kernel/ostype && read -r release </proc/sys/kernel/osrelease
+        # A machine that acts as another, as by setarch(8), is asked; so is a kernel that does not tell (before 6.1).
+        [ "$brief" ] || { read -r each </proc/self/personality && [ "$each" = 00000000 ] &&
+            read -r host </proc/sys/kernel/hostname && read -r arch </proc/sys/kernel/arch; } || system=
     } 2>/dev/null
     [ "$system" ] || system $(uname -snrm)
     fact system "$system"
@@ -30,15 +33,26 @@ facts() {
     fact hostname "$host"
     fact home "${HOME:-/}"
     # A ForceCommand may hand the line to another shell than the account's; bash and zsh show themselves by their braces.
-    if [ "$brief" ]; then
-        case $words in 5 | 7) SHELL=bash ;; 6) SHELL=zsh ;; *) SHELL= ;; esac
-    else
-        user=$(id -un 2>/dev/null || id -u)
+    [ "$brief" ] || {
+        # A server sets it, and a startup file may have. Whose home is ours, is us.
+        user=${LOGNAME-}
+        case $user in
+        '' | [!A-Za-z_]* | *[!A-Za-z0-9._-]*) user= ;;
+        *) eval "each=~$user"; [ "$each" = "${HOME-}" ] && [ -O "$each" ] || user= ;;
+        esac
+        [ "$user" ] || user=$(id -un 2>/dev/null || id -u)
         fact user "$user"
+    }
+    case $words:$brief in
+    5:* | 7:*) SHELL=bash ;;
+    6:*) SHELL=zsh ;;
+    *:1) SHELL= ;;
+    *)
         entry=$(getent passwd "$user" 2>/dev/null)
         [ "$entry" ] && SHELL=${entry##*:}
-        case ${SHELL##*/}$words in bash5 | bash7 | zsh6) ;; bash* | zsh*) SHELL= ;; esac
-    fi
+        case ${SHELL##*/} in bash* | zsh*) SHELL= ;; esac
+        ;;
+    esac
     fact login "${SHELL-}"
     # Linux counts in hundredths but on two kinds of machine.
     case $system-$arch in

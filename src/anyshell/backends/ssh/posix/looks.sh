@@ -20,6 +20,8 @@ serve() {
     case $1 in
     lead | look | foreground) tools; "$@" ;;
     signal | chase | litter | newer | input | inner | modes) "$@" ;;
+    # Such a question, if the watcher is at that place.
+    at) case $place in "$2"*) shift 2; serve "$@" ;; esac ;;
     esac
 }
 
@@ -127,36 +129,54 @@ look() {
 
 # look_further: what look says of a process after its own line, of as many as fit into the arguments of a program
 look_further() {
-    for path in $(having "$mark" $environs); do
+    # A login shell that is about to begin may have its tag already. One search for both: each file is of one kind.
+    [ "$tokens" ] && environs="$environs $lines"
+    for path in $(having "$mark${tokens:+
+$tokens}" $environs); do
         pid=${path#/proc/} pid=${pid%/*}
-        tr '\0' '\n' 2>/dev/null <"$path" | sed -n "s/^\\(${mark}[0-9a-z_]*\\)=.*/mark $pid \\1/p"
-    done
-    # A login shell that is about to begin may have its tag already.
-    [ "$tokens" ] && for path in $(having "$tokens" $lines); do
-        pid=${path#/proc/} pid=${pid%/*}
-        tr '\0' '\n' 2>/dev/null <"$path" | grep -F -e "$tokens" |
-            sed -n "s/.*\\(anyshell[0-9a-f]\\{12\\}\\).*/begins $pid \\1/p"
+        case $path in
+        */environ) tr '\0' '\n' 2>/dev/null <"$path" | sed -n "s/^\\(${mark}[0-9a-z_]*\\)=.*/mark $pid \\1/p" ;;
+        *)
+            tr '\0' '\n' 2>/dev/null <"$path" | grep -F -e "$tokens" |
+                sed -n "s/.*\\(anyshell[0-9a-f]\\{12\\}\\).*/begins $pid \\1/p"
+            ;;
+        esac
     done
     held $links
 }
 
 # held LINK...: what these descriptors lead to, as look says it
 held() {
+    links=$($list "$@" 2>/dev/null)
+    IFS='
+'
+    set -- $links
+    IFS=$fields
     # What a descriptor leads to may be a file whose name looks like any line, or part of one, that its owner likes. So
     # each field must be where it belongs, and a name with spaces is nothing that is sought.
-    $list "$@" 2>/dev/null | awk '
-        $10 != "->" || $9 !~ /^\/proc\/[0-9]+\/fd\/[0-9]+$/ { next }
-        { split($9, part, "/") }
-        NF == 11 && $11 ~ /^([a-z]+:\[|\/dev\/pts\/[0-9]+$)/ { print "holds", part[3], part[5], $11 }
-        NF == 12 && $11 ~ /^\/dev\/pts\/[0-9]+$/ && $12 == "(deleted)" { print "holds", part[3], part[5], $11 $12 }'
+    for line; do
+        case $line in *' -> '*:\[* | *' -> /dev/pts/'*) ;; *) continue ;; esac
+        set -- $line
+        case ${9-}${10-} in /proc/*/fd/*'->') ;; *) continue ;; esac
+        case $#${11} in
+        11/dev/pts/* | 12/dev/pts/*)
+            case ${11#/dev/pts/} in '' | *[!0-9]*) continue ;; esac
+            case ${12-} in '' | '(deleted)') ;; *) continue ;; esac
+            ;;
+        11*:\[*) case ${11%%:\[*} in '' | *[!a-z]*) continue ;; esac ;;
+        *) continue ;;
+        esac
+        each=${9#/proc/}
+        printf 'holds %s %s %s\n' "${each%%/*}" "${each##*/}" "${11}${12-}"
+    done
 }
 
-# having WORDS FILE...: those of these files in which one of the lines of WORDS stands
+# having WORDS FILE...: those of these files in which one of the lines of WORDS stands, for a subshell
 having() {
     words=$1
     shift
     [ $# -gt 0 ] || return
-    if [ "$grep_sees_all" ]; then grep -lF -e "$words" "$@" 2>/dev/null; return; fi
+    [ "$grep_sees_all" ] && exec grep -lF -e "$words" "$@" 2>/dev/null
     cat "$@" 2>/dev/null | tr '\0' '\n' | grep -qF -e "$words" || return
     for path; do
         tr '\0' '\n' 2>/dev/null <"$path" | grep -qF -e "$words" && printf '%s\n' "$path"

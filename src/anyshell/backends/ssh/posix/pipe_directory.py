@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteSendStream
 
-    from ....abc import Files, InputPipe, OutputPipe, PipeDirectory, Process
+    from ....abc import Files, InputPipe, OutputPipe, PipeDirectory
+    from .process import SSHProcess
 
 READY_SECONDS = 15.0
 """Seconds for a relay on a host by SSH to make its pipe."""
@@ -62,8 +63,9 @@ while :; do
 done </dev/null &
 read -r word || word=
 exec 5<>"$p"
-rm -f "$p"
-[ "$word" = stay ] || { rm -f "$d/command" "$d/run0" "$d/run1" "$d/status"; rmdir "$d" 2>/dev/null; }
+if [ "$word" = stay ]; then rm -f "$p"
+else rm -f "$p" "$d/command" "$d/run0" "$d/run1" "$d/status"; rmdir "$d" 2>/dev/null
+fi
 kill -s KILL 0
 """
 """Given a directory, or nothing to make one, the name of a pipe, and what the directory's name ends with. dd says how much it has copied when the last writer
@@ -90,7 +92,7 @@ class SSHPipeDirectory:
     opens_alone = False
 
     def __init__(
-        self, spawn: Callable[[Spawn], Awaitable[Process]], files: Files, leave: Callable[[str], object]
+        self, spawn: Callable[[Spawn], Awaitable[SSHProcess]], files: Files, leave: Callable[[str], object]
     ) -> None:
         self._spawn = spawn
         self._files = files
@@ -219,7 +221,7 @@ class SSHPipeDirectory:
 class Relay:
     """A program on the host that prints what is written to a pipe."""
 
-    def __init__(self, process: Process, name: str) -> None:
+    def __init__(self, process: SSHProcess, name: str) -> None:
         self._process = process
         self._name = name
         self._held = b""
@@ -316,7 +318,7 @@ class Relay:
         line, _, self._said = self._said.partition(b"\n")
         return line
 
-    def discard(self) -> Process:
+    def discard(self) -> SSHProcess:
         """Give the program away, to be read and thrown away."""
         self._stop_reading()
         return self._process
@@ -340,8 +342,12 @@ class Relay:
                     await self._process.stdin.send(b"stay\n")
             await self._process.stdin.aclose()
             with anyio.move_on_after(END_SECONDS):
-                await self._process.wait()
+                status = await self._process.wait()
                 ended = not self.lost
+                if (
+                    status.signal == "SIGKILL"
+                ):  # its last word: everything that it has started is in its group
+                    self._process.count_as_gone()
         await self._process.aclose()
         return ended
 
@@ -409,7 +415,7 @@ class RelayOutputPipe(ByteReceiveStream):
 class RelayInputPipe:
     """What one command reads, by a program that writes it to a pipe."""
 
-    def __init__(self, pipe_directory: SSHPipeDirectory, path: str, process: Process) -> None:
+    def __init__(self, pipe_directory: SSHPipeDirectory, path: str, process: SSHProcess) -> None:
         self._pipe_directory = pipe_directory
         self._process = process
         self._closed = False

@@ -420,6 +420,10 @@ class SSHProcess(ChannelProcess[Channel]):
             pass
         return False
 
+    def count_as_gone(self) -> None:
+        """Look for nothing of it any more: it has ended by a kill of its whole group, and has started nothing elsewhere."""
+        self._set_gone()
+
     def forget(self) -> None:
         """Hold nothing: it never began."""
         self._set_gone()
@@ -470,7 +474,7 @@ class SSHCommandTree:
 
     async def may_live(self, first: int | None, last: int | None) -> bool:
         """Whether anything of it may be alive. Where pids were given meanwhile, the host is asked whose they are."""
-        if first is None or last is None:
+        if first is None:
             return True
         try:
             # In a pid namespace of its own, these are no pids of the host.

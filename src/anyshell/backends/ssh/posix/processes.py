@@ -318,6 +318,8 @@ class Tree:
     """Whether a look has shown its leader."""
     led: Signal | None = None
     """What the leader's group, and what descended from it, was sent already."""
+    told: bool = False
+    """Whether its login shell has said that it becomes the command: from then on its token tells nothing."""
     _start: str = ""
     _given_again: bool = False
     _led: set[tuple[int, float]] = field(default_factory=set)
@@ -333,7 +335,7 @@ class Tree:
 
     def set_leader(self, pid: int, said: Sequence[str]) -> None:
         """Take what the login shell has said before it became the command: its pid, and where and since when that is its own."""
-        self.leader = pid
+        self.leader, self.told = pid, True
         known = _STARTED.match(" ".join((*said, "")))
         if known is None or known[3] != str(pid):  # there is no /proc, or it is another pid namespace's
             return
@@ -351,7 +353,7 @@ class Tree:
             Blind: What answers does not see itself, or is not where the leader is.
             HostAway: The host does not answer.
         """
-        token = "" if self.begun or self.outside else self.token[: len(self.token) // 2]
+        token = "" if self.begun or self.told or self.outside else self.token[: len(self.token) // 2]
         try:
             look = await self._look(token)
         except NoProcesses:
@@ -376,7 +378,8 @@ class Tree:
         if not daemons and all(self._is_daemon(young[pid]) for pid in members):
             return ()
         self.begun = self.begun or any(
-            is_member(young[pid], tag=self._tag, mark=self.mark) and young[pid].begins != token
+            is_member(young[pid], tag=self._tag, mark=self.mark)
+            and not (token and young[pid].begins == token)
             for pid in members
         )
         members |= {seen.pid for seen in beginning}
@@ -528,8 +531,12 @@ class Tree:
         Raises:
             HostAway: The host does not answer.
         """
+        if pid == self.leader and self._start and self.place:
+            if self.ended_at is None:
+                await self.processes.ask(f"at {self.place} signal {name} {pid}:{self._start}", self.place)
+            return
         for seen in (await self._look()).seen:
-            if seen.pid != pid or (pid == self.leader and self._start not in ("", seen.began)):
+            if seen.pid != pid:
                 continue
             if self.ended_at is None:
                 await self.processes.signal_by_name(name, [f"{seen.pid}:{seen.began}"])

@@ -109,6 +109,14 @@ _STDIN, _STDOUT = range(2)
 @reach_option
 @left_behind_option
 @click.option(
+    "-o",
+    "--output-dir",
+    "directory",
+    metavar="DIRECTORY",
+    type=click.Path(file_okay=False),
+    help="Write what each host prints to a file of its name in this directory, too, which is made if it is not there.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON object a line: what happens, as it happens."
 )
 @click.option(
@@ -136,6 +144,7 @@ def fleet(ctx: click.Context, /, **options: Any) -> None:
     Examples:
       anyshell fleet --hosts web-1,web-2,db-1 -- uptime
       anyshell fleet --hosts-file hosts.txt --timeout 60 -- 'df -h / | tail -1'
+      anyshell fleet --hosts-file hosts.txt --output-dir logs -- journalctl -b
       anyshell fleet --hosts-file hosts.txt --batch 5 --fail-fast -- systemctl restart app
       anyshell fleet --hosts local,web-1 --json -- uname -r | jq -r 'select(.event == "result").host'
     \b
@@ -162,7 +171,6 @@ def fleet(ctx: click.Context, /, **options: Any) -> None:
 async def _perform(request: FleetRequest, hosts: list[str], interruption: Interruption) -> int:
     from .... import Fleet, OutputLimits
     from ....fleet import CONNECT_SECONDS, PARALLELISM
-    from ...options import command_text
     from ...process.descriptors import DescriptorWriter, watch_peer
 
     # Otherwise its warnings would come out between those of anyshell.
@@ -197,13 +205,15 @@ async def _perform(request: FleetRequest, hosts: list[str], interruption: Interr
         )
         async with made:
             run = made.run(
-                lambda env: command_text(request.command, env),
+                # No function of a host's facts, which would all have to be asked for.
+                request.command[0] if len(request.command) == 1 else request.command,
                 env=dict(request.variables),
                 stdin=stdin,
                 timeout=request.timeout,
                 silence=request.silence,
                 grace=request.grace,
                 left_behind=request.left_behind,
+                stdout=request.directory,
                 listener=view.hear,
                 observer=view.observe,
             )

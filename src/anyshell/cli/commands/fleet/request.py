@@ -31,6 +31,7 @@ class FleetRequest:
     prefix: str | None
     reach: Preset | None
     left_behind: Literal["stop", "keep"]
+    directory: str | None
     as_json: bool
     quiet: bool
     command: tuple[str, ...]
