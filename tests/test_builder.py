@@ -143,9 +143,9 @@ def test_one_byte_more_is_truncation() -> None:
     data = b"0123456789abcde\n" * (50 * KB // 16) + b"!"
     output = build(data)
     assert output.truncated
-    assert output.omitted_bytes == 1
-    assert len(shown(output, 20 * KB)) == 50 * KB
-    assert "[... 0 lines, 1 byte left out of 3,200 lines, 51,201 bytes ...]" in output.text
+    assert output.omitted_bytes == 16  # the end begins with a line
+    assert len(shown(output, 20 * KB)) == 50 * KB - 15
+    assert "[... 1 line, 16 bytes left out of 3,200 lines, 51,201 bytes ...]" in output.text
 
 
 def test_a_rewritten_line_costs_nothing() -> None:
@@ -344,9 +344,30 @@ def test_lines_are_cut_in_the_tail_too() -> None:
     data = b"start\n" + b"x" * 1000 + b"\n" + b"y" * 150 + b"\nend\n"
     output = build(data, head=6, tail=200, max_line=100)
     assert output.text.startswith("start\n[... ")
-    assert output.text.endswith("x" * 44 + "\n" + "y" * 100 + " [line cut: 50 more bytes]\nend\n")
+    assert output.text.endswith(" bytes ...]\n" + "y" * 100 + " [line cut: 50 more bytes]\nend\n")
     assert output.cut_lines == 1
     assert len(shown(output, 6)) + output.omitted_bytes == output.total_bytes
+
+
+WITHIN = ", with the start of the next line"
+
+
+@pytest.mark.parametrize(
+    ("data", "end", "within"),
+    [
+        (b"line\n" * 40 + b"other\n", "line\n" * 9 + "other\n", False),
+        (b"line\n" * 40 + b"x" * 200 + b"\nother\n", "x" * 47 + "\nother\n", True),
+        (b"line\n" * 40 + b"x" * 200, "x" * 54, True),
+        (b"x" * 200 + b"\n" + b"y" * 20 + b"\n", "x" * 32 + "\n" + "y" * 20 + "\n", False),
+        (b"x" * 200, "x" * 54, False),
+    ],
+    ids=["short lines", "a long line", "a last line", "the line of the start", "one line"],
+)
+def test_the_end_begins_with_a_line_or_says_that_it_does_not(data: bytes, end: str, within: bool) -> None:
+    output = build(data, head=20, tail=54)
+    assert output.text.partition("...]\n")[2] == end
+    assert (WITHIN in output.text) is within
+    assert output.omitted_bytes == len(data) - 20 - len(end)
 
 
 def test_a_line_without_its_start_shows_its_end() -> None:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 WORDS = [bytes((97 + number // 26, 97 + number % 26)) for number in range(500)]
 GAP = re.compile(
-    r"\[\.\.\. (?:([\d,]+) (?:similar )?lines?, )?([\d,]+) bytes? (?:of text )?left out here \.\.\.\]\n?"
+    r"\[\.\.\. (?:([\d,]+) (?:similar )?lines?, )?([\d,]+) bytes? (?:of text )?left out here"
+    r"(?:, with the start of the next line)? \.\.\.\]\n?"
 )
 TOTAL = re.compile(r"\[\.\.\. .* left out of .*\.\.\.\]\n?")
 

@@ -69,7 +69,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # older versions of 
 class Size(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
     """A number of bytes, such as ``8192``, ``8k`` or ``1m``."""
 
-    name = "bytes"
+    name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Read the number."""

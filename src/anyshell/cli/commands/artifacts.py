@@ -197,7 +197,6 @@ def show(
 @click.option(
     "--max-total",
     type=Size(),
-    metavar="SIZE",
     help="Keep so much together: bytes, or 64k, 100m, 2g. Default: 1g.",
 )
 @click.option("--all", "everything", is_flag=True, help="Remove all that is kept.")

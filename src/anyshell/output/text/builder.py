@@ -270,16 +270,29 @@ class OutputBuilder:
         size = between + end.hidden + shortened - sum(len(each.data) for each, _, _ in sections)
         lines = feeds + end.similar - sum(text.lines for _, text, _ in sections)
         searched = self._signals is None or self._signals.searched
-        notice = marker(whole, lines, size, name_path=self._name_path, searched=searched, prefix=end.prefix)
+        alone = not sections and not end.hidden
+        parts = [(0, before), *((each.lines + text.lines, text.text()) for each, text, _ in sections)]
+        # Where nothing but the middle of a line is left out, its start is shown.
+        apart = feeds > parts[-1][0] or not parts[-1][1] or parts[-1][1].endswith("\n")
+        within = apart and 0 < end.size < tail.total and not tail.begins_line(end.size)
+        notice = marker(
+            whole,
+            lines,
+            size,
+            name_path=self._name_path,
+            searched=searched,
+            within=within and alone,
+            prefix=end.prefix,
+        )
         ranges = [_range(head.lines, each, shown.lines) for each, shown, _ in sections]
         shown_last = head.lines + (not before.endswith("\n"))
         if before and sections and not sections[0].excerpt.start:
             shown_last = ranges.pop(0)[1]
         seam, last = head.lines + feeds + 1, self._lines + (not after.endswith("\n"))
-        text = Sections(before, notice, self._lines, tail.total, alone=not sections and not end.hidden)
-        for each, shown, _ in sections:
-            text.add(each.start, each.lines, shown.text(), each.end, each.lines + shown.lines)
-        text.add(between, feeds, after, tail.total, self._lines)
+        text = Sections(before, notice, self._lines, tail.total, alone=alone)
+        for (each, _, _), (last_line, shown) in zip(sections, parts[1:], strict=True):
+            text.add(each.start, each.lines, shown, each.end, last_line)
+        text.add(between, feeds, after, tail.total, self._lines, within=within)
         cut = [head, end.text, *(shown for _, shown, _ in sections)]
         return replace(
             whole,

@@ -16,6 +16,9 @@ GAP = 64
 """Bytes that the line is counted as which says between two parts of a text what is left out there."""
 
 
+_WITHIN = ", with the start of the next line"
+
+
 class Sections:
     """Puts parts of a text together, with a line wherever something is left out between; the first says it of the whole."""
 
@@ -28,15 +31,16 @@ class Sections:
         self._total_lines = total_lines
         self._at = self._line = 0
 
-    def add(self, start: int, line: int, text: str, end: int, last: int) -> None:
-        """Add what begins and ends at some bytes and line feeds behind the first part."""
+    def add(self, start: int, line: int, text: str, end: int, last: int, *, within: bool = False) -> None:
+        """Add what begins and ends at some bytes and line feeds behind the first part; perhaps within a line whose start is not shown."""
         if start > self._at or (end == self._end and not self._told):
             if self._parts[-1] and not self._parts[-1].endswith("\n"):
                 self._parts.append("\n")
             if not self._told:
                 self._parts.append(self._notice + "\n")
             if not self._alone and start > self._at:
-                self._parts.append(left_out(line - self._line, start - self._at, self._total_lines) + "\n")
+                note = left_out(line - self._line, start - self._at, self._total_lines, within=within)
+                self._parts.append(note + "\n")
             self._told = True
         self._parts.append(text)
         self._at, self._line = end, last
@@ -54,6 +58,7 @@ def marker(
     *,
     name_path: bool = True,
     searched: bool = True,
+    within: bool = False,
     prefix: bytes = b"",
 ) -> str:
     """The line that stands after the head, and says what is left out of the whole.
@@ -64,10 +69,13 @@ def marker(
         size: Raw bytes left out.
         name_path: Whether to say in which file it is, rather than as which artifact it is kept.
         searched: Whether all of it was searched for lines that tell what went wrong.
+        within: Whether the next line is shown without its start.
         prefix: What a line begins with, where that is left out of the lines behind the marker.
     """
     total_lines, artifact = whole.total_lines, whole.artifact
     text = f"{counts(lines, size, total_lines)} left out of {counts(total_lines, whole.total_bytes, total_lines)}"
+    if within:
+        text += _WITHIN
     if prefix:
         text += f"; so is what the lines below begin with, such as {strip(prefix).strip()!r}"
     if not searched:
@@ -84,9 +92,9 @@ def marker(
     return f"[... {text} ...]"
 
 
-def left_out(lines: int, size: int, total_lines: int) -> str:
-    """The line that stands where so much is left out."""
-    return f"[... {counts(lines, size, total_lines)} left out here ...]"
+def left_out(lines: int, size: int, total_lines: int, *, within: bool = False) -> str:
+    """The line that stands where so much is left out, perhaps with the start of the next line."""
+    return f"[... {counts(lines, size, total_lines)} left out here{_WITHIN if within else ''} ...]"
 
 
 def counts(lines: int, size: int, total_lines: int) -> str:

@@ -65,8 +65,9 @@ class Tail:
     def text(self, limit: int, max_line: int) -> tuple[BoundedText, int]:
         """The end of the stream as text of at most `limit` bytes, and how many raw bytes that shows.
 
-        It starts with a whole character, and never with the remains of a sequence. A line whose start is
-        missing shows its last characters if it is too long, since what went wrong is said at the end.
+        It starts with a line, where that leaves half of the room or more; otherwise with a whole character, and never with
+        the remains of a sequence. A line whose start is missing shows its last characters if it is too long, since
+        what went wrong is said at the end.
         """
         held = self._end(limit + LONGEST_SEQUENCE)
         data = held.to_utf8()
@@ -77,6 +78,9 @@ class Tail:
                 break
             # Bytes that are no UTF-8 become characters of three bytes.
             start = _first(start, len(data), lambda at: _render(data, at, max_line).size <= limit)
+        line = data.find(b"\n", start) + 1
+        if not _begins_line(data, start) and line and 2 * (len(data) - line) >= limit:
+            start = line
         shown = held.part(held.offset(data, _visible(data, start)))
         text = BoundedText(None, max_line)
         if shown.page is not None:
@@ -84,6 +88,11 @@ class Tail:
         text.feed(shown.data)
         text.flush()
         return text, len(shown.data)
+
+    def begins_line(self, size: int) -> bool:
+        """Whether a line begins with the last `size` bytes, which are fewer than all. Unknown in a code page: then it is said to."""
+        data = self.last(size + 1)
+        return self.page is not None or (len(data) > size and _begins_line(data, 1))
 
     def _end(self, size: int) -> Stretch:
         data = self.last(size)
@@ -107,7 +116,7 @@ def _first(low: int, high: int, fits: Callable[[int], bool]) -> int:
 
 def _fragment(data: bytes, start: int, max_line: int) -> int:
     """Where to start instead, so that of a line whose start is missing no more than its end is shown."""
-    if start > 0 and data[start - 1] in b"\r\n":
+    if start > 0 and _begins_line(data, start):
         return start
     end = data.find(b"\n", start)
     line = data if end < 0 else data[:end]
@@ -116,6 +125,10 @@ def _fragment(data: bytes, start: int, max_line: int) -> int:
         return len(line) - at <= max_line or len(edit(strip_to_edits(line[_visible(line, at) :]))) <= max_line
 
     return start if fits(start) else _first(start, len(line), fits)
+
+
+def _begins_line(data: bytes, at: int) -> bool:
+    return not at or data[at - 1] in b"\r\n"
 
 
 def _render(data: bytes, start: int, max_line: int) -> BoundedText:
