@@ -98,7 +98,12 @@ for words in json.load(sys.stdin):
     if not pid:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         sys.argv[1:] = words
-        main(prog_name="anyshell")
+        try:
+            main(prog_name="anyshell")
+        except SystemExit as end:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(end.code)  # not by the end of an interpreter, which takes apart what parent and child share
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     os.write(1, b"\\0%d\\0" % status)
 """
