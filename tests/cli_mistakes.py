@@ -91,8 +91,12 @@ MISTAKES = [
 ]
 _USAGE = re.compile(r"\AUsage: .*\nTry .*\n\n")
 _PROGRAM = """
-import json, os, sys
+import importlib, json, os, pkgutil, sys
+import anyshell.cli.commands
 from anyshell.cli import main
+for each in pkgutil.walk_packages(anyshell.cli.commands.__path__, "anyshell.cli.commands."):
+    if not each.name.endswith((".windows", ".keyboard")):
+        importlib.import_module(each.name)
 for words in json.load(sys.stdin):
     pid = os.fork()
     if not pid:
