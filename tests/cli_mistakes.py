@@ -91,14 +91,23 @@ MISTAKES = [
 ]
 _USAGE = re.compile(r"\AUsage: .*\nTry .*\n\n")
 _PROGRAM = """
-import json, os, sys
+import importlib, json, os, pkgutil, sys
+import anyshell.cli.commands
 from anyshell.cli import main
+for each in pkgutil.walk_packages(anyshell.cli.commands.__path__, "anyshell.cli.commands."):
+    if not each.name.endswith((".windows", ".keyboard")):
+        importlib.import_module(each.name)
 for words in json.load(sys.stdin):
     pid = os.fork()
     if not pid:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         sys.argv[1:] = words
-        main(prog_name="anyshell")
+        try:
+            main(prog_name="anyshell")
+        except SystemExit as end:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(end.code)  # not by the end of an interpreter, which takes apart what parent and child share
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     os.write(1, b"\\0%d\\0" % status)
 """

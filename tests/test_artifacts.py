@@ -285,20 +285,20 @@ def test_chunks_after_the_head_are_not_copied(tmp_path: Path) -> None:
     assert peak < 64 * KIB  # a tail of 4 MiB, made of one object
 
 
-def test_millions_of_tiny_writes_stay_in_bounded_memory(tmp_path: Path) -> None:
+def test_a_million_tiny_writes_stay_in_bounded_memory(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "a", max_size=16 * MIB)
     writer = store.create()
     writer.write(b"h" * 15 * MIB)
     tracemalloc.start()
     try:
-        for _ in range(2_000_000):
+        for _ in range(1_200_000):
             writer.write(b"t")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     artifact = writer.finish()
     assert peak < 1.5 * MIB  # the tail is 1 MiB
-    assert artifact.omitted_bytes == 2_000_000 - MIB
+    assert artifact.omitted_bytes == 1_200_000 - MIB
     assert artifact.path.read_bytes().endswith(b"]\n" + b"t" * MIB)
 
 

@@ -64,7 +64,7 @@ async def test_a_thousand_calls_leave_nothing_behind(
 
 
 @pytest.mark.anyio
-async def test_fifty_clients_at_once_do_not_meet(
+async def test_twenty_clients_at_once_do_not_meet(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     anyio_backend: str,
@@ -81,8 +81,8 @@ async def test_fifty_clients_at_once_do_not_meet(
                 again = await client.call_tool("shell", {"command": "echo $x", **named})
                 return str(again.structured_content["output"])
 
-        said = await asyncio.gather(*(talk(number) for number in range(50)))
-        assert said == [f"{number}\n" for number in range(50)]
+        said = await asyncio.gather(*(talk(number) for number in range(20)))
+        assert said == [f"{number}\n" for number in range(20)]
     assert not left()
 
 

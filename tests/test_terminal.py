@@ -279,7 +279,7 @@ async def test_who_has_read_before_the_time_was_over_does_not_wait(here: Environ
 
 
 async def test_a_flood_does_not_grow_what_is_kept_for_expect(here: Environment) -> None:
-    async with here.terminal("yes | head -c 600000; echo; echo finis; read x") as t:
+    async with here.terminal("yes | head -c 100000; echo; echo finis; read x") as t:
         await t.expect("finis")
         match = await t.expect("idle")
         assert match is not None

@@ -314,10 +314,14 @@ def _forms(path: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]
 
 def _match(item: tuple[str, ...], names: tuple[str, ...], *, loose: bool, above: bool = False) -> bool:
     """Whether a path is at or below what an item names; `loose`: whether it may be, as patterns go."""
+    same = 0  # of the names at the beginning, which is the most frequent case by far
+    for has, wants in zip(names, item, strict=False):
+        if has != wants or wants == "**":
+            break
+        same += 1
+    item, names = item[same:], names[same:]
     if not item:
         return True
-    if names and names[0] == item[0] != "**":  # the most frequent case by far
-        return _match(item[1:], names[1:], loose=loose, above=above)
     if item[0] == "**":
         return _match(item[1:], names, loose=loose, above=above) or (
             bool(names) and _match(item, names[1:], loose=loose, above=above)
@@ -326,7 +330,7 @@ def _match(item: tuple[str, ...], names: tuple[str, ...], *, loose: bool, above:
         return above
     has, wants = names[0], item[0]
     if loose:
-        same = bool(PATTERN.search(has + wants)) and (fnmatchcase(has, wants) or fnmatchcase(wants, has))
+        alike = bool(PATTERN.search(has + wants)) and (fnmatchcase(has, wants) or fnmatchcase(wants, has))
     else:
-        same = has == wants or wants == "*" or (not PATTERN.search(has) and fnmatchcase(has, wants))
-    return same and _match(item[1:], names[1:], loose=loose, above=above)
+        alike = wants == "*" or (not PATTERN.search(has) and fnmatchcase(has, wants))
+    return alike and _match(item[1:], names[1:], loose=loose, above=above)
