@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 
 from anyshell import AnyshellError, Environment
 from anyshell.trial import Checkpoints, store
-from anyshell.trial.files import Tree
+from anyshell.trial.files import Record, Tree
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
@@ -197,7 +197,7 @@ async def test_a_swap_in_the_midst_of_an_undo_reaches_nothing_outside(
     (root / "away").rename(root / "sub")
     entries = Tree.entries
 
-    def entries_late(self: Tree, path: str) -> Iterator[tuple[str, os.stat_result]]:
+    def entries_late(self: Tree, path: str) -> Iterator[tuple[str, Record]]:
         yield from entries(self, path)
         if path == "sub":
             (root / "sub").rename(root / "away")
