@@ -503,7 +503,7 @@ def test_a_request_has_the_fields_of_its_type_alone() -> None:
     assert own == {
         CommandRequest: {
             *("env", "stdin", "timeout", "original", "session", "fresh", "restart", "background", "size"),
-            *("verdict", "rules", "effects"),
+            *("verdict", "rules", "effects", "also_write", "also_read", "protected", "hidden"),
         },
         JobInputRequest: {"job", "stdin", "end_of_input"},
         TerminalInputRequest: {*typing, "typed", "keys"},

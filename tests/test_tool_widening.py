@@ -13,6 +13,7 @@ from anyshell import Approved, Environment, Policy, Reach, Refused, ShellTool, a
 
 assert sys.platform == "linux"  # mypy follows what is below otherwise
 
+from anyshell.policy.approval.approvers import _Choice
 from anyshell.reach import LocalPlaces, Widened
 from anyshell.reach.seatbelt import Seatbelt
 from anyshell.types import ReachRequest
@@ -139,6 +140,7 @@ async def test_what_is_hidden_or_protected_is_shown_as_such_and_given_whole(
         f"{aws}/credentials": f"the sandbox hides {aws} whole, and so {aws}/credentials: ask for {aws}",
         ".git/hooks/kept": "the sandbox keeps",
         "/": "/ is never given",
+        "//": "/ is never given",
         "/tmp": "/tmp is never given",
         "/proc/1": "/proc/1 is never given",
         "~/link": f"'{world.home}/link' leads to '{world.outside}': that is to be named instead",
@@ -178,6 +180,8 @@ async def test_an_answer_for_always_is_a_rule_of_the_user_and_a_secret_never_is(
     for _ in range(2):
         await called(tool, "true", also_read=["~/.aws"])
     assert len(person.asked) == 2  # for the session alone
+    questions = [_Choice(asked).question for asked in person.asked]
+    assert ["A = always" in question for question in questions] == [True, False]
     assert rules.read_text() == before
     denied = Policy.load(rules, preset="trusted")
     result = await called(ShellTool(env, approver=person, policy=denied), "rm -rf /", also_write=[outside])

@@ -52,7 +52,8 @@ def beyond(call: Call, env: Environment, directory: str) -> dict[str, Any]:
     asked: dict[str, list[str]] = {"also_write": [], "also_read": [], "protected": [], "hidden": []}
     for kind, paths in (("also_write", call.also_write), ("also_read", call.also_read)):
         for given in paths:
-            path = posixpath.normpath(env.info.resolve(given, directory))
+            # POSIX leaves two slashes at the start alone; here they mean what one does.
+            path = "/" + posixpath.normpath(env.info.resolve(given, directory)).lstrip("/")
             hidden = _kept("hides", path, reach.hide)
             kept = kind == "also_write" and _kept("keeps", path, reach.protect)
             if not (hidden or kept) and lies_in(path, reach.write):
