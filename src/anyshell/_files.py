@@ -325,6 +325,11 @@ class HostFiles:
         return components
 
 
+def place_of(files: HostFiles, path: str) -> Place:
+    """Name a path of a host, as `HostFiles.upload` names its target."""
+    return files._remote(path)
+
+
 def local_place(files: Files, path: str) -> Place:
     """Name a file of this machine: absolute, or relative to this process's directory.
 

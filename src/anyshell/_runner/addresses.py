@@ -179,6 +179,7 @@ class Addresses:
             raise InvalidCommand(
                 f"a command has up to {MOST_ADDRESSES} internal addresses, not {len(words) + len(given)}"
             )
+        # An address that stands twice is resolved once, so that both words get the same path.
         named = {word.address: word.address for word in words}
         named |= {value: f"env {name}" for name, value in given.items()} | ({cwd: "cwd"} if cwd else {})
         places: dict[str, _Place] = {}
@@ -385,16 +386,16 @@ class _Kept:
         return Resolved(path=f"{address.id}.txt", content=partial(self._part, address))
 
     def _look(self, address: ArtifactAddress) -> None:
-        from ..output.selection import Reading
+        from ..output.selection import PartReading
 
         with self._store.open(address.id) as file:
-            Reading(file, address, limit=None)
+            PartReading(file, address, limit=None)
 
     def _part(self, address: ArtifactAddress) -> Iterator[bytes]:
-        from ..output.selection import Reading
+        from ..output.selection import PartReading
 
         with self._store.open(address.id) as file:
-            reading = Reading(file, address, limit=None)
+            reading = PartReading(file, address, limit=None)
             yield from reading.pieces()
             if reading.next is not None:
                 yield f"[anyshell: {reading.note}]\n".encode()

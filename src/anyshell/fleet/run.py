@@ -175,6 +175,8 @@ class FleetRun:
         error: Exception | None = None
         notices: tuple[str, ...] = ()
         done = False
+        # A cancellation of the fleet is raised only after the environment is closed. One that the host's own code has raised is
+        # a failure of this host (`_is_cancelled` tells the two apart). The first error of a host is the one that is kept.
         try:
             try:
                 self._set(host, "connecting")

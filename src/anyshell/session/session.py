@@ -233,6 +233,7 @@ class Session(AsyncOnly):
         turn = Turn(
             self._begin, variables=variables, may_be_fresh=may_be_fresh, looks=looks, asks=bool(spawn.cwd)
         )
+        # The turn is the spawner of the engine: it waits until the shell is free, so the clock of this run covers the wait.
         control = control or Control()
         self._running.add(control)
         try:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..output.text.search import WINDOW
-from .secrets import Masks
+from .secrets import TypedMasks
 from .transcript import Transcript, first_match
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class TerminalSearch:
 
     def hidden(self, text: str) -> str:
         """A text of the caller without the secrets that were typed."""
-        masks = Masks(self._controller.masks)
+        masks = TypedMasks(self._controller.masks)
         return (masks.feed(text.encode(errors="surrogateescape")) + masks.end()).decode(errors="replace")
 
     async def wait_match(

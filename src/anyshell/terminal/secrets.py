@@ -100,7 +100,7 @@ def check_secret(secret: object) -> None:
         raise InvalidCommand(f"a secret must be at most {LONGEST_SECRET:,} bytes")
 
 
-class Masks:
+class TypedMasks:
     """Takes secrets out of bytes as they come, however these are cut.
 
     What may be the beginning of a secret at the end of a piece is held back until it is known. Where the beginning had to
@@ -112,7 +112,7 @@ class Masks:
         like: Those whose secrets are masked here too, whenever they are added: in other bytes.
     """
 
-    def __init__(self, like: Masks | None = None) -> None:
+    def __init__(self, like: TypedMasks | None = None) -> None:
         self._secrets: list[bytes] = [] if like is None else like._secrets
         self._raw = b""
         self._shown = 0  # of the raw bytes: they are still there because a secret may begin in them

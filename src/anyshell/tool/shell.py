@@ -152,6 +152,7 @@ class ShellTool:
                 f"console must be an async function, not {type(console).__name__}: for an app of textual, "
                 "anyshell.console.opener(app)"
             )
+        # Checked before anything is made: a tool that is refused leaves nothing to close.
         self._env = env
         self._confirmed = confirmed
         self._tools = names_of(tools)

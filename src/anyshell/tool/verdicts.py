@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .._environment import Environment
     from .._types import CommandRequest
     from ..policy.parse import Parsed
-    from ..policy.rules import Facts, Policy, Verdict
+    from ..policy.rules import HostFacts, Policy, Verdict
     from ..policy.rules.facts import Question
     from .powershell import PowerShellParser
 
@@ -184,7 +184,7 @@ class Verdicts:
         if self._parser is not None:
             await self._parser.aclose()
 
-    def _verdict(self, request: CommandRequest, parsed: str | Parsed, facts: Facts) -> Verdict:
+    def _verdict(self, request: CommandRequest, parsed: str | Parsed, facts: HostFacts) -> Verdict:
         return self._policy.decide(
             parsed,
             shell=request.shell.kind,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..failure import Failure, Group
+from ..failure import CommandGroup, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ class NotWhole(Failure):
     exit_code = 1
 
 
-@click.group(cls=Group, short_help="Show, search and verify what was asked for, decided and run.")
+@click.group(cls=CommandGroup, short_help="Show, search and verify what was asked for, decided and run.")
 def audit() -> None:
     """Show, search and verify what was asked for, decided and run.
 

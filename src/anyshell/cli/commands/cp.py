@@ -203,13 +203,13 @@ class _Hosts:
         self._here: Files | None = None
 
     async def place(self, operand: Operand) -> Place:
-        from ..._files import local_place
+        from ..._files import local_place, place_of
 
         if operand.host is None:
             return local_place(await self._local(), operand.path)
         if operand.host not in self._reached:
             self._reached[operand.host] = await self._reach(operand.host)
-        return self._reached[operand.host].files._remote(operand.path)
+        return place_of(self._reached[operand.host].files, operand.path)
 
     async def _reach(self, host: str | SSHOptions) -> Environment:
         from ... import Environment

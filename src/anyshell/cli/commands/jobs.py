@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from ..._exceptions import JobNotFound
 from ..._types import DEFAULT_GRACE
-from ..failure import Failure, Group
+from ..failure import CommandGroup, Failure
 from ..host.jobs import with_jobs
 from ..host.reach import Target
 from ..options import Duration, host_option, is_elsewhere, json_option
@@ -45,7 +45,7 @@ class NotStopped(Failure):
     exit_code = 1
 
 
-@click.group(cls=Group, short_help="List, show, follow, stop and remove jobs in the background.")
+@click.group(cls=CommandGroup, short_help="List, show, follow, stop and remove jobs in the background.")
 def jobs() -> None:
     """List, show, follow, stop and remove what 'anyshell run --background' started.
 

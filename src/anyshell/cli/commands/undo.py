@@ -76,6 +76,7 @@ def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
             of = f"after the command that began at {each.since}" if each.since in known else ""
             click.echo(f"{each.id}  {ago(time.time() - each.made):>10}  {each.files} files  {of}".rstrip())
         return
+    # A command has two checkpoints. The later one names the earlier one in `since`, and the newest such pair is undone.
     end = next((each for each in known.values() if each.since in known), None)
     if to is not None:
         end = None

@@ -255,6 +255,7 @@ class _Looker:
             numbers, shapes = [*compress(numbers, new)], [*compress(shapes, new)]
         if not numbers:
             return []
+        # `numbers` and `shapes` are of the same lines. The shape of a line that tells of success alone counts as worthless from now on.
         texts = [lines[number] for number in numbers]
         strong = _gate(_LINES_OF_STRONG).lines(texts)
         fine = _gate(_LINES_OF_SUCCESS if least < 2 else _LINES_OF_WARNINGS).lines(texts)

@@ -117,6 +117,7 @@ class _Choice:
                 "  e = show everything",
             )
         )
+        # The keys that are offered are those that would do something: no A where the answer cannot be written to a file.
         keys = [
             "y = yes",
             f"a = yes for this session {more}",

@@ -13,7 +13,7 @@ MAX_COMMANDS = 500
 """Commands of a text, with those of the texts within it. A text that has more is not understood."""
 
 
-class Place(NamedTuple):
+class CommandPlace(NamedTuple):
     """Where a command stands.
 
     Attributes:

@@ -15,7 +15,7 @@ NAMED_PROGRAMS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ProgramQuestion:
     """What a program asked for at one moment.
 
     Attributes:

@@ -28,7 +28,7 @@ from ...options import (
 )
 from .hosts import complete_hosts, read_hosts
 from .request import FleetRequest
-from .views import EventsView, LinesView, Out, RosterView, View
+from .views import EventsView, FleetView, LinesView, Out, RosterView
 
 if TYPE_CHECKING:
     from ...process.signals import Interruption
@@ -189,7 +189,7 @@ async def _perform(request: FleetRequest, hosts: list[str], interruption: Interr
             prefix=request.prefix,
             reach=load_reach(request.reach),
         )
-        view: View
+        view: FleetView
         view = (
             EventsView(out)
             if request.as_json

@@ -211,6 +211,7 @@ class _ConsoleRun(Run):
             stops.add(task)
             task.add_done_callback(note_failure)
 
+        # `cancel` is called by the handler of a signal, where nothing can be awaited: its task stops the command, then the app.
         self._cancel = cancel
         with _signals_kept():
             await app.run_async()
