@@ -32,7 +32,7 @@ from anyshell._types import Spawn
 from anyshell.backends import connect
 from anyshell.backends.ssh import backend as ssh_backend
 from anyshell.backends.ssh.channel import Channel
-from anyshell.backends.ssh.facts import Facts
+from anyshell.backends.ssh.facts import FactLines
 from anyshell.backends.ssh.windows import host as ssh_windows
 from anyshell.backends.ssh.windows.channel import LONGEST_LINE, WindowsChannel
 from anyshell.backends.ssh.windows.files import from_sftp, to_sftp
@@ -769,7 +769,7 @@ async def test_a_line_without_an_end_is_not_kept() -> None:
 
 @pytest.mark.parametrize("page", ["9" * 5000, "x", "\u0664", "-1", ""])
 def test_an_unknown_code_page_is_ignored(page: str) -> None:
-    assert Facts.read([f"fact page {page}"]).host(notices=()).code_page is None
+    assert FactLines.read([f"fact page {page}"]).host(notices=()).code_page is None
 
 
 def test_a_launcher_writes_for_both() -> None:

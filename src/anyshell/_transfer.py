@@ -350,7 +350,7 @@ class _Copying:
         self._report()
 
     async def _placed(self, target: str, put: Callable[[str], Awaitable[None]]) -> None:
-        """Make something beside its place and move it there, or leave nothing of it."""
+        """Make a file or a link beside its place and move it there. After a failure, remove the temporary name."""
         rules, files = self._target.rules, self._target.files
         temporary = str(rules.join(rules.dirname(target), f".anyshell-{secrets.token_hex(8)}.tmp"))
         try:

@@ -257,7 +257,7 @@ grace_option = click.option(
     type=Duration(zero=True),
     default=DEFAULT_GRACE,
     show_default=True,
-    help="How long a command which is stopped has to end by itself, before it is killed.",
+    help="Time for a stopped command to end by itself, before it is killed.",
 )
 
 
@@ -336,7 +336,7 @@ left_behind_option = click.option(
     type=click.Choice(["stop", "keep"]),
     default="stop",
     show_default=True,
-    help="What becomes of processes that outlive the command. What is kept and prints is ended by SIGPIPE: "
+    help="What becomes of processes that outlive the command. A kept process that prints is ended by SIGPIPE: "
     "redirect its output to a file.",
 )
 

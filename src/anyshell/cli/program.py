@@ -215,7 +215,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 def main() -> None:
     """Run a command in a shell; whatever it starts is stopped or reported.
 
-    What a model does through anyshell, a person can do and look into with this program.
+    With this program, people run and inspect what models run through anyshell.
 
     \b
     Examples:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class FleetRun:
     """A command on the hosts of a fleet: iterate over it for each host's outcome, as it comes.
 
-    A slow reader of outcomes holds back the hosts that have not begun yet; so no more outcomes are held than hosts have
-    their turn at once.
+    A slow reader of outcomes holds back the hosts that have not begun yet; so no more outcomes are held than hosts
+    run in parallel.
     """
 
     def __init__(

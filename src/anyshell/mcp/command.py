@@ -46,7 +46,7 @@ INSTALL = "python -m pip install 'anyshell[mcp]', or '.[mcp]' in a clone"
     "--print-config",
     type=click.Choice(list(FILES)),
     metavar=f"[{'|'.join(FILES)}]",
-    help="Print the lines that tell a program of this server, with these options, instead.",
+    help="Print the configuration of this server for a program instead, with these options.",
 )
 @click.pass_context
 def mcp(

@@ -42,7 +42,7 @@ def artifacts() -> None:
 def list_(*, as_json: bool) -> None:
     """List what is kept, the newest first: its id, its size, its age.
 
-    How many there are, and where, is said on stderr.
+    Their number, their size and their directory are printed on stderr.
 
     \b
     Examples:
@@ -125,8 +125,8 @@ def show(
 ) -> None:
     """Write one kept output to stdout, byte for byte, or a part of it.
 
-    ADDRESS is an id, or artifact://ID?lines=100-200 and the like, between quotes. --grep searches what the other options
-    leave; which part it was is then said on stderr.
+    ADDRESS is an id, or artifact://ID?lines=100-200 and the like, between quotes. --grep searches the part that the other
+    options select; stderr names that part.
 
     \b
     Examples:
@@ -191,7 +191,7 @@ def show(
 def prune(*, max_age: float | None, max_total: int | None, everything: bool) -> None:
     """Remove old outputs, and the oldest of the rest if they are too large together.
 
-    Prints the ids of those that were removed. What is being written or read now is never removed.
+    The ids of the removed outputs are printed. An output that is being written or read is never removed.
 
     \b
     Examples:

@@ -91,9 +91,9 @@ def grep(*, pattern: str, directory: Path | None, as_json: bool) -> None:
 @audit.command(short_help="Look whether a line was changed or taken out.")
 @_directory
 def verify(*, directory: Path | None) -> None:
-    """Look whether a line was changed, moved or taken out, and print each place.
+    """Check whether a line was changed, moved or taken out, and print each place.
 
-    Lines that are missing at the end of a file that was not closed cannot be seen, nor files older than all others.
+    Two losses cannot be found: lines at the end of a file that was not closed, and the oldest files.
 
     \b
     Examples:

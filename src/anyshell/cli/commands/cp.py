@@ -147,8 +147,8 @@ def cp(
     An existing directory as TARGET gets the copies into it; several sources need one. Any other TARGET is the copy,
     and replaces a file that is there. A folder that is there already is merged with.
 
-    A file appears under its name when it is whole, and permission bits are kept; with -p, times as well. Links in a folder are copied as
-    links. Sockets, pipes and devices are left out, and named. On a terminal, stderr shows how far it has come.
+    A file appears under its name when it is whole, and permission bits are kept; with -p, times as well. Links in a folder
+    are copied as links. Sockets, pipes and devices are left out, and named. On a terminal, stderr shows the progress.
 
     \b
     Examples:

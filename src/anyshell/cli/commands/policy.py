@@ -166,7 +166,9 @@ def explain(*, commands: tuple[str, ...], as_json: bool, **how: Any) -> None:
 
 @policy.command(short_help="Check the examples of files of rules.")
 @click.option(
-    "--preset", metavar="NAME", help="Beneath them, as for 'check'; its own examples are checked as well."
+    "--preset",
+    metavar="NAME",
+    help="The preset beneath the files, as for 'check'. Its examples are checked too.",
 )
 @click.argument("files", nargs=-1, type=click.Path(), metavar="[FILE]...")
 def test(*, preset: str | None, files: tuple[str, ...]) -> None:

@@ -39,9 +39,9 @@ class NothingToUndo(Failure):
 def undo(*, cwd: str, listed: bool, to: str | None, yes: bool) -> None:
     """Take back what the last command with --checkpoint did to the files of a directory.
 
-    Files that have changed again since then are kept and named, and so is what came from elsewhere. How everything is now is
-    kept first, as a checkpoint of its own: 'anyshell undo --to ID' brings that back. Before that, commits of trials that were
-    killed in the middle are taken back, wherever they were.
+    Files that changed again since then are kept and named; so are files that other programs created. The present state is
+    saved first, as a checkpoint: 'anyshell undo --to ID' restores it. Before all this, commits of trials that were killed
+    halfway are taken back, in every directory.
 
     \b
     Examples:

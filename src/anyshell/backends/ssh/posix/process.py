@@ -72,9 +72,9 @@ class SSHProcess(ChannelProcess[Channel]):
     ) -> None:
         stdin: ByteSendStream | None = None
         if terminal:
-            from .terminal import TerminalSendStream  # here and below, since few programs have one
+            from .terminal import ChannelTerminalStream  # here and below, since few programs have one
 
-            stdin = TerminalSendStream(channel, self._modes, longest_line=processes.longest_line)
+            stdin = ChannelTerminalStream(channel, self._modes, longest_line=processes.longest_line)
         elif has_stdin:
             stdin = ChannelSendStream(channel)
         super().__init__(channel, stdin=stdin, split_stderr=split_stderr, on_released=on_released)

@@ -46,7 +46,7 @@ def _key(name: str) -> bytes:
     return name.encode() if len(name) == 1 else bytes([ord(name[1].upper()) ^ 64])
 
 
-class TerminalSendStream(ByteSendStream):
+class ChannelTerminalStream(ByteSendStream):
     """What is typed on a terminal.
 
     Args:

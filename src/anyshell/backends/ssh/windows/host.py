@@ -21,7 +21,7 @@ from ...._types import cut_name, one_line
 from ...._waits import to_the_end
 from ...collect import fill
 from ..channel import LONGEST_ANSWER, Channel, new_token, told
-from ..facts import Facts
+from ..facts import FactLines
 from .channel import WindowsChannel
 from .process import WindowsProcess
 
@@ -80,7 +80,7 @@ class WindowsHost:
         self._expiry: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def facts(self, directory: str, query: HostQuery) -> Facts | None:
+    async def facts(self, directory: str, query: HostQuery) -> FactLines | None:
         """Ask the host what it is; ``None`` when no PowerShell answers.
 
         Raises:
@@ -111,7 +111,7 @@ class WindowsHost:
                         f"the connection to {self._name} was lost while PowerShell there was asked",
                         stage="session",
                     )
-                return Facts.read(answer.decode("utf-8", "replace").splitlines()) if answer else None
+                return FactLines.read(answer.decode("utf-8", "replace").splitlines()) if answer else None
         except TimeoutError:
             return None
         finally:
