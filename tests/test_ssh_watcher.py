@@ -363,7 +363,7 @@ def foreground_of(host: Host, pid: int, host_has_proc: bool) -> Foreground | Non
     ],
     ids=["reads", "asks for a password", "has a job", "edits", "sleeps", "reads from a pipe"],
 )
-def test_who_has_a_terminal_is_told(
+def test_watcher_tells_which_processes_have_a_terminal(
     host: Host,
     request: pytest.FixtureRequest,
     text: str,
@@ -399,7 +399,7 @@ def test_the_work_of_who_has_a_terminal_is_told(host: Host, request: pytest.Fixt
         )
 
 
-def test_who_has_no_terminal_has_no_foreground(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
+def test_process_without_terminal_has_no_foreground(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
     assert host.ask(f"foreground {sleeper.pid} 64") == []
     assert host.ask(f"modes {sleeper.pid}") == []
     assert host.ask("modes 999999999") == []

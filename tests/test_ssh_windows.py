@@ -483,7 +483,7 @@ async def test_a_listener_that_takes_nothing_does_not_keep_it_from_being_stopped
     assert not living(seconds)
 
 
-async def test_who_is_stopped_may_not_have_read_its_input(by_cmd: Environment) -> None:
+async def test_stopped_program_may_leave_input_unread(by_cmd: Environment) -> None:
     async with by_cmd.stream("'started'; Start-Sleep 300", stdin=b"x" * 5_000_000) as events:
         await anext(aiter(events))
     assert (events.outcome.status, events.outcome.left_behind) == ("cancelled", ())
@@ -517,7 +517,7 @@ async def test_a_server_that_is_killed_takes_what_ran_along(powershell: Windows)
             await wait_none(seconds)
 
 
-async def test_who_is_cancelled_before_it_has_begun_leaves_nothing(by_cmd: Environment) -> None:
+async def test_command_cancelled_before_its_start_leaves_nothing(by_cmd: Environment) -> None:
     seconds = unique_seconds()
     with anyio.move_on_after(0.01):
         await by_cmd.run(f"& $PSHOME\\pwsh.exe -c Start-Sleep {seconds}")
@@ -658,7 +658,7 @@ async def test_without_sftp_files_are_refused_and_commands_run(start: Callable[.
         assert (await env.run("'hi'")).output.text == "hi\n"
 
 
-async def test_who_renames_is_told_of_both_names(by_cmd: Environment) -> None:
+async def test_failed_rename_names_both_paths(by_cmd: Environment) -> None:
     files, name = by_cmd.files, secrets.token_hex(8)
     await files.write_text(name, "text\n")
     for target, error in ((r"C:\windows", IsADirectoryError), (rf"C:\{name}\file", FileNotFoundError)):

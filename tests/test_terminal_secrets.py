@@ -139,7 +139,7 @@ def test_no_secret_is_in_what_is_printed_of_the_masks() -> None:
     assert SECRET not in repr(masks) + str(masks)
 
 
-def test_there_are_so_many_secrets_and_no_more() -> None:
+def test_secrets_are_bounded_in_number() -> None:
     masks = TypedMasks()
     for number in range(MAX_SECRETS):
         masks.add(f"secret {number}")
