@@ -398,7 +398,7 @@ class _Search:
         return list(found)
 
     async def _directories(self, paths: list[str]) -> list[str]:
-        """Those that are directories, or links to one. What is not a link was told by the listing."""
+        """The entries that are directories, or links to one. The listing has told the kind of all but links."""
         links = [path for path in paths if self._kinds.get(path, "link") == "link"]
         asked = dict(zip(links, await for_each(links, self._kind), strict=True))
         return [path for path in paths if asked.get(path, self._kinds.get(path)) == "directory"]

@@ -79,7 +79,7 @@ class Place:
 
 @dataclass(slots=True)
 class _Plan:
-    """What there is to copy: paths as names below the top; the top itself is ``()``."""
+    """The plan of a copy: paths as names below the top; the top itself is ``()``."""
 
     directories: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
     files: list[tuple[tuple[str, ...], int, int]] = field(default_factory=list)

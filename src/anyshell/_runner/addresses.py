@@ -54,7 +54,7 @@ _CREATES: Mapping[str, float] = {"nothing": 0, "file": 1, "directories": float("
 
 
 class _Place(NamedTuple):
-    """What has to be there while a command runs.
+    """A path that has to exist while a command runs.
 
     Attributes:
         path: On the host of the command.
@@ -412,7 +412,7 @@ def _enter(held: contextlib.ExitStack, resolved: Resolved) -> None:
 
 
 async def _in_workers(pieces: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
-    """What blocks, piece by piece, in worker threads."""
+    """Iterate over a blocking iterable in worker threads, piece by piece."""
     waiting = iter(pieces)
     while (piece := await in_a_worker(partial(next, waiting, None))) is not None:
         memoryview(piece)  # an error if it is no bytes

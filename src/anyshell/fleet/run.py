@@ -123,7 +123,7 @@ class FleetRun:
             raise failure
 
     def _take_failure(self) -> BaseException | None:
-        """What the run itself has failed with, once."""
+        """Take the error with which the run itself has failed."""
         if self._task is None or self._task.cancelled() or self._told:
             return None
         self._told = True

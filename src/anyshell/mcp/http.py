@@ -127,7 +127,7 @@ class HTTPClients:
         return await self._opened(_session_of(context))
 
     async def list_tools(self, context: Context) -> list[types.Tool]:
-        """What a client's model is told."""
+        """The tools as the model of a client sees them."""
         tools = await (await self.tools_of(context)).list_tools(context)
         if self._stateful and not _session_of(context):
             for tool in tools:

@@ -96,7 +96,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactAddress:
-    """Which kept output, and which part of it.
+    """The address of a kept output, or of a part of it.
 
     Attributes:
         id: As `ArtifactStore.get` takes it; it is checked there.

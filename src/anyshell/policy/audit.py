@@ -317,7 +317,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with an audit.
+    """A fault in an audit.
 
     Attributes:
         file: The file.

@@ -29,7 +29,7 @@ class CommandAfterCd(Protocol):
 
     @property
     def rest(self) -> str:
-        """What runs there."""
+        """The rest of the command, which runs there."""
 
 
 async def leading_cd_into_cwd(

@@ -72,7 +72,7 @@ _NEVER_STARTED = (ConnectionFailed, HostKeyUntrusted, SpawnError)
 
 
 class RunArguments(TypedDict, total=False):
-    """What a command may be given, as for `Environment.run`. What outlives it is stopped, unless it is to be kept."""
+    """The arguments of a run, as for `Environment.run`. Processes that outlive it are stopped, unless they are to be kept."""
 
     cwd: str | PathLike[str] | None
     env: Mapping[str, str] | None

@@ -112,12 +112,12 @@ class Session(AsyncOnly):
 
     @property
     def name(self) -> str | None:
-        """What it is shared by; ``None`` when it is its owner's alone."""
+        """The name under which the session is shared; ``None`` when it belongs to its owner alone."""
         return self._name
 
     @property
     def shell(self) -> ShellInfo:
-        """Which shell it is."""
+        """The shell of the session."""
         return self._runner.shell
 
     @property

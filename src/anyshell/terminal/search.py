@@ -41,7 +41,7 @@ class TerminalSearch:
         self._transcript.feed(data)
 
     def text(self) -> str:
-        """What was printed since the last match."""
+        """The output since the last match."""
         return self._transcript.text()
 
     def hidden(self, text: str) -> str:

@@ -59,7 +59,7 @@ _CONTROL = re.compile(rb"[\r\n\x08\x1b]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretRequest:
-    """What the source of a secret is told of the program that asks for it.
+    """The facts for the source of a secret about the program that asks for it.
 
     Attributes:
         prompt: What stands before the cursor, as the program printed it: it may lie.

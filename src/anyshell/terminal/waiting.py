@@ -62,7 +62,7 @@ class Watched(Protocol):
         """The processes that have it."""
 
     def prompt(self) -> str:
-        """What stands before its cursor."""
+        """The text before the cursor."""
 
 
 class InputWatch:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RequestDecision:
-    """What was decided on a request.
+    """The decision on a request.
 
     Attributes:
         answer: The decision.

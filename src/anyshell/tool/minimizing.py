@@ -156,7 +156,7 @@ def _simple(commands: Sequence[ParsedCommand], text: str, start: int = 0) -> tup
 
 
 def _minimized(rule: NoiseRule, outcome: Outcome, code_page: int | None, room: int) -> Minimized | None:
-    """What a rule leaves of the whole of an output; ``None`` where that is to be shown as it is."""
+    """The minimized form of a whole output; ``None`` where the output is to be shown unchanged."""
     output, code = outcome.output, outcome.exit_code
     if outcome.status != "exited" or outcome.signal is not None or code is None:
         return None

@@ -200,7 +200,7 @@ class ShellTool:
 
     @property
     def definition(self) -> ToolDefinition:
-        """What the model is told: a name, a description of this host and its limits, and a JSON schema."""
+        """The definition for the model: a name, a description of this host and its limits, and a JSON schema."""
         return self.describe()
 
     def describe(self, *, sections: Mapping[str, str | None] | None = None) -> ToolDefinition:

@@ -134,7 +134,7 @@ class Verdicts:
                 self._changes[change] = None
 
     def state(self, request: CommandRequest) -> tuple[str, ...]:
-        """What may have changed what a text of the session means: an approval holds only while that is the same."""
+        """The state that decides what a text of the session means: an approval holds only while it is the same."""
         anew = not request.session or request.fresh or request.restart
         return () if anew else tuple(self._changes)
 

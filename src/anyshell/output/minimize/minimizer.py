@@ -54,7 +54,7 @@ class Block(NamedTuple):
 
 
 class Minimized(NamedTuple):
-    """What is left of a text.
+    """A minimized text.
 
     Attributes:
         text: The remaining lines, in order.
@@ -69,7 +69,7 @@ class Minimized(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NoiseRule:
-    """What is noise in the output of a command.
+    """A rule for noise in the output of a command.
 
     Attributes:
         name: What the rule is called.
@@ -176,7 +176,7 @@ def _stays(rule: NoiseRule, line: str) -> bool:
 def shortened(
     rule: NoiseRule, exit_code: int, text: str, *, room: int = LARGEST, until: float = float("inf")
 ) -> Minimized:
-    """What a rule leaves of a text of any size.
+    """A text without the noise that a rule names.
 
     Args:
         rule: The rule; it holds for the exit code.
@@ -238,7 +238,7 @@ def grouped(pattern: re.Pattern[str], lines: Sequence[str], until: float = float
 
 
 def _noise(rule: NoiseRule, exit_code: int, lines: Sequence[str], until: float) -> Sequence[bool]:
-    """Which lines are left out."""
+    """The lines that are left out."""
     pattern = rule.strip if exit_code == 0 else rule.noise
 
     def loose(at: int) -> bool:

@@ -53,7 +53,7 @@ _MOUSE: dict[int, Mouse] = {9: "press", 1000: "click", 1002: "drag", 1003: "move
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputModes:
-    """What a program has told the terminal about the keys it wants.
+    """The input modes that a program has set on its terminal.
 
     Attributes:
         application_cursor: Arrows, Home and End are sent as ``ESC O`` and a letter.

@@ -86,7 +86,7 @@ async def ask_on_terminal(request: ApprovalRequest) -> Approved | Refused:
 
 
 class _Choice:
-    """What a person may answer to a request on a terminal."""
+    """The choices of a person who answers a request on a terminal."""
 
     def __init__(self, request: ApprovalRequest) -> None:
         self._verdict = request.verdict if isinstance(request, CommandRequest) else None

@@ -97,7 +97,7 @@ _GIVEN = re.compile(r"([^=]*)=(.*)", re.DOTALL)  # env takes any word with a = f
 
 
 class Read(NamedTuple):
-    """What the options of a program were."""
+    """The options of a program, read by its table."""
 
     rest: tuple[Argument, ...]
     values: dict[str, Argument]

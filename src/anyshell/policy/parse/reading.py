@@ -32,7 +32,7 @@ class CommandPlace(NamedTuple):
 
 
 class Reading:
-    """What is read of a text and of the texts within it."""
+    """The state of reading a text and the texts within it."""
 
     def __init__(self) -> None:
         self.commands: list[ParsedCommand] = []

@@ -55,7 +55,7 @@ class Seen:
 
 
 class Rules(Protocol):
-    """What a decision takes of a policy."""
+    """The rules of a policy, as a decision needs them."""
 
     @property
     def programs(self) -> Mapping[str, Profile]:

@@ -64,7 +64,7 @@ class Rule(NamedTuple):
 
 
 class RuleFile(NamedTuple):
-    """What a file says."""
+    """The content of a file of rules."""
 
     rules: tuple[Rule, ...] = ()
     preset: str = ""

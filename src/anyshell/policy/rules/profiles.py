@@ -29,7 +29,7 @@ STYLES = frozenset({"gnu", "posix", "single", "tar", "cmdlet"})
 
 
 class FlagEffect(NamedTuple):
-    """What a flag changes about the rest of a command."""
+    """The effect of a flag on the rest of a command."""
 
     flags: frozenset[str]
     values: Mapping[str, Any]
@@ -75,7 +75,7 @@ class Profile(NamedTuple):
 
 @dataclass(slots=True)
 class Use:
-    """What one command does, as far as its profile says.
+    """The effects of one command, as far as its profile says.
 
     Attributes:
         words: The program's sub-commands.

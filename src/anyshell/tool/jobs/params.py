@@ -194,7 +194,7 @@ _ACTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What the jobs of a tool can be.
+    """The kinds of jobs and the actions that a tool offers.
 
     Attributes:
         terminals: Whether some have terminals.

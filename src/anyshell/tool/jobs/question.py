@@ -16,7 +16,7 @@ NAMED_PROGRAMS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramQuestion:
-    """What a program asked for at one moment.
+    """The question of a program at one moment.
 
     Attributes:
         foreground: The processes that had its terminal.

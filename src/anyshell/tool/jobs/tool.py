@@ -49,7 +49,7 @@ _DESCRIPTION = (
 
 
 def definition(limits: ToolLimits, offered: Offered) -> ToolDefinition:
-    """What a model is told of the tool.
+    """The definition of the tool for a model.
 
     Args:
         limits: Those in force.
@@ -102,7 +102,7 @@ class JobTool:
 
     @property
     def definition(self) -> ToolDefinition:
-        """What the model is told: a name, a description, and a JSON schema with the limits in force."""
+        """The definition for the model: a name, a description, and a JSON schema with the limits in force."""
         return definition(self._context.limits, self._offered)
 
     async def __call__(

@@ -33,7 +33,7 @@ Found = Waiting | Literal["ask"] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalReport:
-    """What there is to tell of a terminal at one moment.
+    """The report on a terminal at one moment.
 
     Attributes:
         text: What is new on it, or the screen.

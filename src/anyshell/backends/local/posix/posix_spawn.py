@@ -105,7 +105,7 @@ def _words(words: Sequence[bytes]) -> ctypes.Array[ctypes.c_char_p]:
 
 
 class _Actions:
-    """What the child does before it becomes the program, in this order. The library copies what it is given, and only reads then."""
+    """The actions of the child before it becomes the program, in this order. The library copies its arguments."""
 
     def __init__(self, standard: Sequence[int] | str, cwd: str, inherited: Sequence[int]) -> None:
         self.prepared = ctypes.create_string_buffer(_SIZE)

@@ -112,7 +112,7 @@ class ProxyCommand(asyncio.SubprocessProtocol):
         self._said = (self._said + data)[-_LAST_WORDS:]
 
     def process_exited(self) -> None:
-        """It has ended."""
+        """Note the end of the program."""
         if self._timer is not None:
             self._timer.cancel()
         if self._transport is not None:

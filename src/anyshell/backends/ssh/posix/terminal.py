@@ -47,7 +47,7 @@ def _key(name: str) -> bytes:
 
 
 class ChannelTerminalStream(ByteSendStream):
-    """What is typed on a terminal.
+    """The input of a terminal, which is typed there.
 
     Args:
         channel: Leads to the terminal.

@@ -126,7 +126,7 @@ def describe(result: HostOutcome, timeout: float | None, *, named: bool = True) 
 
 
 def _failed(error: Exception, host: str, *, named: bool) -> str:
-    """What went wrong, without the host's own name: its line begins with that."""
+    """The failure, without the host's name, with which the line begins."""
     if isinstance(error, HostKeyUntrusted):
         what = "its key has changed" if error.changed else "its key is not trusted"
         shown = f" ({error.key_type} {error.fingerprint})" if named else ""
