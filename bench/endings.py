@@ -37,7 +37,7 @@ def measure_timeout(sizes: Sizes, rounds: int) -> Result:
             return seconds
 
         for _ in range(rounds):
-            nap = f"60.{random.randrange(10**9):09d}"  # a time that nobody else sleeps is found again
+            nap = f"60.{random.randrange(10**9):09d}"  # a time of no other process, so that its sleeper is found again
             command = f"(trap '' TERM; sleep {nap}) & setsid sleep {nap} & sleep {nap}"
             late.append(runner.run(stopped(command)) - sizes.timeout - sizes.grace)
             time.sleep(sizes.linger)

@@ -20,12 +20,12 @@ from .logs import load
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from anyshell.output.minimize import Minimized, Rule
+    from anyshell.output.minimize import Minimized, NoiseRule
 
     from .logs import Log
 
 
-def minimized(log: Log) -> tuple[Rule | None, str, Minimized | None]:
+def minimized(log: Log) -> tuple[NoiseRule | None, str, Minimized | None]:
     """The rule that is about a log, its text, and what of the text a model is shown if that is less."""
     builder = OutputBuilder(head=12 * 1024 * 1024, tail=0)
     builder.feed(log.data)

@@ -18,7 +18,7 @@ class Sizes:
         files: Files that are looked at.
         at_once: Commands at once.
         in_session: Commands in a row in a session.
-        in_slow_session: The same where each takes long: in a session of somebody else, or far away.
+        in_slow_session: The same where each takes long: in a session of another user, or far away.
         sessions: Sessions, and jobs, one after the other.
         ssh_spawns, ssh_output, ssh_at_once: The same over SSH.
         hosts: Hosts at once.

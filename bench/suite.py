@@ -39,7 +39,7 @@ class Benchmark:
 
     Attributes:
         measure: Does it, for so many rounds.
-        rounds: How many there are when nobody says.
+        rounds: The default number of rounds.
     """
 
     measure: Callable[[Sizes, int], Result]

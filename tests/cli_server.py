@@ -151,7 +151,7 @@ def _load(package: ModuleType) -> None:
 
 
 def _serve(requests: int) -> None:
-    """Fork a process for each request, until whoever asks is gone; return in each of these."""
+    """Fork a process for each request, until the program that asks is gone; return in each fork."""
     running: dict[int, tuple[int, int]] = {}
     while True:
         ready = select.select([requests, *running], [], [])[0]
@@ -180,7 +180,7 @@ def _serve(requests: int) -> None:
 
 
 def _tell(pipe: int, number: int) -> None:
-    with contextlib.suppress(BrokenPipeError):  # nobody waits
+    with contextlib.suppress(BrokenPipeError):  # the program that asked has ended
         os.write(pipe, number.to_bytes(_SIZE))
 
 

@@ -1,7 +1,7 @@
 """Lines for the parsers of a policy, and what bash and shfmt say of them: ``python -m tests.policy_lines [COUNT] [SEED]``.
 
 A line is put together of commands in places and of words in places, some of these nested, and is then spoilt a little: the
-characters that a shell gives a meaning come in where nobody would write them. The programs of a line are called p1, p2 …,
+characters that a shell gives a meaning come in at places where no person would write them. The programs of a line are called p1, p2 …,
 which no system has; bash reports those that it ran.
 """
 

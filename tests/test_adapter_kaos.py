@@ -192,7 +192,7 @@ async def test_paths_and_functions_of_kaos_reach_the_environment(ours: Kaos, env
 
 
 async def test_line_ends_stay_as_they_are(ours: Kaos) -> None:
-    """LocalKaos loses them when it reads, and so would whoever writes back what was read."""
+    """LocalKaos loses them when it reads, and a program that writes back what it read would change the file."""
     await ours.writebytes("f", b"a\r\nb\r\n")
     assert await ours.readtext("f") == "a\r\nb\r\n"
     assert [line async for line in ours.readlines("f")] == ["a\r\n", "b\r\n"]

@@ -336,7 +336,7 @@ async def test_the_approver_sees_the_text_that_runs(env: Environment, kept: str,
     assert again.details.command == request.text
 
 
-async def test_nobody_is_asked_about_what_cannot_be_resolved(env: Environment) -> None:
+async def test_unresolvable_address_is_refused_without_a_question(env: Environment) -> None:
     person = Person(Refused())
     tool = ShellTool(env, approver=person)
     result = await tool({"command": "cat skill://none.md"})

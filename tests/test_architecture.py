@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import re
 import subprocess
 import sys
 from functools import cache
@@ -412,6 +413,79 @@ def test_nothing_changes_the_state_of_the_process() -> None:
             if node.attr in forbidden or (handles and not may_handle):
                 changing.append(f"{name_of(path)} uses {node.attr}")
     assert not changing
+
+
+def test_no_module_takes_private_names_of_another_package() -> None:
+    used: dict[Path, set[str]] = {}
+    taken = []
+    for path in modules():
+        names = used.setdefault(path.parent, set())
+        for node in nodes(path):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("self", "cls", "super()"):
+                names.add(node.attr)
+            elif isinstance(node, ast.Attribute) and re.match(r"_(?!_)", node.attr):
+                taken.append((path, node.attr))
+    # Methods of a NamedTuple, and of the os module, which are public.
+    public = {"_asdict", "_replace", "_exit"}
+    ours = set().union(*used.values()) - public
+    assert not [
+        f"{name_of(path)}: {name}" for path, name in taken if name in ours and name not in used[path.parent]
+    ]
+
+
+def test_no_module_imports_a_private_name() -> None:
+    known = {name_of(path).rpartition(".")[2] for path in modules()}
+    assert not [
+        f"{name_of(path)}: {alias.name}"
+        for path in modules()
+        for node in nodes(path)
+        if isinstance(node, ast.ImportFrom) and node.level
+        for alias in node.names
+        if re.match(r"_(?!_)", alias.name) and alias.name not in known
+    ]
+
+
+SAME_CLASSES = {
+    "ExitWatch": "one for a system with pidfd, one for the others",
+    "Files": "anyshell.abc.Files, and the value of a look in a program that has no imports of ours",
+    "Tree": "a directory tree in that program, and process trees of two backends",
+    "Record": "of a file in that program, and of a connection through a proxy",
+    "Store": "of checkpoints in that program, and the Protocol of a store of outputs",
+}
+"""Names of classes that stand more than once, and why. The halves for POSIX and Windows, and doors, need no reason."""
+
+
+def test_one_name_stands_for_one_class() -> None:
+    found: dict[str, list[str]] = {}
+    for path in modules():
+        halves = {"local", "ssh"} & {*path.relative_to(PACKAGE).parts}
+        for node in nodes(path):
+            if isinstance(node, ast.ClassDef) and node.name[0] != "_" and part(path) != "adapters":
+                home = f"half of {min(halves)}" if halves else name_of(path)
+                found.setdefault(node.name, []).append(home)
+    several = {name for name, homes in found.items() if len({*homes}) > 1 or len(homes) > 2}
+    assert several - SAME_CLASSES.keys() == set()
+
+
+LONGEST_WITHOUT_COMMENT = 35
+"""Lines of a function below its docstring."""
+
+
+def test_long_functions_have_a_comment() -> None:
+    comment = re.compile(r"(?:^|\s)# (?!noqa|type:|pragma)")
+    lacking = []
+    for path in modules():
+        lines = path.read_text().splitlines()
+        for node in nodes(path):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            last, body = node.end_lineno or 0, node.body[1:] if ast.get_docstring(node) else node.body
+            length = last - body[0].lineno + 1 if body else 0
+            if length > LONGEST_WITHOUT_COMMENT and not any(map(comment.search, lines[node.lineno : last])):
+                lacking.append(f"{name_of(path)}.{node.name} has {length} lines")
+    assert not lacking
 
 
 LARGEST_MODULE = 600

@@ -183,7 +183,7 @@ def test_a_program_whose_terminal_is_closed_is_stopped(pane: tmux.Pane, tmp_path
     wait_until(lambda: not is_alive(program) and not is_alive(console.anyshell), "the end of both")
 
 
-def test_who_ignores_the_hang_up_hears_of_it_all_the_same(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_console_ends_with_its_terminal_though_hang_up_is_ignored(pane: tmux.Pane, tmp_path: Path) -> None:
     file = tmp_path / "program"
     console = Console(pane, f"echo $$ >{file}; while :; do sleep 0.05; done")
     console_pid, program = console.anyshell, int(wait_written(file))
@@ -200,7 +200,7 @@ def test_who_ignores_the_hang_up_hears_of_it_all_the_same(pane: tmux.Pane, tmp_p
     wait_until(lambda: not is_alive(program) and not is_alive(second), "the end of both")
 
 
-def test_its_time_being_over_is_said(pane: tmux.Pane) -> None:
+def test_console_reports_a_timeout(pane: tmux.Pane) -> None:
     console = Console(pane, "echo ready; sleep 300", "--timeout 1.5")
     pane.wait("timed out, and was stopped")
     pane.wait_until(lambda: _dismissed(pane, "code=124"), "its end")

@@ -363,7 +363,7 @@ def test_on_a_terminal_it_shows_how_far_it_has_come(web: str, tmp_path: Path) ->
     [(("-q",), {}), ((), {"TERM": "dumb"}), ((), {"TERM": ""})],
     ids=["-q", "dumb", "none"],
 )
-def test_where_it_is_not_wanted_it_shows_nothing(
+def test_progress_is_hidden_where_it_is_not_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], variables: dict[str, str]
 ) -> None:
     for name, value in variables.items():

@@ -577,7 +577,7 @@ def test_a_frame_is_no_wider_and_no_higher_than_its_terminal() -> None:
     assert re.match(r"a-very-long-name-of-a-host\.e… +failed +2\.5 s +bad\\tthing", shown[1])
 
 
-def test_who_runs_is_shown_before_who_can_be_counted() -> None:
+def test_running_hosts_are_shown_before_hosts_that_are_counted() -> None:
     hosts = [host(f"d{number}", "done") for number in range(5)]
     hosts += [host("slow", "running"), host("bad", "failed"), host("new", "connecting"), host("w", "waiting")]
     shown, rest = chosen(hosts, 4)

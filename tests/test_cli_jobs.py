@@ -127,7 +127,7 @@ def test_a_long_log_is_shown_from_near_its_end() -> None:
     assert b"--since 0 shows all" in done.stderr
 
 
-def test_who_stops_following_does_nothing_to_the_job(asleep: tuple[str, str]) -> None:
+def test_end_of_following_leaves_the_job_running(asleep: tuple[str, str]) -> None:
     id_, seconds = asleep
     following = start("jobs", "tail", "-f", id_)
     assert read_line(following.stdout) == "begun"

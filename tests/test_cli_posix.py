@@ -337,7 +337,7 @@ def test_a_stderr_that_is_closed_takes_nothing_and_that_is_our_failure() -> None
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
-def test_who_says_nothing_needs_no_descriptors(closed: str) -> None:
+def test_silent_command_needs_no_descriptors(closed: str) -> None:
     assert script(f"anyshell run -- 'exit 7' {closed}; echo $?").stdout == b"7\n"
 
 

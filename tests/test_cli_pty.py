@@ -390,7 +390,7 @@ def test_a_program_has_a_terminal_that_is_not_shown() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_its_size_can_be_given() -> None:
+def test_size_of_a_pty_can_be_given() -> None:
     done = anyshell("run", "--pty", "--columns", "132", "--rows", "50", "--", "stty size")
     assert done.stdout == b"50 132\r\n"
 

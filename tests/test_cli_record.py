@@ -74,7 +74,7 @@ def test_a_hidden_terminal_is_recorded(file: Path) -> None:
     }
 
 
-def test_a_person_s_terminal_is_recorded_without_his_password(pane: tmux.Pane, file: Path) -> None:
+def test_recording_of_a_person_s_terminal_has_no_password(pane: tmux.Pane, file: Path) -> None:
     program = r'printf "Pass\167ord: "; stty -echo; printf ready; read x; stty echo; echo; read -p "name? " y; echo "I am $y"'
     pane.run(program, f"--record {file} --record-input")
     pane.wait("ready")

@@ -139,7 +139,7 @@ def test_a_program_that_draws_has_the_terminal_for_itself(pane: tmux.Pane, tmp_p
     assert re.match(r"A\nb\nc\ncode=0\n", script.ends())
 
 
-def test_who_reads_a_password_from_the_terminal_is_not_disturbed(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_status_line_leaves_password_prompts_alone(pane: tmux.Pane, tmp_path: Path) -> None:
     """By its name, since no command has our terminal."""
     text = 'tty=$1; stty -echo <$tty; printf "password: " >$tty; read x <$tty; stty echo <$tty; echo >$tty; echo "got $x"'
     pane.type("tty >tty")

@@ -99,7 +99,7 @@ def without_handles(*arguments: str) -> int:
     return subprocess.Popen(words, startupinfo=none).wait(90)
 
 
-def test_who_says_nothing_needs_no_handles() -> None:
+def test_silent_command_needs_no_handles() -> None:
     assert without_handles("run", "--", "exit 256") == 256
 
 

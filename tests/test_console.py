@@ -330,7 +330,7 @@ async def test_a_chord_stops_and_pressed_again_it_kills() -> None:
 
 
 @pytest.mark.parametrize("how", ["dismiss", "remove"])
-async def test_who_takes_it_away_stops_what_runs(how: str) -> None:
+async def test_dismissed_console_stops_its_program(how: str) -> None:
     seconds = unique_seconds()
     async with showing(f"echo ready; sleep {seconds}") as shown:
         await shown.wait("ready")

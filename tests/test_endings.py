@@ -199,7 +199,7 @@ async def test_what_is_kept_can_go_on_printing(env: Environment, tmp_path: Path)
             psutil.Process(process.pid).kill()
 
 
-async def test_who_holds_our_output_from_a_session_of_its_own_is_left_behind(env: Environment) -> None:
+async def test_process_in_another_session_that_holds_output_is_left_behind(env: Environment) -> None:
     seconds = unique_seconds()
     program = (
         "import subprocess, sys; "

@@ -53,7 +53,7 @@ async def test_it_may_be_awaited_but_then_owns_nothing(tmp_path: Path) -> None:
         env.stream("echo hi")
 
 
-async def test_its_directory_is_resolved_and_must_be_there(
+async def test_directory_of_an_environment_is_resolved_and_must_exist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sub").mkdir()

@@ -440,7 +440,7 @@ async def test_what_counts_as_a_failure(script: Script) -> None:
     assert [result.state for result in results] == ["failed", "not_started"]
 
 
-async def test_who_takes_outcomes_slowly_holds_back_the_others() -> None:
+async def test_slow_reader_of_outcomes_holds_back_other_hosts() -> None:
     backends = fakes(10, work=Script(stdout=[b"out\n"]))
     async with Fleet(backends, parallelism=2) as fleet:
         run = fleet.run("work")

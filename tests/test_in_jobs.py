@@ -19,7 +19,7 @@ from .test_environment import *  # noqa: F403 - as above
 
 # What a job leaves behind becomes another one: there is nothing to choose (tests/test_jobs.py).
 del test_what_a_command_leaves_behind_is_named_and_stopped_or_kept  # noqa: F821 - from there
-del test_what_is_kept_can_go_on_printing, test_who_holds_our_output_from_a_session_of_its_own_is_left_behind  # noqa: F821 - from there
+del test_what_is_kept_can_go_on_printing, test_process_in_another_session_that_holds_output_is_left_behind  # noqa: F821 - from there
 del test_a_wrong_argument_is_refused  # noqa: F821 - from there
 # A job has observers instead, and its output can be read at any time.
 del test_a_listener_hears_every_piece_and_is_awaited  # noqa: F821 - from there

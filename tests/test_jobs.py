@@ -439,7 +439,9 @@ async def test_input_that_was_given_is_all_there_is(here: Environment) -> None:
             await job.send(nonsense)  # type: ignore[arg-type]  # bad input is the point
 
 
-async def test_who_does_not_read_is_sent_no_more(here: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_job_that_does_not_read_is_sent_no_more(
+    here: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(job_module, "SEND_SECONDS", 0.05)
     job = await here.start("until [ -e go ]; do sleep 0.01; done; wc -c")
     assert not await job.send("x" * 200_000)
@@ -451,7 +453,7 @@ async def test_who_does_not_read_is_sent_no_more(here: Environment, monkeypatch:
     assert (await ended(job)).output.text.strip() == "200000"
 
 
-async def test_who_ends_before_it_has_read_all_may_have_read_a_part(here: Environment) -> None:
+async def test_job_that_ends_early_may_have_read_a_part(here: Environment) -> None:
     job = await here.start("read line; echo got $line")
     with pytest.raises(AnyshellError, match="may have read part of it"):
         await job.send("one\n" + "x" * 300_000)
@@ -676,7 +678,7 @@ async def test_what_a_command_prints_after_it_went_on_follows_what_it_printed_be
         assert outcome.output.text + rest.text == "before\nafter\n"
 
 
-async def test_a_command_that_ends_in_time_is_none_the_wiser(tmp_path: Path) -> None:
+async def test_command_that_ends_in_time_is_not_a_job(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "artifacts")
     async with Environment.detect(background_after=60, artifacts=store) as env:
         outcome = await env.run("seq 100000; exit 3")

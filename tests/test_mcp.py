@@ -233,7 +233,7 @@ async def test_more_calls_than_there_is_room_for_wait_for_their_turn(
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_tool_only_reads_where_nobody_can_approve_of_more(tmp_path: Path, mode: str) -> None:
+async def test_tool_only_reads_where_no_approver_exists(tmp_path: Path, mode: str) -> None:
     async with Environment.detect(cwd=tmp_path, policy=Policy.preset("read-only")) as env:
         for user, only_reads in ((None, True), (User(), False)):
             async with Client(served(env, jobs=True), mode=mode, elicitation_callback=user) as client:

@@ -90,7 +90,7 @@ NOT_FOR_A_SHELL = {
 """Scenarios that do not hold, and why: each of the rest has to."""
 
 
-class WithTestTools(http.Clients):
+class WithTestTools(http.HTTPClients):
     """Clients that are offered the tools of the suite as well."""
 
     async def list_tools(self, context: Context) -> list[types.Tool]:

@@ -45,7 +45,7 @@ class Served:
 
     url: str
     token: str
-    clients: http.Clients
+    clients: http.HTTPClients
     directory: Path
 
     @property
@@ -71,7 +71,7 @@ async def serving(directory: Path, **features: bool) -> AsyncIterator[Served]:
             yield tools
             tools.resources.close()
 
-    clients = http.Clients(open_tools, approvals, stateful=any(features.values()))
+    clients = http.HTTPClients(open_tools, approvals, stateful=any(features.values()))
     told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     task = asyncio.ensure_future(http.serve(make(clients), clients, port=0, tell=told.set_result))
     either: list[asyncio.Future[Any]] = [task, told]

@@ -23,7 +23,7 @@ from anyshell.output.minimize import (
     LOOKED_AT,
     SMALLEST,
     Minimized,
-    Rule,
+    NoiseRule,
     find,
     load,
     minimize,
@@ -42,7 +42,7 @@ RULES = (pkgutil.get_data("anyshell.output.minimize", "rules.toml") or b"").deco
 PASSED = "".join(f"tests/test_a.py::test_{number} PASSED [ 50%]\n" for number in range(100))
 
 
-def rule(**keys: object) -> Rule:
+def rule(**keys: object) -> NoiseRule:
     """One rule, as in a file."""
     entries = {"name": "x", "command": ["x"], "strip": ["noise"], **keys}
     text = "[[rule]]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in entries.items())
@@ -388,7 +388,7 @@ EXAMPLES = {
 
 
 @st.composite
-def outputs(draw: st.DrawFn) -> tuple[Rule, int, str]:
+def outputs(draw: st.DrawFn) -> tuple[NoiseRule, int, str]:
     """A rule, an exit code, and a text of its examples' lines, each several times, with others between."""
     found = draw(st.sampled_from(packaged()))
     own = st.sampled_from(EXAMPLES[found.name])
@@ -404,7 +404,7 @@ def outputs(draw: st.DrawFn) -> tuple[Rule, int, str]:
 @settings(max_examples=300, deadline=None)
 @given(output=outputs(), room=st.sampled_from([900, 50_000]))
 def test_of_any_text_nothing_is_invented_and_what_is_left_out_is_counted(
-    output: tuple[Rule, int, str], room: int
+    output: tuple[NoiseRule, int, str], room: int
 ) -> None:
     found, code, text = output
     left = minimize(found, code, text, room=room)
@@ -446,7 +446,7 @@ def test_of_any_text_nothing_is_invented_and_what_is_left_out_is_counted(
 
 @settings(max_examples=200, deadline=None)
 @given(output=outputs(), code=st.integers(1, 255))
-def test_rule_without_facts_leaves_every_failure_alone(output: tuple[Rule, int, str], code: int) -> None:
+def test_rule_without_facts_leaves_every_failure_alone(output: tuple[NoiseRule, int, str], code: int) -> None:
     assert minimize(rule(strip=["."]), code, output[2]) is None
 
 

@@ -39,7 +39,7 @@ def test_a_mistake_is_understood_or_refused_with_the_fix(mistake: dict[str, Any]
     assert len(said) < 300
 
 
-def test_there_are_many_mistakes_of_both_kinds() -> None:
+def test_corpus_has_enough_mistakes_of_both_kinds() -> None:
     assert len(CORPUS) >= 60
     assert len({json.dumps([mistake["tool"], mistake["given"]]) for mistake in CORPUS}) >= 60
     assert 20 <= sum("means" in mistake for mistake in CORPUS) <= len(CORPUS) - 20

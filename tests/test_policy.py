@@ -119,7 +119,7 @@ async def test_a_reason_that_is_no_text_is_none(reason: Any) -> None:
 
 
 @pytest.mark.anyio
-async def test_who_refused_is_one_of_those_that_there_are() -> None:
+async def test_refusal_by_an_unknown_party_counts_as_the_users() -> None:
     async def approver(request: ApprovalRequest) -> Refused:
         return Refused("no", by="the boss")  # type: ignore[arg-type]  # bad input is the point
 

@@ -45,7 +45,7 @@ def printed(program: str, directory: Path) -> str:
     return result.stdout
 
 
-def test_there_are_ten() -> None:
+def test_ports_are_numbered_from_1_to_10() -> None:
     assert [each.title.split(".")[0] for each in PORTS] == [str(number) for number in range(1, 11)]
 
 

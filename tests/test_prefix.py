@@ -93,7 +93,7 @@ async def test_a_stop_reaches_what_runs_below_a_prefix_that_stays() -> None:
     assert not living(seconds)
 
 
-async def test_who_approves_sees_the_prefix() -> None:
+async def test_approver_sees_the_prefix() -> None:
     seen: list[ApprovalRequest] = []
 
     async def approve(request: ApprovalRequest) -> Approved:

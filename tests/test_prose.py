@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PLACES = ["*.md", "descriptions/*", "docs/**/*", "src/**/*"]
+PLACES = ["*.md", "bench/*", "descriptions/*", "docs/**/*", "src/**/*"]
 SUFFIXES = {".md", ".ps1", ".py", ".sh"}
 BANNED = re.compile(
     # Of a name too, such as nobody_reads.
@@ -14,6 +14,22 @@ BANNED = re.compile(
     r"|\bof (?:its|their) own accord\b",
     re.IGNORECASE,
 )
+
+
+OBSCURE = re.compile(BANNED.pattern + r"|^test_(?:who|so|nor|neither|and|but|there_are)_", re.IGNORECASE)
+"""The name of a test has the subject and what it does: no name continues that of the test before it."""
+
+
+def test_names_of_tests_have_a_subject() -> None:
+    found = [
+        f"{path.name}: {name}"
+        for path in sorted((ROOT / "tests").glob("test_*.py"))
+        for name in re.findall(
+            r"^ *(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        if OBSCURE.search(name)
+    ]
+    assert not found, "\n".join(["write the subject first:", *found])
 
 
 def test_texts_name_the_thing_that_is_meant() -> None:

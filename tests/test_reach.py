@@ -937,7 +937,7 @@ def test_names_of_hosts_are_narrowed_by_name() -> None:
             wider.within(outer)
 
 
-def test_none_confines_nothing() -> None:
+def test_preset_none_confines_nothing() -> None:
     spawn = Spawn(argv=("/bin/true",), cwd="/")
     assert compile_reach(Reach.preset("none"), replace(FACTS, bwrap=None), LocalPlaces()) is NONE
     assert NONE.wrap(spawn) is spawn

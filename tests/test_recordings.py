@@ -33,7 +33,7 @@ from anyshell.errors import RecordingError, SpawnError
 from anyshell.recordings import read, recorder
 from anyshell.recordings.asciicast import Event, Header
 from anyshell.recordings.file import LONGEST_TEXT, RESERVED, RecordingFile
-from anyshell.terminal.secrets import Masks
+from anyshell.terminal.secrets import TypedMasks
 from anyshell.testing import FakeBackend, Script
 from anyshell.types import Recording
 
@@ -264,8 +264,8 @@ async def test_input_is_not_recorded_where_its_echo_is_unknown(
 
 @given(st.lists(st.integers(0, 200), max_size=20))
 def test_a_secret_is_found_wherever_what_is_typed_is_cut(at: list[int]) -> None:
-    known = Masks()
-    masks = Masks(known)
+    known = TypedMasks()
+    masks = TypedMasks(known)
     known.add(SECRET)  # afterwards, as it happens
     data = f"x{SECRET}\r{SECRET[:3]}y".encode()
     places = [0, *sorted({place % (len(data) + 1) for place in at}), len(data)]

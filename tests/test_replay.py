@@ -126,7 +126,7 @@ def test_the_recording_itself_can_ask_for_that(pane: tmux.Pane, tmp_path: Path) 
     assert "first\nsecond\ncode=0" in Playing(pane, file).assert_over(0)
 
 
-def test_who_asks_for_another_limit_gets_that(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_idle_limit_option_overrides_that_of_the_file(pane: tmux.Pane, tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.0, "first\r\n"), (HOUR, "second\r\n"), idle_time_limit=0.001)
     playing = Playing(pane, file, "--idle-limit 1000")
     pane.wait("first")
@@ -196,13 +196,13 @@ def test_a_key_stops_it_and_the_terminal_is_as_it_was(
     assert not is_alive(playing.pid)
 
 
-def test_so_does_the_end_of_the_recording(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_terminal_is_restored_at_the_end_of_the_recording(pane: tmux.Pane, tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.0, EVERYTHING), (0.1, "\x1b]0;unfinished"))
     Playing(pane, file).assert_over(0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=str)
-def test_so_does_a_signal(pane: tmux.Pane, tmp_path: Path, number: signal.Signals) -> None:
+def test_terminal_is_restored_after_a_signal(pane: tmux.Pane, tmp_path: Path, number: signal.Signals) -> None:
     file = v2(tmp_path / "f.cast", (0.0, EVERYTHING), (HOUR, "second"))
     playing = Playing(pane, file)
     pane.wait_until(lambda: pane.flags() == "1 0 0 0 1 1 0 0 0 0 0 4 9", "all modes")
@@ -210,7 +210,7 @@ def test_so_does_a_signal(pane: tmux.Pane, tmp_path: Path, number: signal.Signal
     playing.assert_over(128 + number)
 
 
-def test_so_does_a_broken_line_which_is_named(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_terminal_is_restored_after_a_broken_line_which_is_named(pane: tmux.Pane, tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.0, "\x1b[?1049hfirst"))
     with file.open("a") as opened:
         opened.write("[\n")
@@ -284,7 +284,7 @@ def test_a_recording_changes_nothing_of_the_terminal_and_types_nothing(
     assert ";" not in pane.screen().partition("asked")[2].replace("$((6*7))", "")
 
 
-def test_another_size_is_said(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_replay_reports_a_recording_of_another_size(pane: tmux.Pane, tmp_path: Path) -> None:
     playing = Playing(pane, v2(tmp_path / "f.cast", (0.0, "first\r\n"), width=100, height=30))
     shown = playing.assert_over(0).replace("\n", "")
     assert "anyshell: recorded on a terminal of 100 columns and 30 rows; this one has 80 and 24" in shown

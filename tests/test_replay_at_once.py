@@ -149,7 +149,7 @@ def test_a_reader_that_goes_away_ends_it(tmp_path: Path) -> None:
     assert program.wait(30) == 141
 
 
-def test_neither_rich_nor_textual_nor_asyncssh_is_loaded_to_play(tmp_path: Path) -> None:
+def test_replay_loads_no_rich_textual_or_asyncssh(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "one"))
     look = (
         "import sys\n"

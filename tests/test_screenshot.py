@@ -102,7 +102,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (b"\n", b"anyshell: nothing stands on the screen\n")
 
 
-def test_another_size_is_followed(tmp_path: Path) -> None:
+def test_screenshot_follows_a_resize(tmp_path: Path) -> None:
     events = ((0.1, "a" * 30), (0.2, "40x5", "r"), (0.3, "\x1b[2J\x1b[H" + "b" * 50))
     file = v2(tmp_path / "f.cast", *events, width=20, height=4)
     assert text(file, "--at", "0.1") == "a" * 20 + "\n" + "a" * 10 + "\n"

@@ -129,7 +129,7 @@ async def test_a_fork_is_what_its_session_is(env: Environment) -> None:
             assert await looked(session) == wanted
 
 
-async def test_neither_knows_of_the_other_from_then_on(env: Environment) -> None:
+async def test_fork_and_session_change_independently(env: Environment) -> None:
     async with env.session() as session:
         await printed(session, "way=none; mkdir -p one two; f() { echo old; }")
         await session.run("exit_code() { return $1; }; exit_code 7")

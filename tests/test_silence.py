@@ -258,7 +258,7 @@ async def test_fleet() -> None:
 
 
 @pytest.mark.parametrize("session", [False, True])
-async def test_tool_says_so(session: bool, here: Environment) -> None:
+async def test_tool_reports_silence(session: bool, here: Environment) -> None:
     tool = ShellTool(here, approver=approve_all, limits=ToolLimits(grace=0.3), silence=0.5, session=session)
     result = await tool({"command": "echo a; sleep 300"})
     assert (result.details.status, result.details.silence, result.details.timeout) == ("timed_out", 0.5, 120)
@@ -317,7 +317,7 @@ def test_run_takes_it_with_no_job_that_outlives_it() -> None:
     assert b"--silence does not go with --background" in done.stderr
 
 
-def test_fleet_says_so() -> None:
+def test_fleet_reports_silence() -> None:
     done = anyshell_program("fleet", "--hosts", "local", "--silence", "0.5", "--", "echo a; sleep 300")
     assert done.returncode == 1
     assert b"local: silent for 0.5 s, and stopped" in done.stderr

@@ -417,7 +417,7 @@ async def test_a_snapshot_that_is_gone_is_said_and_the_command_runs(home: Path) 
 # --- who is told ----------------------------------------------------------------------------------------------
 
 
-async def test_who_approves_sees_it_and_cd_is_not_rewritten(home: Path) -> None:
+async def test_approver_sees_the_session_and_cd_is_not_rewritten(home: Path) -> None:
     seen: list[ApprovalRequest] = []
 
     async def approve(request: ApprovalRequest) -> Approved:

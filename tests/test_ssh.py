@@ -508,7 +508,7 @@ async def test_what_waits_for_a_slow_reader_does_not_grow(env: Environment, tmp_
     assert most < 10_000_000
 
 
-async def test_who_reads_what_waits_gives_others_a_turn() -> None:
+async def test_reader_of_buffered_output_yields_to_other_tasks() -> None:
     stream = ChannelReceiveStream(lambda count: None)
     for _ in range(100):
         stream.feed(b"y\r\n")
@@ -729,7 +729,7 @@ async def test_a_storm_of_cancels_leaves_nothing(plain: Server) -> None:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-            await nobody_lives(seconds)
+            await no_process_lives(seconds)
             for number in range(15):
                 task = asyncio.ensure_future(env.run(f"setsid sleep {seconds} & sleep {seconds}", grace=0.1))
                 await asyncio.sleep(number * 0.001)
@@ -737,11 +737,11 @@ async def test_a_storm_of_cancels_leaves_nothing(plain: Server) -> None:
                     task.cancel()
                     await asyncio.sleep(0)
                 await asyncio.wait([task])
-                await nobody_lives(seconds)
+                await no_process_lives(seconds)
     assert living(seconds) == []
 
 
-async def nobody_lives(text: str) -> None:
+async def no_process_lives(text: str) -> None:
     """At once if the host answers in time, and otherwise as soon as it does: what could not be stopped is owed."""
     give_up = time.monotonic() + 60
     while found := living(text):
@@ -765,7 +765,7 @@ async def test_what_a_busy_host_could_not_be_asked_to_stop_is_stopped_when_it_an
                 task.cancel()
             await asyncio.wait(tasks)
             assert living(seconds)
-        await nobody_lives(seconds)
+        await no_process_lives(seconds)
 
 
 def test_a_loop_that_ends_stops_what_its_tasks_run_on_a_host(plain: Server) -> None:

@@ -29,7 +29,7 @@ from anyshell.backends.ssh.connection.credentials import Keys, Secrets
 from anyshell.backends.ssh.connection.hostkeys import HostKey, KnownHost, look_up, read_key, record
 from anyshell.backends.ssh.connection.login import GATHERED, Gathered, LoginClient, choose_algorithms
 from anyshell.backends.ssh.connection.options import Hop, SSHOptions, describe_address, parse_hops
-from anyshell.backends.ssh.connection.proxy import Proxy
+from anyshell.backends.ssh.connection.proxy import ProxyCommand
 from anyshell.backends.ssh.connection.settings import read_settings
 
 from .conftest import missing
@@ -1286,7 +1286,7 @@ async def test_second_cancellation_waits_for_the_end_of_the_proxy_command(tmp_pa
 async def test_proxy_command_that_is_cancelled_as_it_starts_ends_with_what_it_has_started() -> None:
     for turns in range(8):  # of the loop, until it is connected
         seconds = unique_seconds()
-        starting = asyncio.create_task(Proxy.start(f"sh -c 'sleep {seconds} & wait'"))
+        starting = asyncio.create_task(ProxyCommand.start(f"sh -c 'sleep {seconds} & wait'"))
         for _ in range(turns):
             await asyncio.sleep(0)
         if turns > 2:  # it has been started
@@ -1307,13 +1307,13 @@ async def test_cancellation_of_a_proxy_command_that_cannot_start_is_heard(
 ) -> None:
     begun, failing = asyncio.Event(), asyncio.get_running_loop().create_future()
 
-    async def start(*_: object) -> Proxy:
+    async def start(*_: object) -> ProxyCommand:
         begun.set()
-        proxy: Proxy = await failing
+        proxy: ProxyCommand = await failing
         return proxy
 
-    monkeypatch.setattr(Proxy, "_start", start)
-    starting = asyncio.create_task(Proxy.start("true"))
+    monkeypatch.setattr(ProxyCommand, "_start", start)
+    starting = asyncio.create_task(ProxyCommand.start("true"))
     await begun.wait()
     starting.cancel()
     asyncio.get_running_loop().call_soon(failing.set_exception, OSError("no more processes"))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from anyshell import AnyshellError, BackendError, ConnectionFailed, Environment, ShellNotFound, detached
 from anyshell._answers import Nonsense
 from anyshell.backends import connect
-from anyshell.backends.ssh.facts import Facts
+from anyshell.backends.ssh.facts import FactLines
 from anyshell.backends.ssh.files.shell import ShellFiles
 from anyshell.backends.ssh.posix.look import parse
 from anyshell.backends.ssh.posix.processes import Processes
@@ -146,7 +146,7 @@ def lines_of(*kinds: str) -> st.SearchStrategy[list[str]]:
 @given(lines_of(*(f"fact {name}" for name in (*FACTS, "page", "program", "tried", "variable"))))
 def test_facts_are_read_or_refused(lines: list[str]) -> None:
     with contextlib.suppress(Nonsense):
-        facts = Facts.read(lines)
+        facts = FactLines.read(lines)
         assert 1 <= facts.ticks <= 10**9
         assert facts.host(notices=()).os in ("linux", "macos", "windows")
 

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from anyshell._terminals import TtyModes
-from anyshell.backends.ssh.facts import Facts
+from anyshell.backends.ssh.facts import FactLines
 from anyshell.backends.ssh.posix.look import LookRow, Sample, parse
 from anyshell.backends.ssh.posix.processes import Blind, Processes, Tree
 from anyshell.backends.ssh.posix.terminal import read_foreground, read_modes
@@ -408,7 +408,7 @@ def foreground_of(host: Host, pid: int, host_has_proc: bool) -> Foreground | Non
     ],
     ids=["reads", "asks for a password", "has a job", "edits", "sleeps", "reads from a pipe"],
 )
-def test_who_has_a_terminal_is_told(
+def test_watcher_tells_which_processes_have_a_terminal(
     host: Host,
     request: pytest.FixtureRequest,
     text: str,
@@ -444,7 +444,7 @@ def test_the_work_of_who_has_a_terminal_is_told(host: Host, request: pytest.Fixt
         )
 
 
-def test_who_has_no_terminal_has_no_foreground(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
+def test_process_without_terminal_has_no_foreground(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
     assert host.ask(f"foreground {sleeper.pid} 64") == []
     assert host.ask(f"modes {sleeper.pid}") == []
     assert host.ask("modes 999999999") == []
@@ -480,7 +480,7 @@ def test_a_host_says_what_it_is(kind: str, tmp_path: Path) -> None:
         words += [shell.kind, shell.path, *shell.arguments, ","]
     host = Host(*surroundings(kind, tmp_path), "brief=\nfacts " + Login().join(words))
     host.close()
-    info = Facts.read(host.first).host(notices=())
+    info = FactLines.read(host.first).host(notices=())
     assert (info.os, info.directory, info.home) == ("linux", "/usr", str(tmp_path))
     assert (info.arch, info.hostname) == (os.uname().machine, os.uname().nodename)
     assert list(info.programs) == ["ls"]
@@ -502,7 +502,7 @@ def test_a_host_that_is_asked_for_little_starts_with_that(kind: str, tmp_path: P
     host.load()
     seen = host.ask("look 0 9 - 0 0")
     host.close()
-    info = Facts.read(host.first).host(notices=())
+    info = FactLines.read(host.first).host(notices=())
     assert (info.os, info.home, info.directory) == ("linux", str(tmp_path), os.getcwd())
     assert info.shell is not None
     assert os.access(info.shell.path, os.X_OK)

@@ -32,7 +32,7 @@ from anyshell._types import Spawn
 from anyshell.backends import connect
 from anyshell.backends.ssh import backend as ssh_backend
 from anyshell.backends.ssh.channel import Channel
-from anyshell.backends.ssh.facts import Facts
+from anyshell.backends.ssh.facts import FactLines
 from anyshell.backends.ssh.windows import host as ssh_windows
 from anyshell.backends.ssh.windows.channel import LONGEST_LINE, WindowsChannel
 from anyshell.backends.ssh.windows.files import from_sftp, to_sftp
@@ -455,7 +455,7 @@ async def test_a_listener_that_takes_nothing_does_not_keep_it_from_being_stopped
     assert not living(seconds)
 
 
-async def test_who_is_stopped_may_not_have_read_its_input(by_cmd: Environment) -> None:
+async def test_stopped_program_may_leave_input_unread(by_cmd: Environment) -> None:
     async with by_cmd.stream("'started'; Start-Sleep 300", stdin=b"x" * 5_000_000) as events:
         await anext(aiter(events))
     assert (events.outcome.status, events.outcome.left_behind) == ("cancelled", ())
@@ -489,7 +489,7 @@ async def test_a_server_that_is_killed_takes_what_ran_along(powershell: Windows)
             await wait_none(seconds)
 
 
-async def test_who_is_cancelled_before_it_has_begun_leaves_nothing(by_cmd: Environment) -> None:
+async def test_command_cancelled_before_its_start_leaves_nothing(by_cmd: Environment) -> None:
     seconds = unique_seconds()
     with anyio.move_on_after(0.01):
         await by_cmd.run(f"& $PSHOME\\pwsh.exe -c Start-Sleep {seconds}")
@@ -633,7 +633,7 @@ async def test_without_sftp_files_are_refused_and_commands_run(start: Callable[.
         assert (await env.run("'hi'")).output.text == "hi\n"
 
 
-async def test_who_renames_is_told_of_both_names(by_cmd: Environment) -> None:
+async def test_failed_rename_names_both_paths(by_cmd: Environment) -> None:
     files, name = by_cmd.files, secrets.token_hex(8)
     await files.write_text(name, "text\n")
     for target, error in ((r"C:\windows", IsADirectoryError), (rf"C:\{name}\file", FileNotFoundError)):
@@ -744,7 +744,7 @@ async def test_a_line_without_an_end_is_not_kept() -> None:
 
 @pytest.mark.parametrize("page", ["9" * 5000, "x", "\u0664", "-1", ""])
 def test_an_unknown_code_page_is_ignored(page: str) -> None:
-    assert Facts.read([f"fact page {page}"]).host(notices=()).code_page is None
+    assert FactLines.read([f"fact page {page}"]).host(notices=()).code_page is None
 
 
 def test_a_launcher_writes_for_both() -> None:

@@ -151,7 +151,7 @@ def test_there_is_no_room_where_something_stands_or_is_on(data: bytes) -> None:
     assert (whole.is_free, single.is_free) == (False, False)
 
 
-def test_who_has_moved_the_cursor_has_the_terminal_for_good() -> None:
+def test_status_line_stays_away_after_a_cursor_movement() -> None:
     cursor = Cursor()
     cursor.feed(b"\x1b[2A\n")
     cursor.feed(b"\x1b[m\na\n")

@@ -20,7 +20,7 @@ def functions(module: str) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
-def test_what_is_left_out_is_there() -> None:
+def test_modules_left_out_on_windows_exist() -> None:
     for each in (*LEFT_OUT_ON_WINDOWS, *COMPUTED, *NOT_QUICK, *ONE_WINE, *LONGEST):
         module, _, test = each.partition("::")
         assert (HERE / f"{module}.py").exists(), each
@@ -29,7 +29,7 @@ def test_what_is_left_out_is_there() -> None:
 
 
 @pytest.mark.parametrize("module", POSIX_TEXTS)
-def test_what_is_left_out_for_its_texts_is_there(module: str) -> None:
+def test_modules_left_out_for_their_texts_exist(module: str) -> None:
     assert {name.partition("[")[0] for name in POSIX_TEXTS[module]} <= functions(module) | functions(
         "conftest"
     )
@@ -37,7 +37,7 @@ def test_what_is_left_out_for_its_texts_is_there(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", UNDER_WINE)
-def test_what_runs_under_wine_is_there(module: str) -> None:
+def test_modules_run_under_wine_exist(module: str) -> None:
     assert set(UNDER_WINE[module]) <= functions(module)
     assert module not in LEFT_OUT_ON_WINDOWS
     assert module not in COMPUTED

@@ -273,7 +273,7 @@ async def test_what_cannot_be_masked_is_refused(here: Environment, secret: Any) 
             t.hide(secret)
 
 
-async def test_who_has_read_before_the_time_was_over_does_not_wait(here: Environment) -> None:
+async def test_program_that_read_before_the_timeout_is_not_waiting(here: Environment) -> None:
     outcome = await here.run("timeout --foreground 0.3 cat; sleep 100", terminal=Terminal(), timeout=1.6)
     assert (outcome.status, outcome.waiting) == ("timed_out", None)
 
@@ -306,7 +306,7 @@ async def test_keys_are_sent_in_the_mode_that_the_program_asks_for(here: Environ
         await t.expect("1b4f411b5b313b3541")
 
 
-async def test_nothing_is_pressed_when_one_of_the_keys_is_none(here: Environment) -> None:
+async def test_unknown_key_sends_none_of_the_keys(here: Environment) -> None:
     async with here.terminal(RAW) as t:
         await t.expect("ready ")
         with pytest.raises(InvalidCommand, match="Enter"):
@@ -566,7 +566,7 @@ async def test_a_terminal_needs_an_owner() -> None:
     await environment.aclose()
 
 
-async def test_there_are_so_many_terminals_and_no_more() -> None:
+async def test_terminals_are_bounded_in_number() -> None:
     backend = FakeBackend({"fake": Script(exit=None)})
     async with Environment.detect(backend) as environment:
         terminals = [environment.terminal("fake") for _ in range(MAX_TERMINALS)]

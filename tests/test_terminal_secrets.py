@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from anyshell import AnyshellError
 from anyshell._types import MASK
-from anyshell.terminal.secrets import LONGEST_SECRET, MAX_SECRETS, Masks
+from anyshell.terminal.secrets import LONGEST_SECRET, MAX_SECRETS, TypedMasks
 
 SECRET = "hunter2-Ünïcode"
 RAW = SECRET.encode()
 
 
 def masked(pieces: list[bytes], *secrets: str) -> bytes:
-    masks = Masks()
+    masks = TypedMasks()
     for secret in secrets:
         masks.add(secret)
     return b"".join(map(masks.feed, pieces)) + masks.release()
@@ -90,7 +90,7 @@ def test_what_repeats_itself_is_masked_whatever_the_secrets_are() -> None:
 
 
 def test_nothing_is_held_back_that_cannot_be_a_secret() -> None:
-    masks = Masks()
+    masks = TypedMasks()
     masks.add(SECRET)
     assert masks.feed(b"hunt") == b""
     assert masks.holds
@@ -99,7 +99,7 @@ def test_nothing_is_held_back_that_cannot_be_a_secret() -> None:
 
 
 def test_the_rest_of_a_secret_is_masked_when_its_beginning_had_to_be_shown() -> None:
-    masks = Masks()
+    masks = TypedMasks()
     masks.add(SECRET)
     assert masks.feed(b"> hu") == b"> "
     assert masks.release() == b"hu"
@@ -134,13 +134,13 @@ def test_a_blank_of_a_secret_may_stand_where_a_terminal_wraps_it() -> None:
 
 
 def test_no_secret_is_in_what_is_printed_of_the_masks() -> None:
-    masks = Masks()
+    masks = TypedMasks()
     masks.add(SECRET)
     assert SECRET not in repr(masks) + str(masks)
 
 
-def test_there_are_so_many_secrets_and_no_more() -> None:
-    masks = Masks()
+def test_secrets_are_bounded_in_number() -> None:
+    masks = TypedMasks()
     for number in range(MAX_SECRETS):
         masks.add(f"secret {number}")
     masks.add("secret 0")
@@ -151,7 +151,7 @@ def test_there_are_so_many_secrets_and_no_more() -> None:
 
 def test_a_flood_that_looks_like_a_secret_is_masked_in_time() -> None:
     """What may begin a secret is looked at again for every piece: that must not grow with what came before."""
-    masks = Masks()
+    masks = TypedMasks()
     masks.add("a" * (LONGEST_SECRET - 1) + "b")
     data = b"a" * 64 * 1024
     out = b"".join(masks.feed(data) for _ in range(64))

@@ -471,7 +471,7 @@ WAITING = {
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing else tells what holds up a program")
 @pytest.mark.parametrize("text", list(WAITING))
-async def test_who_waits_for_input_is_known(backend: Backend, text: str) -> None:
+async def test_program_that_waits_for_input_is_found(backend: Backend, text: str) -> None:
     async with sit(backend, f"{text}; :") as sitting:
         found = await foreground_when(sitting, WAITING[text][0], WAITING[text][3])
         assert (found.asleep_in, found.echo, found.line_mode) == WAITING[text][:3]
@@ -482,7 +482,7 @@ async def test_who_waits_for_input_is_known(backend: Backend, text: str) -> None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing else tells what holds up a program")
-async def test_who_was_stopped_in_the_midst_of_reading_does_not_wait(backend: Backend) -> None:
+async def test_program_stopped_while_reading_is_not_waiting(backend: Backend) -> None:
     async with sit(backend, "exec cat") as sitting:
         await foreground_when(sitting, "read")
         await anyio.run_process(["kill", "-STOP", str(sitting.process.pid)])
@@ -492,7 +492,9 @@ async def test_who_was_stopped_in_the_midst_of_reading_does_not_wait(backend: Ba
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing else tells what holds up a program")
 @pytest.mark.parametrize("text", ["sleep {}", "sleep {} | cat", "sleep {} </dev/null & cat < <(sleep {})"])
-async def test_who_waits_for_something_else_does_not_wait_for_input(backend: Backend, text: str) -> None:
+async def test_program_that_waits_for_something_else_is_not_waiting_for_input(
+    backend: Backend, text: str
+) -> None:
     seconds = unique_seconds()
     async with sit(backend, text.format(seconds, seconds)) as sitting:
         await asyncio.to_thread(wait_asleep, seconds)
@@ -504,7 +506,7 @@ async def test_who_waits_for_something_else_does_not_wait_for_input(backend: Bac
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing else tells what holds up a program")
-async def test_who_polls_nothing_sleeps(backend: Backend) -> None:
+async def test_program_that_polls_nothing_is_asleep(backend: Backend) -> None:
     polls = "threading.Thread(target=lambda: select.poll().poll(300000)).start()"
     text = f"python3 -uc 'import select, threading; {polls}; print(1); select.select([], [], [], 300)'; :"
     async with sit(backend, text) as sitting:
@@ -543,7 +545,7 @@ async def test_the_processor_time_of_the_foreground_grows_while_it_works(backend
             await asyncio.sleep(0.02)
 
 
-async def test_there_is_no_foreground_when_all_is_closed(backend: Backend) -> None:
+async def test_foreground_is_none_after_the_end(backend: Backend) -> None:
     async with sit(backend, "true") as sitting:
         await sitting.rest()
         await sitting.wait()

@@ -110,7 +110,7 @@ async def test_a_job_has_a_deadline_if_it_is_given_one(here: Environment) -> Non
     assert "timeout is in seconds: 999 was cut to 200." in result.message
 
 
-async def test_who_approves_sees_that_it_is_a_job(here: Environment) -> None:
+async def test_approver_sees_that_the_command_becomes_a_job(here: Environment) -> None:
     approver = Recorder(Refused("no"))
     tool = jobs_of(here, approver)
     result = await tool({"command": "make", "run_in_background": True})
@@ -186,7 +186,7 @@ async def test_an_end_at_once_is_told_with_the_start(here: Environment) -> None:
     assert re.fullmatch(r"\[anyshell\] Job j1 ended: exit code 3 after [\d.]+ s, nothing new\.", again.text)
 
 
-async def test_who_was_shown_the_end_is_not_told_it_again(here: Environment) -> None:
+async def test_end_that_was_shown_is_not_told_again(here: Environment) -> None:
     tool = jobs_of(here)
     for count, last in enumerate(("output", "stop", "list"), 1):
         await over(tool, here, "true", f"j{count}")
@@ -612,7 +612,7 @@ async def test_what_is_sent_is_approved_byte_for_byte(here: Environment) -> None
     assert (await here.jobs.get("j1").output()).data == text.encode()
 
 
-async def test_who_approves_input_sees_how_the_job_was_started(tmp_path: Path) -> None:
+async def test_approver_of_input_sees_how_the_job_was_started(tmp_path: Path) -> None:
     approver = Recorder()
     async with Environment.detect(cwd=tmp_path, prefix="nice -n 7") as env:
         tool = jobs_of(env, approver)

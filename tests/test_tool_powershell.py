@@ -105,7 +105,7 @@ async def test_what_is_silent_is_ended_in_time(
     assert not any(map(psutil.pid_exists, _pids(tmp_path)))
 
 
-async def test_a_cancelled_question_costs_the_process_and_gives_nobody_its_answer(
+async def test_cancelled_question_ends_the_process_and_drops_its_answer(
     parser: Callable[[str], PowerShellParser], tmp_path: Path
 ) -> None:
     heard = tmp_path / "heard"

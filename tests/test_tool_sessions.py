@@ -92,7 +92,7 @@ async def test_a_leading_cd_is_left_to_the_shell(here: Environment, tmp_path: Pa
     assert (await tool({"command": "cd - >/dev/null && pwd"})).output == f"{tmp_path}\n"
 
 
-async def test_who_approves_sees_the_session_and_where_its_shell_is(here: Environment) -> None:
+async def test_approver_sees_the_session_and_its_directory(here: Environment) -> None:
     await here.files.mkdir("x")
     approver = Recorder()
     tool = session_of(here, approver)

@@ -358,7 +358,7 @@ async def test_waiting_ends_with_what_is_waited_for_or_with_a_question(
 # Typing.
 
 
-async def test_who_approves_sees_what_is_typed_and_who_reads_it(here: Environment) -> None:
+async def test_approver_sees_typed_text_and_its_reader(here: Environment) -> None:
     approver = Recorder()
     tool = tool_of(here, approver)
     await start(tool, "exec cat -v", timeout=60)
@@ -396,7 +396,7 @@ async def test_who_approves_sees_what_is_typed_and_who_reads_it(here: Environmen
     assert not [name for name in ("typed", "keys", "prompt") if name in repr(request)]
 
 
-async def test_who_approves_typing_sees_how_the_program_was_started(tmp_path: Path) -> None:
+async def test_approver_of_typing_sees_how_the_program_was_started(tmp_path: Path) -> None:
     approver = Recorder()
     async with Environment.detect(cwd=tmp_path, prefix="nice -n 7") as env:
         tool = tool_of(env, approver)
@@ -570,7 +570,7 @@ async def test_two_answers_at_once_do_not_both_get_what_was_asked_once(quiet: st
     assert (await tool({"command": "cat -v read"})).output == "first^M"
 
 
-async def test_who_approves_sees_the_whole_line_that_asks(here: Environment) -> None:
+async def test_approver_sees_the_whole_line_that_asks(here: Environment) -> None:
     approver = Recorder()
     tool = tool_of(here, approver)
     long = "Remove everything that is below " + "/a" * 40
@@ -998,7 +998,7 @@ async def test_a_tool_that_is_closed_starts_no_terminal_and_those_that_run_go_on
     assert "got it" in (await enter(tool, "it")).output
 
 
-async def test_so_many_terminals_run_at_once_and_those_that_ended_are_known_for_a_while(
+async def test_running_terminals_are_bounded_and_ended_ones_stay_known(
     here: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("anyshell.tool.jobs.terminals.KEPT", 2)

@@ -88,7 +88,7 @@ TABLE: Mapping[str, Row] = {
     "child of another command's": Row(parent="another command's", apart="", limit=OTHER_TAG, marks=OTHER),
     "of a longer mark": Row(marks=LONGER),
     "of a small limit": Row(limit=1),
-    "of nobody": Row(),
+    "of no command": Row(),
 }
 """Parents first. A child of the leader that has ended started each that has no parent here."""
 

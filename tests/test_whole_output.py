@@ -132,7 +132,7 @@ def test_output_of_a_test_has_its_text_as_data() -> None:
     assert Outcome(status="exited", exit_code=0, output=Output(text="[1]")).json() == [1]
 
 
-async def test_text_is_a_trap_and_json_is_none(env: Environment) -> None:
+async def test_bounded_text_breaks_json_where_the_whole_output_does_not(env: Environment) -> None:
     outcome = await env.run(f"printf '%s\\n' '{LONG}'")
     with pytest.raises(ValueError, match=r"Unterminated|delimiter|Invalid"):
         json.loads(outcome.check().output.text)

@@ -92,7 +92,7 @@ CHANGES: dict[str, tuple[str, Callable[[LocalFiles, Path], Awaitable[object]]]] 
 
 
 @pytest.mark.parametrize("what", CHANGES)
-async def test_who_holds_a_file_for_a_moment_is_waited_for(
+async def test_change_waits_for_a_program_that_holds_the_file(
     directory: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(windows_files, "PATIENCE", 60.0)
@@ -107,7 +107,7 @@ async def test_who_holds_a_file_for_a_moment_is_waited_for(
 
 
 @pytest.mark.parametrize("what", CHANGES)
-async def test_who_holds_a_file_for_ever_is_told_of(
+async def test_change_reports_a_file_that_stays_held(
     directory: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(windows_files, "PATIENCE", 0.1)
@@ -258,7 +258,7 @@ def readers(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("is_private", [True, False])
-async def test_who_may_read_a_file_stays_when_it_is_replaced(open_directory: Path, is_private: bool) -> None:
+async def test_access_to_a_file_survives_its_replacement(open_directory: Path, is_private: bool) -> None:
     path = open_directory / "file"
     os.close(windows_files.create(str(path), threading.Event(), private=is_private))
     before = readers(path)

@@ -352,7 +352,7 @@ def test_a_script_that_is_gone_fails_and_says_so(bash: ShellInfo, tmp_path: Path
     assert b"anyshell: the command could not be read from" in done.stderr
 
 
-def test_who_reads_arguments_by_another_rule_does_not_answer(bash: ShellInfo) -> None:
+def test_shell_with_other_argument_rules_does_not_answer(bash: ShellInfo) -> None:
     """A sh that is not MSYS2's (busybox-w32, say) would be given other texts than were meant."""
     (candidate,) = candidates(bash.path, os="windows")
     program = candidate.arguments[-1]

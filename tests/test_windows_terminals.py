@@ -245,7 +245,7 @@ child.wait()
 """
 
 
-async def test_who_does_not_heed_it_is_killed_with_all_that_it_has_started(backend: Backend) -> None:
+async def test_program_that_ignores_terminate_is_killed_with_its_tree(backend: Backend) -> None:
     async with sit_at(backend, DEAF) as sitting:
         await sitting.until("child ")
         child = int(await sitting.until(" ready"))

@@ -39,7 +39,7 @@ def test_it_is_powershell_in_the_directory_and_with_the_variables_of_its_caller(
     assert done.stderr == b""
 
 
-def test_its_arguments_arrive_as_they_were_given(powershell: Windows) -> None:
+def test_powershell_under_wine_gets_arguments_unchanged(powershell: Windows) -> None:
     words = ["", "a b", 'a"b', "a\\", "a b\\", '\\"', "é☃😀", "line\nfeed", "*", "$x", "%PATH%", "\t"]
     done = subprocess.run(
         powershell.command(powershell.arguments, *words),

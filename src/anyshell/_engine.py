@@ -252,7 +252,7 @@ async def _status(
 
 
 def _fates(survivors: Sequence[ProcessInfo], alive: Sequence[ProcessInfo]) -> tuple[ProcessInfo, ...]:
-    """What was left behind, each with whether it lives: also those that turned up while stopping."""
+    """The processes left behind, each with whether it lives, and those that were found while stopping."""
     living = {(info.pid, info.started) for info in alive}
     ended = [info.ended() for info in survivors if (info.pid, info.started) not in living]
     return (*ended, *alive)

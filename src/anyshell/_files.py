@@ -325,6 +325,11 @@ class HostFiles:
         return components
 
 
+def place_of(files: HostFiles, path: str) -> Place:
+    """Name a path of a host, as `HostFiles.upload` names its target."""
+    return files._remote(path)
+
+
 def local_place(files: Files, path: str) -> Place:
     """Name a file of this machine: absolute, or relative to this process's directory.
 
@@ -393,7 +398,7 @@ class _Search:
         return list(found)
 
     async def _directories(self, paths: list[str]) -> list[str]:
-        """Those that are directories, or links to one. What is not a link was told by the listing."""
+        """The entries that are directories, or links to one. The listing has told the kind of all but links."""
         links = [path for path in paths if self._kinds.get(path, "link") == "link"]
         asked = dict(zip(links, await for_each(links, self._kind), strict=True))
         return [path for path in paths if asked.get(path, self._kinds.get(path)) == "directory"]

@@ -51,7 +51,7 @@ class Stream(AsyncOnly):
 
     @property
     def outcome(self) -> Outcome:
-        """What became of the command.
+        """The outcome of the command.
 
         Raises:
             AnyshellError: It still runs: iterate to the end, or leave the ``async with``, first.

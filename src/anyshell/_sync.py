@@ -115,7 +115,7 @@ class Front:
     async def confined(
         self, environment: Environment, command: Command, options: RunOptions, directory: str
     ) -> Spawn:
-        """What starts a command within its reach. What this machine has for that is asked once.
+        """The sandbox of a command. The facts of this machine are asked for once.
 
         Args:
             environment: That has none.

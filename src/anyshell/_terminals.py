@@ -53,7 +53,7 @@ _FUNCTIONS: dict[str, Sleep] = {
 
 @dataclass(frozen=True, slots=True)
 class LineKeys:
-    """What keys mean to a terminal in line mode.
+    """The meaning of keys for a terminal in line mode.
 
     Attributes:
         ends: Those after which a line begins anew: its end, and what throws it away.
@@ -79,7 +79,7 @@ class LineKeys:
         return cls(b"".join(ends), keys.get("erase", b"") + keys.get("werase", b""), quotes)
 
     def reduce(self, data: bytes) -> bytes:
-        """What lines are made of keys: of each what counts, and a line feed for its end."""
+        """Reduce keys to the lines that they make: the text that counts in each, and a line feed for its end."""
         if self.quotes and self.quotes in data:
             data = re.sub(re.escape(self.quotes) + rb"[\s\S]", b"xx", data)
         if b"\n" not in self.ends:

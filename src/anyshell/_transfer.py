@@ -79,7 +79,7 @@ class Place:
 
 @dataclass(slots=True)
 class _Plan:
-    """What there is to copy: paths as names below the top; the top itself is ``()``."""
+    """The plan of a copy: paths as names below the top; the top itself is ``()``."""
 
     directories: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
     files: list[tuple[tuple[str, ...], int, int]] = field(default_factory=list)
@@ -350,7 +350,7 @@ class _Copying:
         self._report()
 
     async def _placed(self, target: str, put: Callable[[str], Awaitable[None]]) -> None:
-        """Make something beside its place and move it there, or leave nothing of it."""
+        """Make a file or a link beside its place and move it there. After a failure, remove the temporary name."""
         rules, files = self._target.rules, self._target.files
         temporary = str(rules.join(rules.dirname(target), f".anyshell-{secrets.token_hex(8)}.tmp"))
         try:

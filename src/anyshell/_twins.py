@@ -46,7 +46,7 @@ _OVER = object()
 
 
 class Twin:
-    """What every twin has: the object in the loop that it speaks for."""
+    """The base of all twins: it holds the object in the loop."""
 
     __slots__ = ("_loop", "_target")
 
@@ -203,7 +203,7 @@ def _given(value: Any) -> Any:
 
 
 def _argument(name: str, value: Any, loop: AbstractEventLoop) -> Any:
-    """What the loop is given for an argument. A function that may block has a thread for each call."""
+    """Convert an argument for the loop. A function that may block has a thread for each call."""
     value = _given(value)
     if name not in _CALLBACKS or not callable(value) or inspect.iscoroutinefunction(value):
         return value

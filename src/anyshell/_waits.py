@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class AsyncOnly:
-    """What is entered with ``async with``, and says so to ``with``."""
+    """A base for classes that need ``async with``: ``with`` raises an error that says so."""
 
     def __enter__(self) -> NoReturn:
         raise AnyshellError(

@@ -94,7 +94,7 @@ class Wrapped:
 
     @property
     def usage(self) -> Usage | None:
-        """What its tree has used."""
+        """The resources that its tree has used."""
         return self._process.usage
 
     @property

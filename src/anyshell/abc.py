@@ -46,7 +46,7 @@ class Process(Protocol):
 
     @property
     def stdin(self) -> ByteSendStream | None:
-        """What the program reads, if a pipe was asked for. Closing it is end-of-file.
+        """The input of the program, if a pipe was asked for. Closing it is end-of-file.
 
         On a terminal it is always there, and is what is typed; closing it types what ends input there, once: ^D, or ^Z and
         Enter on Windows. What is sent after that is typed all the same: there, the end of input ends nothing else.
@@ -54,15 +54,15 @@ class Process(Protocol):
 
     @property
     def stdout(self) -> ByteReceiveStream:
-        """What the tree prints: both channels in true order, or stdout alone if they were split."""
+        """The output of the tree: both channels in true order, or stdout alone if they were split."""
 
     @property
     def stderr(self) -> ByteReceiveStream | None:
-        """What the tree prints there, if the channels were split."""
+        """The output of the tree on stderr, if the channels were split."""
 
     @property
     def terminal_kind(self) -> TerminalKind | None:
-        """What its terminal is; ``None`` without one."""
+        """The kind of its terminal; ``None`` without one."""
 
     @property
     def started(self) -> bool | None:
@@ -74,7 +74,7 @@ class Process(Protocol):
 
     @property
     def usage(self) -> Usage | None:
-        """What its tree has used, once it is over; ``None`` where that is not known."""
+        """The resources that its tree has used, once it is over; ``None`` where that is not known."""
 
     @property
     def can_terminate(self) -> bool:
@@ -87,7 +87,7 @@ class Process(Protocol):
         """Signal the whole tree, everything that can be found of it. Never fails because it is gone."""
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """What of the tree is alive now. Cheap when nothing is."""
+        """The processes of the tree that are alive now. Cheap when there are none."""
 
     async def wait_gone(self) -> None:
         """Wait until nothing of the tree is alive. Has no bound of its own: the caller cancels it."""
@@ -115,10 +115,10 @@ class Process(Protocol):
 
 
 class Program(Process, Protocol):
-    """What a backend has started itself."""
+    """A process that a backend has started itself."""
 
     def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> CommandTree:
-        """What a persistent shell starts from now on, apart from what it has started before.
+        """The processes that a persistent shell starts from now on, apart from earlier ones.
 
         Args:
             pipes: The paths of the pipes that it prints to. All of it inherits the first.
@@ -133,7 +133,7 @@ class Program(Process, Protocol):
         """
 
     async def group(self) -> Sequence[ProcessInfo]:
-        """What lives in the program's process group besides the program. Nothing where there are no groups.
+        """The living processes of the program's process group besides the program. Empty where there are no groups.
 
         Raises:
             OSError: This process is out of descriptors: nothing is known.
@@ -167,7 +167,7 @@ class CommandTree(Protocol):
         """
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """What of it is alive. Never the shell itself.
+        """The living processes of the command. Never the shell itself.
 
         Raises:
             OSError: This process is out of descriptors, or of memory: nothing is known.
@@ -203,7 +203,7 @@ class CommandTree(Protocol):
 
 
 class OutputPipe(Protocol):
-    """What one command of a persistent shell prints, through a pipe."""
+    """The pipe for the output of one command of a persistent shell."""
 
     @property
     def path(self) -> str:
@@ -211,7 +211,7 @@ class OutputPipe(Protocol):
 
     @property
     def stream(self) -> ByteReceiveStream:
-        """What is printed. It ends when the command has ended and no process holds the pipe any more."""
+        """The output of the command. It ends when the command has ended and no process holds the pipe any more."""
 
     @property
     def ended(self) -> bool:
@@ -239,7 +239,7 @@ class OutputPipe(Protocol):
 
 
 class InputPipe(Protocol):
-    """What one command of a persistent shell reads, through a pipe."""
+    """The pipe for the input of one command of a persistent shell."""
 
     @property
     def path(self) -> str:
@@ -373,7 +373,7 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """What a person calls the host: ``local``, or an address."""
+        """The name of the host for people: ``local``, or an address."""
 
     @property
     def files(self) -> Files:
@@ -407,7 +407,7 @@ class Backend(Protocol):
         """
 
     async def orphans(self) -> Sequence[ProcessInfo]:
-        """What still runs on the host of commands whose anyshell is gone, killed before it could stop them."""
+        """The running processes of commands whose anyshell was killed before it could stop them."""
 
     async def aclose(self) -> None:
         """Stop everything that was started here and give back everything that is held."""
@@ -445,7 +445,7 @@ class WindowsLauncher(Protocol):
 
     @property
     def name(self) -> str:
-        """What a person calls that login shell."""
+        """The name of that login shell for people."""
 
     def read_and_run(self, size: int) -> str:
         """Have PowerShell run a text that it reads from its stdin: so many bytes, and not one more."""

@@ -82,7 +82,7 @@ class AcpBackend:
 
     @property
     def name(self) -> str:
-        """What a person calls the host."""
+        """The name of the host for people."""
         return f"{self._backend.name}, in the editor"
 
     @property
@@ -180,7 +180,7 @@ class AcpBackend:
         return await self._backend.connects(port)
 
     async def orphans(self) -> Sequence[ProcessInfo]:
-        """What a killed anyshell has left on the host."""
+        """The processes that a killed anyshell has left on the host."""
         return await self._backend.orphans()
 
     async def aclose(self) -> None:
@@ -228,7 +228,7 @@ class EditorTerminal(Ungrouped):
 
     @property
     def stdout(self) -> ByteReceiveStream:
-        """What it prints, as the editor shows it."""
+        """Its output, as the editor shows it."""
         return self._stdout
 
     @property

@@ -95,11 +95,11 @@ class DetachedJob:
     @property
     def record(self) -> DetachedRecord: r"""All that was known at the last look."""
     @property
-    def id(self) -> str: r"""What `DetachedJobs.get` takes."""
+    def id(self) -> str: r"""The id for `DetachedJobs.get`."""
     @property
-    def command(self) -> str: r"""What was asked for; its first thousand characters."""
+    def command(self) -> str: r"""The first thousand characters of the command."""
     @property
-    def host(self) -> str: r"""What a person calls its host."""
+    def host(self) -> str: r"""The name of its host for people."""
     @property
     def status(self) -> DetachedStatus: r"""``running``, ``completed``, ``failed``, ``stopped``, ``lost`` or ``foreign``: see `DetachedRecord`."""
     @property
@@ -150,22 +150,22 @@ class DrivenTerminal:
     @property
     def match(self) -> re.Match[str] | None: ...
     @property
-    def modes(self) -> InputModes: r"""What the program has told the terminal about the keys, the mouse and the pastes that it wants."""
+    def modes(self) -> InputModes: r"""The modes for keys, mouse and pastes that the program has set on its terminal."""
     @property
     def pid(self) -> int | None: r"""The number of its program on the host, where the host tells."""
     @property
     def running(self) -> bool: r"""Whether the program runs, or is being stopped."""
     @property
-    def outcome(self) -> Outcome | None: r"""What became of it; ``None`` while it runs."""
+    def outcome(self) -> Outcome | None: r"""Its outcome; ``None`` while it runs."""
     @property
-    def screen(self) -> Screen: r"""What stands on the terminal now."""
+    def screen(self) -> Screen: r"""The present screen of the terminal."""
     @property
     def shows(self) -> bool: r"""Whether there is a `view`: whether it was made with a scrollback."""
-    def view(self, back: int=0) -> StyledScreen: r"""What stands on the terminal now, with its colours, or so many rows above it, as far as these are kept."""
+    def view(self, back: int=0) -> StyledScreen: r"""The present screen with its colours, or the view so many rows above it, as far as rows are kept."""
     @property
     def changes(self) -> int: r"""How often the program has printed something, or ended: so it is known whether what was seen is still so."""
     def changed(self, since: int, *, timeout: Seconds | None=None) -> bool: r"""Wait until the program has printed something, or has ended."""
-    def lines(self, since: int=0) -> TerminalLines: r"""What stands on the main screen and what has scrolled off it, by lines."""
+    def lines(self, since: int=0) -> TerminalLines: r"""The lines of the main screen, and those that have scrolled off it."""
     def foreground(self) -> Foreground | None: r"""The processes that have the terminal now; ``None`` when the host cannot tell, or none has it any more."""
     @overload
     def expect(self, pattern: str | re.Pattern[str], *, timeout: Seconds | None=...) -> re.Match[str]: ...
@@ -205,7 +205,7 @@ class Environment:
     @property
     def shell(self) -> ShellInfo: r"""The shell that runs commands: its kind, path and version."""
     @property
-    def host(self) -> str: r"""What a person calls the host."""
+    def host(self) -> str: r"""The name of the host for people."""
     @property
     def directory(self) -> str: r"""Where commands run that do not say otherwise; absolute, on the host."""
     @property
@@ -229,15 +229,15 @@ class Environment:
     @property
     def snapshot(self) -> str | None: r"""The file on the host that every shell reads first; ``None`` without a snapshot, asked for or not."""
     @property
-    def snapshot_notices(self) -> tuple[str, ...]: r"""What a person should know of the set-up that was asked for, one sentence each: what failed, what is left out."""
+    def snapshot_notices(self) -> tuple[str, ...]: r"""Notices about the snapshot of the user's set-up, one sentence each: failures and omissions."""
     @property
     def files(self) -> HostFiles: r"""The host's files."""
     @property
-    def jobs(self) -> Jobs: r"""What runs in the background here, and what ended lately."""
+    def jobs(self) -> Jobs: r"""The jobs of this environment that run, and those that ended lately."""
     @property
     def background_after(self) -> float | None: r"""Seconds after which a command that `run` waits for goes on as a job; ``None`` is never."""
     @property
-    def description(self) -> str: r"""What a model should know of this host's shell: the description that belongs to it, filled in."""
+    def description(self) -> str: r"""The description of this host's shell for a model, with its values filled in."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
 
@@ -300,7 +300,7 @@ class Job:
     @property
     def ended(self) -> datetime | None: r"""When it ended, in UTC; ``None`` while it runs."""
     @property
-    def outcome(self) -> Outcome | None: r"""What became of it; ``None`` while it runs, or when that could not be learnt."""
+    def outcome(self) -> Outcome | None: r"""Its outcome; ``None`` while it runs, or when the outcome could not be learnt."""
     def wait(self, *, timeout: Seconds | None=None) -> Outcome | None: r"""Wait for its end. To be cancelled here does not stop it."""
     def stop(self, *, grace: Seconds | None=None) -> Outcome: r"""Stop its whole tree, as a timeout does, and wait for that. To be cancelled here does not call it off."""
     def output(self, since: int=0, *, limit: int=..., wait: Seconds=0) -> JobOutput: r"""Read what it has printed. Takes nothing away: every reader can read the same again."""
@@ -314,12 +314,12 @@ class Job:
 
 class JobTool:
     @property
-    def definition(self) -> ToolDefinition: r"""What the model is told: a name, a description, and a JSON schema with the limits in force."""
+    def definition(self) -> ToolDefinition: r"""The definition for the model: a name, a description, and a JSON schema with the limits in force."""
     def __call__(self, params: Mapping[str, object] | JobParams, *, call_id: str | None=None) -> JobResult: r"""Carry out one call."""
     def call(self, params: Mapping[str, object] | JobParams, *, call_id: str | None=None) -> JobResult: r"""Carry out one call."""
 
 class Jobs:
-    def list(self) -> Sequence[Job]: r"""Those that run, and those that ended lately, in the order of their start."""
+    def list(self) -> Sequence[Job]: r"""The jobs that run, and those that ended lately, in the order of their start."""
     def get(self, job_id: str) -> Job: r"""Find one."""
     def observe(self, observer: Observer) -> Callable[[], None]: r"""Call a listener on every job's progress and end, until the function that is returned is called."""
     @property
@@ -335,9 +335,9 @@ class Session:
     @property
     def forked(self) -> bool: ...
     @property
-    def name(self) -> str | None: r"""What it is shared by; ``None`` when it is its owner's alone."""
+    def name(self) -> str | None: r"""The name under which the session is shared; ``None`` when it belongs to its owner alone."""
     @property
-    def shell(self) -> ShellInfo: r"""Which shell it is."""
+    def shell(self) -> ShellInfo: r"""The shell of the session."""
     @property
     def directory(self) -> str: r"""Where the next command begins that says nothing of it: where the last one left the shell; of a fresh one, its start."""
     @property
@@ -355,7 +355,7 @@ class Session:
 class ShellTool:
     def __init__(self, env: Environment, *, approver: Approver, limits: ToolLimits | None=None, session: bool=False, jobs: bool=False, terminals: bool=False, secrets: SecretSource | None=None, console: ConsoleOpener | None=None, silence: Seconds | None=None, confirmed: bool=False, tools: Sequence[str]=..., advice: Collection[str]=..., policy: Policy | None=None, interception: bool | Iterable[InterceptionRule]=False, minimize: bool | Iterable[str | PathLike[str]]=False, view_limits: bool=False, ask_each: bool=False, effects: bool | Sequence[str] | Scan=False, approve: Approve='command') -> None: ...
     @property
-    def definition(self) -> ToolDefinition: r"""What the model is told: a name, a description of this host and its limits, and a JSON schema."""
+    def definition(self) -> ToolDefinition: r"""The definition for the model: a name, a description of this host and its limits, and a JSON schema."""
     def describe(self, *, sections: Mapping[str, str | None] | None=None) -> ToolDefinition: r"""Make the definition with other words."""
     @property
     def job_tool(self) -> JobTool: r"""The tool by which the model looks after the jobs of this one, with terminals or without."""
@@ -370,7 +370,7 @@ class ShellTool:
 
 class Stream:
     @property
-    def outcome(self) -> Outcome: r"""What became of the command."""
+    def outcome(self) -> Outcome: r"""The outcome of the command."""
     @property
     def pid(self) -> int | None: r"""The pid of the shell that runs the command, on its host; also its process group there, where hosts have these."""
     def cancel(self) -> None: r"""Ask the command to end. Events go on until it has; the outcome is then ``cancelled``."""

@@ -93,7 +93,7 @@ _PREFIX = re.compile(r"[0-9a-f]{1,12}\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetachedRecord:
-    """What a host says of a job.
+    """The record of a job on its host.
 
     Attributes:
         id: Twelve hexadecimal digits.
@@ -139,17 +139,17 @@ class DetachedJob:
 
     @property
     def id(self) -> str:
-        """What `DetachedJobs.get` takes."""
+        """The id for `DetachedJobs.get`."""
         return self._record.id
 
     @property
     def command(self) -> str:
-        """What was asked for; its first thousand characters."""
+        """The first thousand characters of the command."""
         return self._record.command
 
     @property
     def host(self) -> str:
-        """What a person calls its host."""
+        """The name of its host for people."""
         return self._record.host
 
     @property

@@ -66,7 +66,7 @@ _SIGNAL_NAMES: Mapping[Signal, str] = {"interrupt": "SIGINT", "terminate": "SIGT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What a fake program does.
+    """The behaviour of a fake program.
 
     Attributes:
         stdout: Pieces that it prints at once.
@@ -256,7 +256,7 @@ class FakeProcess(Ungrouped):
             self.terminal = terminal
 
     async def foreground(self) -> Foreground | None:
-        """What a test has set as `seat`."""
+        """The value that a test has set as `seat`."""
         return self.seat
 
     async def release(self) -> None:

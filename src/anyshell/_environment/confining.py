@@ -69,7 +69,7 @@ async def sandbox_for(
 
 
 async def facts_of(backend: Backend, *, here: bool) -> Facts:
-    """What a host has for confining commands.
+    """The parts of a host that can confine commands.
 
     Args:
         backend: Reaches it.

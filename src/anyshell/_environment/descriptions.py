@@ -64,7 +64,7 @@ _SYSTEMS = {"linux": "Linux", "macos": "macOS", "windows": "Windows"}
 
 
 class Description(NamedTuple):
-    """What a model is told of a host's shell, and of how to use it well.
+    """The text for a model about a host's shell, and how to use it well.
 
     Attributes:
         shell: The shell that runs commands; its kind chooses the template.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Closable(Protocol):
-    """What is closed when it is left."""
+    """An object that is closed when its block is left."""
 
     async def aclose(self) -> None:
         """Stop what it has started, and close what it holds."""
@@ -40,7 +40,7 @@ Made = TypeVar("Made", bound=Closable)
 
 
 class Detected(NamedTuple):
-    """What a detection gives, and an environment is made of.
+    """The result of a detection, of which an environment is made.
 
     Attributes:
         runner: Runs commands on the host.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class EnvironmentFacts:
-    """What is known of an environment. Nothing here asks the host, or changes anything there.
+    """The facts of an environment. Reading them asks nothing of the host and changes nothing there.
 
     Attributes:
         runner: Runs commands there, for the other rooms of anyshell.
@@ -84,7 +84,7 @@ class EnvironmentFacts:
 
     @property
     def host(self) -> str:
-        """What a person calls the host."""
+        """The name of the host for people."""
         return self.runner.host
 
     @property
@@ -149,7 +149,7 @@ class EnvironmentFacts:
 
     @property
     def snapshot_notices(self) -> tuple[str, ...]:
-        """What a person should know of the set-up that was asked for, one sentence each: what failed, what is left out.
+        """Notices about the snapshot of the user's set-up, one sentence each: failures and omissions.
 
         Not for models.
         """
@@ -167,7 +167,7 @@ class EnvironmentFacts:
 
     @property
     def jobs(self) -> Jobs:
-        """What runs in the background here, and what ended lately."""
+        """The jobs of this environment that run, and those that ended lately."""
         return self.runner.jobs
 
     @property
@@ -177,7 +177,7 @@ class EnvironmentFacts:
 
     @property
     def description(self) -> str:
-        """What a model should know of this host's shell: the description that belongs to it, filled in."""
+        """The description of this host's shell for a model, with its values filled in."""
         return descriptions.Description(
             shell=self.runner.shell,
             info=self.runner.info,

@@ -71,7 +71,7 @@ _NAME = re.compile(r"[0-9a-f]{32}\.(?:bash|zsh|sh)(?:\.[0-9a-f]{8}\.part)?\Z")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was captured.
+    """The captured set-up.
 
     Attributes:
         text: Shell text that recreates the set-up in a fresh shell of the same kind.
@@ -287,7 +287,7 @@ class _Keeper:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What the host says before anything is captured.
+    """The answers of the host before anything is captured.
 
     Attributes:
         home: The user's home directory.

@@ -32,7 +32,7 @@ _ALLOWING = frozenset({0, 9})  # the kinds of entries that allow: by a SID, and 
 
 
 class _Win32:
-    """What calls of Windows are given, as Win32 names it."""
+    """Arguments of calls to Windows, under the names of Win32."""
 
     SE_FILE_OBJECT = 1
     ACL_REVISION = 2
@@ -78,7 +78,7 @@ class _AllowingEntry(ctypes.Structure):
 
 
 class SecurityAttributes(ctypes.Structure):
-    """What ``CreateFileW`` and ``CreateDirectoryW`` take: Win32's ``SECURITY_ATTRIBUTES``."""
+    """Win32's ``SECURITY_ATTRIBUTES``, for ``CreateFileW`` and ``CreateDirectoryW``."""
 
     _fields_ = (
         ("length", ctypes.c_uint32),
@@ -125,7 +125,7 @@ def create_file(path: str) -> int:
 
 @contextlib.contextmanager
 def private() -> Iterator[SecurityAttributes]:
-    """What makes a new file or directory this user's alone; the system's and the administrators' as well, as any is."""
+    """Attributes that make a new file or directory private to this user, the system and the administrators."""
     entries = "".join(f"(A;OICI;FA;;;{sid})" for sid in (_SYSTEM, _ADMINISTRATORS, this_user()))
     with attributes(f"D:P{entries}") as made:
         yield made
@@ -276,7 +276,7 @@ def _last_error(path: str | None) -> OSError:
 
 
 def _error(code: int, path: str | None) -> OSError:
-    """What Python itself raises for an error of Windows: errno and class follow from its number."""
+    """The exception that Python itself raises for an error of Windows: errno and class follow from its number."""
     tell: Callable[[int], str] | None = getattr(ctypes, "FormatError", None)
     assert tell is not None
     return OSError(0, tell(code).strip(), path, code)

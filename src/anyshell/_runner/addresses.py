@@ -54,7 +54,7 @@ _CREATES: Mapping[str, float] = {"nothing": 0, "file": 1, "directories": float("
 
 
 class _Place(NamedTuple):
-    """What has to be there while a command runs.
+    """A path that has to exist while a command runs.
 
     Attributes:
         path: On the host of the command.
@@ -179,6 +179,7 @@ class Addresses:
             raise InvalidCommand(
                 f"a command has up to {MOST_ADDRESSES} internal addresses, not {len(words) + len(given)}"
             )
+        # An address that stands twice is resolved once, so that both words get the same path.
         named = {word.address: word.address for word in words}
         named |= {value: f"env {name}" for name, value in given.items()} | ({cwd: "cwd"} if cwd else {})
         places: dict[str, _Place] = {}
@@ -385,16 +386,16 @@ class _Kept:
         return Resolved(path=f"{address.id}.txt", content=partial(self._part, address))
 
     def _look(self, address: ArtifactAddress) -> None:
-        from ..output.selection import Reading
+        from ..output.selection import PartReading
 
         with self._store.open(address.id) as file:
-            Reading(file, address, limit=None)
+            PartReading(file, address, limit=None)
 
     def _part(self, address: ArtifactAddress) -> Iterator[bytes]:
-        from ..output.selection import Reading
+        from ..output.selection import PartReading
 
         with self._store.open(address.id) as file:
-            reading = Reading(file, address, limit=None)
+            reading = PartReading(file, address, limit=None)
             yield from reading.pieces()
             if reading.next is not None:
                 yield f"[anyshell: {reading.note}]\n".encode()
@@ -411,7 +412,7 @@ def _enter(held: contextlib.ExitStack, resolved: Resolved) -> None:
 
 
 async def _in_workers(pieces: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
-    """What blocks, piece by piece, in worker threads."""
+    """Iterate over a blocking iterable in worker threads, piece by piece."""
     waiting = iter(pieces)
     while (piece := await in_a_worker(partial(next, waiting, None))) is not None:
         memoryview(piece)  # an error if it is no bytes

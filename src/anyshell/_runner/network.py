@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def serving(spawner: Spawner, spawn: Spawn) -> Spawner:
-    """What starts a program so that its network is served until it is closed."""
+    """Return a spawner that serves the network of its program until the program is closed."""
     return spawner if spawn.gate is None else _ServingSpawner(spawner, spawn.gate)
 
 
@@ -52,7 +52,7 @@ class _Served(Wrapped):
 
 
 def network_of(spawn: Spawn) -> Network | None:
-    """What a program has asked of the network so far; ``None`` if that is not served."""
+    """The network requests of a program so far; ``None`` if its network is not served."""
     network: Network | None = None if spawn.gate is None else spawn.gate.network()
     return network
 

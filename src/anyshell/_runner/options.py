@@ -89,7 +89,7 @@ class RunOptions:
 
     @property
     def effects_so_far(self) -> Effects | None:
-        """What is told of the effects of a command that goes on as a job."""
+        """The report on effects of a command that goes on as a job."""
         if self.effects is None:
             return None
         from .._types import Effects
@@ -146,7 +146,7 @@ def to_command(
     *,
     kind: ShellKind,
 ) -> Command:
-    """What a caller asks for, as it is handed on to a shell.
+    """Make a `Command` of the arguments of a caller.
 
     Raises:
         InvalidCommand: As `Command` does.

@@ -37,7 +37,7 @@ class Where(Protocol):
 
 
 def pipes_output(where: Where, store: Store | None, *, limits: OutputLimits | None = None) -> Builder:
-    """What takes the output of a command on pipes."""
+    """The builder of the output of a command on pipes."""
     limits = limits or where.limits
     if limits.exact:
         from ..output import ExactOutput  # here, since few commands ask for it

@@ -106,7 +106,7 @@ class _Reader:
 
 
 def to_stdin(stdin: os.PathLike[str] | IO[bytes] | AsyncIterable[bytes]) -> AsyncIterable[bytes]:
-    """What a command reads, piece by piece. What is none of these comes back as it is."""
+    """Normalise ``stdin=`` to pieces. A value of another kind is returned unchanged."""
     if isinstance(stdin, os.PathLike):
         return FileInput(stdin)
     if hasattr(stdin, "read") and not hasattr(stdin, "__aiter__"):
@@ -175,7 +175,7 @@ class OutputFile:
 
 
 def to_output_file(stdout: Stdout | OutputFile) -> OutputFile:
-    """What ``stdout=`` is given. A relative path counts from this process's directory at this moment.
+    """Normalise ``stdout=``. A relative path counts from this process's directory at this moment.
 
     Raises:
         InvalidCommand: It is neither a path nor a file that is open for bytes.

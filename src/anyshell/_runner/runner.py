@@ -128,7 +128,7 @@ class Runner:
 
     @cached_property
     def jobs(self) -> Jobs:
-        """What runs in the background."""
+        """The jobs in the background."""
         from ..jobs import Jobs
 
         return Jobs(
@@ -313,7 +313,7 @@ class Runner:
         return narrow(self.sandbox, reach, directory=self.directory, home=self.info.home).wrap(spawn)
 
     def masks(self, env: Mapping[str, str]) -> Masks | None:
-        """What masks the output of a command that is given variables; ``None`` if nothing is masked."""
+        """The masks for the output of a command with these variables; ``None`` if nothing is masked."""
         if self._redaction is None:
             return None
         from .._types import Variables  # here, since few commands have some

@@ -19,7 +19,7 @@ Scope = Literal["once", "session", "always"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """What every request says of a command.
+    """The fields that all requests for approval share.
 
     Attributes:
         text: The command, exactly as it runs.
@@ -131,7 +131,7 @@ class JobInputRequest(_Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TypingRequest(_Request):
-    """What is to be typed on a running terminal. Nothing is started: `text` is the command of the terminal.
+    """A request to type on a running terminal. Nothing is started: `text` is the command of the terminal.
 
     Attributes:
         terminal: The id of the terminal.

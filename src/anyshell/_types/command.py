@@ -26,7 +26,7 @@ READY_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What a caller asks for, checked when it is made.
+    """A command, checked when it is made.
 
     Attributes:
         text: The command, in the shell's own language; of any size and content but a NUL byte.
@@ -112,7 +112,7 @@ class Spawn:
 
 @dataclass(frozen=True, slots=True)
 class LoginCommand:
-    """What a server is given in order to start one program.
+    """The text that an SSH server gets to start one program.
 
     Attributes:
         line: The one string that it hands to the user's login shell. Every user of the host can see it.

@@ -20,7 +20,7 @@ SKIPPED = (".git/objects", ".mypy_cache", ".tox", ".venv", "__pycache__", "node_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """Which files are compared before and after a command.
+    """The files to compare before and after a command.
 
     Attributes:
         paths: Directories, with all that is in them; relative to `directory`.
@@ -55,7 +55,7 @@ class Scan:
 
 
 def to_scan(effects: bool | Sequence[str] | Scan) -> Scan | None:
-    """What ``effects=`` asks for.
+    """Normalise ``effects=``.
 
     Raises:
         InvalidCommand: It is neither a truth value, directories, nor a `Scan`.
@@ -71,7 +71,7 @@ def to_scan(effects: bool | Sequence[str] | Scan) -> Scan | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEffect:
-    """What a command did to one file, link or directory.
+    """The change of one file, link or directory by a command.
 
     Attributes:
         path: Relative to `Scan.directory`, unless it was asked for by an absolute one; with ``/``. Where it is now, if it
@@ -100,7 +100,7 @@ class FileEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """What differs between two looks at directories, one before a command and one after it, whatever process did it.
+    """The differences between two looks at directories, before a command and after it, by whatever process.
 
     A file that is there at neither look is not seen. Every list is in the order of paths.
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ExpectTimeout(AnyshellError, TimeoutError):  # noqa: N818 - a public name
-    """What was expected of a program on a terminal did not come in time. The message has the end of the screen.
+    """The expected output of a program on a terminal did not come in time. The message has the end of the screen.
 
     Attributes:
         before: What the program printed since the last match.

@@ -10,7 +10,7 @@ FileKind = Literal["file", "directory", "link", "other"]
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
-    """What a host knows of a file.
+    """The status of a file on a host.
 
     Attributes:
         kind: Of the file itself, or of what a link points to when links were followed.
@@ -60,7 +60,7 @@ class CopyProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyResult:
-    """What was copied.
+    """The result of a copy.
 
     Attributes:
         path: Where the copy is; absolute.

@@ -22,7 +22,7 @@ OperatingSystem = Literal["linux", "macos", "windows"]
 
 @dataclass(frozen=True, slots=True)
 class HostQuery:
-    """What to ask a host, all at once.
+    """The questions to a host, all at once.
 
     Attributes:
         programs: Names to look up on its PATH.

@@ -33,7 +33,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """What a command asked of the network by the proxy of its reach. Without the proxy it has no network.
+    """The network requests of a command through the proxy of its reach. Without the proxy it has no network.
 
     Attributes:
         destinations: In the order of the first connection to each.

@@ -1,4 +1,4 @@
-"""What became of a command."""
+"""The outcome of a command."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JobStatus = Literal["running", "completed", "failed", "stopped", "timed_out", "l
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Outcome:
-    """What became of a command.
+    """The outcome of a command.
 
     Attributes:
         status: ``exited``; ``timed_out`` and ``cancelled``, both with the whole tree stopped; ``lost`` when
@@ -168,7 +168,7 @@ class Outcome:
         return f"ended with exit code {self.exit_code}"
 
     def _what(self) -> str:
-        """What the command was, and the last lines that it printed, on lines of their own."""
+        """The command and the last lines of its output, on lines of their own."""
         if os.environ.get("ANYSHELL_ERRORS") == "terse":
             return "; its output is in .outcome.output"
         named = f": {_shortened(self._command)}" if self._command else ""

@@ -39,7 +39,7 @@ MASK = b"[secret]"
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a command printed, bounded as `text`, and whole as `data`.
+    """The output of a command, bounded as `text`, and whole as `data`.
 
     Attributes:
         text: What the program printed, cleaned of escape sequences, with a marker wherever something is left out between. Of a

@@ -113,7 +113,7 @@ class ParsedCommand:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a text runs.
+    """The commands that a text runs.
 
     Attributes:
         text: The text.

@@ -51,14 +51,14 @@ class ProcessInfo:
 
 
 def still_named(alive: Sequence[ProcessInfo], named: Sequence[ProcessInfo]) -> Sequence[ProcessInfo]:
-    """Those of `alive` that `named` has too, whatever program they have become."""
+    """Processes of `alive` that are also in `named`, whatever program they have become."""
     known = {(info.pid, info.started) for info in named}
     return [info for info in alive if (info.pid, info.started) in known]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a command used of its host, as far as the host has told. ``None`` is not known.
+    """The resources that a command used, as far as its host tells. ``None`` is not known.
 
     Attributes:
         how: What was counted. ``exact``: every process of its tree. ``waited``: the program and the processes that were

@@ -28,7 +28,7 @@ LONGEST_TITLE = 256
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """That what happens is recorded into a file, as asciinema does: what is printed, when, and at which size.
+    """The request to record a run into a file, as asciinema does: its output, with times and sizes.
 
     Attributes:
         path: The file, on this machine. It is made, for this user alone: what is there already is refused, and a link is
@@ -108,7 +108,7 @@ def _check_recording(path: object, version: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingReport:
-    """What became of a recording.
+    """The state of a recording after its run.
 
     Attributes:
         path: The file; absolute.

@@ -17,7 +17,7 @@ Creates = Literal["nothing", "file", "directories"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What an address stands for: a file or a directory, or what a file is to hold while the command runs.
+    """The target of an address: a file, a directory, or the content of a file that exists while the command runs.
 
     Attributes:
         path: Below `root`, if that is given; otherwise absolute. With `content`, it only names the file.

@@ -1,4 +1,4 @@
-"""What a command did to the session that it ran in."""
+"""The changes of a command to its session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionReport:
-    """What a command did to the session that it ran in.
+    """The changes of a command to its session.
 
     Attributes:
         state: ``kept``; ``ended`` when the command ended the session's shell, as ``exit`` does; ``lost`` when the shell

@@ -36,7 +36,7 @@ class ShellInfo:
 
     @property
     def name(self) -> str:
-        """What a person calls it, such as ``bash 5.2.15``."""
+        """The name of the shell for people, such as ``bash 5.2.15``."""
         name = _SHELL_NAMES.get(self.kind, self.kind)
         return f"{name} {self.version}" if self.version else name
 

@@ -51,7 +51,7 @@ def _check_terminal_name(name: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """What stands on a terminal at one moment.
+    """The screen of a terminal at one moment.
 
     Attributes:
         rows: Its rows from the top, each without the blanks at its end.

@@ -43,7 +43,7 @@ _CORE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variables:
-    """Which variables of the host commands have, beside those that anyshell and the caller set.
+    """The variables of the host that commands have, beside those that anyshell and the caller set.
 
     Attributes:
         inherit: ``all`` of them; ``core``, those without which few programs work, such as ``PATH``, ``HOME``, ``LANG`` and

@@ -13,7 +13,7 @@ Action = Literal["allow", "ask", "deny"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a command touches, as far as its words say.
+    """The files and hosts that a command touches, as far as its words say.
 
     Attributes:
         reads: Paths, absolute and with their links resolved, as `writes` and `deletes` are.
@@ -49,7 +49,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class CommandVerdict:
-    """What a policy says of one command of a text.
+    """The verdict of a policy on one command of a text.
 
     Attributes:
         doubts: Why its words do not say all that it does; an ``allow`` holds then only by naming the command, whatever it does.
@@ -64,7 +64,7 @@ class CommandVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a policy says of a text.
+    """The verdict of a policy on a text.
 
     Attributes:
         action: The strictest of its commands; ``ask`` at least, if the text is not understood.

@@ -54,7 +54,7 @@ class Environment(BaseEnvironment):
 
     @staticmethod
     def type() -> str:
-        """What harbor calls it."""
+        """Its name in harbor."""
         return "anyshell"
 
     def _validate_definition(self) -> None:

@@ -301,7 +301,7 @@ class _Flow(asyncio.ReadTransport):
 
 
 class _Input:
-    """What a process reads."""
+    """The input of a process."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()

@@ -31,7 +31,7 @@ TIMED_OUT = 124  # no bound: an exit code
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """What became of a command, and all that it printed.
+    """The outcome of a command, with its whole output.
 
     Attributes:
         outcome: What became of it.
@@ -60,7 +60,7 @@ class Whole:
 
     @property
     def alive(self) -> str:
-        """Which processes a stop could not end, to be said behind a sentence; empty if there are none."""
+        """A clause that names the processes that a stop could not end; empty if there are none."""
         names = [f"{visible(each.name)} ({each.pid})" for each in self.outcome.left_behind if each.alive]
         return f"; still alive: {', '.join(names)}" if names else ""
 

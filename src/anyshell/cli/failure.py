@@ -22,7 +22,7 @@ class Failure(click.ClickException):
         click.echo(f"anyshell: {printable_lines(self.format_message())}", file=file, err=file is None)
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """Commands. Of one that is not there it says which is meant; click has the names of those that are imported alone."""
 
     def resolve_command(

@@ -67,16 +67,16 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # older versions of 
 
 
 class Size(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
-    """A number of bytes, such as ``8192``, ``8k`` or ``1m``."""
+    """A number of bytes, such as ``8192``, ``8k``, ``1m`` or ``2g``."""
 
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Read the number."""
-        found = re.fullmatch(r"([0-9]{1,15})(?:([km])(?:i?b)?)?", str(value).lower())
+        found = re.fullmatch(r"([0-9]{1,15})(?:([kmg])(?:i?b)?)?", str(value).lower())
         if found is None:
-            self.fail(f"{value!r} is no number of bytes: give 8192, 8k or 1m", param, ctx)
-        return int(found[1]) * {"k": 1024, "m": 1024**2}.get(found[2], 1)
+            self.fail(f"{value!r} is no number of bytes: give 8192, 8k, 1m or 2g", param, ctx)
+        return int(found[1]) * {"k": 1024, "m": 1024**2, "g": 1024**3}.get(found[2], 1)
 
 
 class Variable(click.ParamType):  # type: ignore[type-arg]  # not generic in the oldest click that we take
@@ -117,7 +117,7 @@ class CellCount(click.ParamType):  # type: ignore[type-arg]  # as above
             self.fail(f"{value!r} is no number of columns or rows: give one from 2 to 1,000", param, ctx)
 
 
-class Host(click.ParamType):  # type: ignore[type-arg]  # as above
+class HostAddress(click.ParamType):  # type: ignore[type-arg]  # as above
     """The address of a host. No message repeats one that holds a password."""
 
     name = "host"
@@ -197,7 +197,7 @@ def _text_option(
 
 host_option = click.option(
     "--host",
-    type=Host(),
+    type=HostAddress(),
     metavar="HOST",
     callback=_filled("a host"),
     shell_complete=_complete_host,
@@ -257,7 +257,7 @@ grace_option = click.option(
     type=Duration(zero=True),
     default=DEFAULT_GRACE,
     show_default=True,
-    help="How long a command which is stopped has to end by itself, before it is killed.",
+    help="Time for a stopped command to end by itself, before it is killed.",
 )
 
 
@@ -336,7 +336,7 @@ left_behind_option = click.option(
     type=click.Choice(["stop", "keep"]),
     default="stop",
     show_default=True,
-    help="What becomes of processes that outlive the command. What is kept and prints is ended by SIGPIPE: "
+    help="What becomes of processes that outlive the command. A kept process that prints is ended by SIGPIPE: "
     "redirect its output to a file.",
 )
 

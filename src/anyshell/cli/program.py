@@ -18,7 +18,7 @@ import click
 
 from .. import __version__
 from .._exceptions import AnyshellError
-from .failure import Failure, Group
+from .failure import CommandGroup, Failure
 from .process.inherited import prepare, settle
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ _GROUPS = {
 _COMMANDS = {name: home for group in _GROUPS.values() for name, home in group.items()}
 
 
-class Program(Group):
+class MainGroup(CommandGroup):
     """The group of all commands; turns every foreseeable failure into one message and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -201,7 +201,9 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
         ctx.exit()
 
 
-@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=MainGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -213,7 +215,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 def main() -> None:
     """Run a command in a shell; whatever it starts is stopped or reported.
 
-    What a model does through anyshell, a person can do and look into with this program.
+    With this program, people run and inspect what models run through anyshell.
 
     \b
     Examples:

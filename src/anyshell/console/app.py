@@ -44,7 +44,7 @@ class ConsoleApp(App[None], inherit_bindings=False):
 
     @property
     def error(self) -> BaseException | None:
-        """What kept the program from being started, or its end from being learnt."""
+        """The error that prevented the start of the program, or the knowledge of its end."""
         return self.console_widget.error
 
     def compose(self) -> ComposeResult:

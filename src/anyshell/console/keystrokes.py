@@ -49,7 +49,7 @@ def stroke(event: Key) -> Stroke | None:
 
 
 def typed(pressed: Stroke, modes: InputModes) -> bytes:
-    """What is sent for a key. What a terminal has no way to send is sent with fewer modifiers, as xterm does; or not."""
+    """The bytes for a key. A key that a terminal cannot send goes with fewer modifiers, as in xterm, or not at all."""
     modifiers, key = pressed
     for fewer in dict.fromkeys((modifiers, modifiers & ~_SHIFT, modifiers & _ALT)):
         try:

@@ -53,7 +53,7 @@ class ConsoleScreen(ModalScreen[Outcome | None]):
 
 
 def opener(app: App[Any], *, stop: Sequence[str] = STOP_KEYS) -> ConsoleOpener:
-    """What has an app show consoles: for ``ShellTool(console=opener(app))``.
+    """Return an opener with which an app shows consoles: ``ShellTool(console=opener(app))``.
 
     The app and the caller of `open` must share an event loop. While the app does not run, nothing is shown. A console whose
     program has ended makes room for the next one.

@@ -275,7 +275,7 @@ class Console(Vertical):
 
     @property
     def outcome(self) -> Outcome | None:
-        """What became of the program; ``None`` while it runs, and when that is not known."""
+        """The outcome of the program; ``None`` while it runs, and when it is not known."""
         try:
             return self.terminal.outcome
         except Exception:  # noqa: BLE001 - whatever it was, `error` has it
@@ -283,7 +283,7 @@ class Console(Vertical):
 
     @property
     def error(self) -> BaseException | None:
-        """What kept the program from being started, or its end from being learnt."""
+        """The error that prevented the start of the program, or the knowledge of its end."""
         return self._error
 
     # --- its life --------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ exit 127
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen.
+    """The files that a look has seen.
 
     Attributes:
         records: One for each file, by the directory that it is in; all together where the host has printed them. ``None``

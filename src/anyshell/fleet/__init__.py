@@ -1,7 +1,7 @@
 """One command on many hosts: so many at a time, one outcome each as it comes, and no host that costs another.
 
 Each host has an environment of its own, which is opened for the command and closed behind it. So what is held at any
-moment is bounded by how many hosts have their turn, and not by how many there are. What becomes of one host, whatever it
+moment is bounded by how many hosts run in parallel, and not by how many there are. What becomes of one host, whatever it
 is, is its own `HostOutcome`; nothing that a host does is raised here.
 """
 

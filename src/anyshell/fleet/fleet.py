@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .progress import FleetListener, FleetObserver, HostProgress
 
 PARALLELISM = 32
-"""Hosts that have their turn at once, unless `Fleet(parallelism=)` or `--parallel` says otherwise; as with pssh and clush."""
+"""Hosts to run on in parallel, unless `Fleet(parallelism=)` or `--parallel` says otherwise; as with pssh and clush."""
 
 CONNECT_SECONDS = 60.0
 """Seconds to reach a host and learn what it is, unless `Fleet(connect_timeout=)` or `--connect-timeout` says otherwise."""
@@ -54,7 +54,7 @@ class Fleet(AsyncOnly):
 
     Args:
         hosts: Each is ``"local"``, an address as `Environment.detect` takes it, `SSHOptions`, or a backend of your own,
-            which stays yours to close. The order is that in which they have their turns.
+            which stays yours to close. They are started in this order.
         parallelism: Hosts to run on in parallel; 1 or more.
         batch: So many hosts begin together, and the next ones when all of these have ended; 1 or more. ``None`` is no
             batches: each host that ends makes room for the next.

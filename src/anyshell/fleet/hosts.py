@@ -67,7 +67,7 @@ def _read_host(host: object, number: int) -> tuple[str, Target]:
 
 
 def _identity(target: Target) -> str:
-    """What two entries for the same host have in common."""
+    """The identity of a host: two entries for the same host have the same one."""
     if target is None:
         return ""
     return describe_address(target) if isinstance(target, SSHOptions) else f"backend {id(target)}"

@@ -21,7 +21,7 @@ TAIL = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostOutcome:
-    """What became of a command on one host.
+    """The outcome of a command on one host.
 
     Attributes:
         host: The host's name, as it was given; another entry of the same name has a number behind it, `` (2)``.
@@ -114,7 +114,7 @@ class HostProgress:
 
     @property
     def info(self) -> HostInfo | None:
-        """What the host is, once it has been reached.
+        """The facts of the host, once it has been reached.
 
         Of a host by SSH it has what a command needs: the system, the directories and the shell. All of it is asked for where the
         command is a function.
@@ -139,5 +139,5 @@ FleetObserver = Callable[[HostProgress], object]
 
 
 def alive_of(outcome: Outcome) -> tuple[ProcessInfo, ...]:
-    """What of a command was alive when its host was asked last."""
+    """The processes of a command that were alive when its host was asked last."""
     return tuple(process for process in outcome.left_behind if process.alive)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class FleetRun:
     """A command on the hosts of a fleet: iterate over it for each host's outcome, as it comes.
 
-    A slow reader of outcomes holds back the hosts that have not begun yet; so no more outcomes are held than hosts have
-    their turn at once.
+    A slow reader of outcomes holds back the hosts that have not begun yet; so no more outcomes are held than hosts
+    run in parallel.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class FleetRun:
             raise failure
 
     def _take_failure(self) -> BaseException | None:
-        """What the run itself has failed with, once."""
+        """Take the error with which the run itself has failed."""
         if self._task is None or self._task.cancelled() or self._told:
             return None
         self._told = True
@@ -175,6 +175,8 @@ class FleetRun:
         error: Exception | None = None
         notices: tuple[str, ...] = ()
         done = False
+        # A cancellation of the fleet is raised only after the environment is closed. One that the host's own code has raised is
+        # a failure of this host (`_is_cancelled` tells the two apart). The first error of a host is the one that is kept.
         try:
             try:
                 self._set(host, "connecting")

@@ -133,7 +133,7 @@ class Job:
 
     @property
     def outcome(self) -> Outcome | None:
-        """What became of it; ``None`` while it runs, or when that could not be learnt."""
+        """Its outcome; ``None`` while it runs, or when the outcome could not be learnt."""
         done = self._work.task.done() and self._error is None
         return self._work.task.result() if done else None
 

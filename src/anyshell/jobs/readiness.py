@@ -20,7 +20,7 @@ Ready = str | re.Pattern[str] | int | tuple[str | re.Pattern[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What a job must have done to be ready.
+    """The condition under which a job is ready.
 
     Attributes:
         pattern: What its output matches.

@@ -80,7 +80,7 @@ class Jobs:
         self._closed = False
 
     def list(self) -> Sequence[Job]:
-        """Those that run, and those that ended lately, in the order of their start."""
+        """The jobs that run, and those that ended lately, in the order of their start."""
         self._forget()
         return tuple(self._jobs.values())
 
@@ -275,13 +275,13 @@ class _News:
         self._timer: asyncio.TimerHandle | None = None
 
     def progress(self) -> None:
-        """It has printed something. Observers are called from the loop, not from the run that says so."""
+        """Note new output. Observers are called from the loop, and not from the run."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(max(self._not_before, loop.time()), self._fire)
 
     def end(self) -> None:
-        """It has ended."""
+        """Note the end of the job."""
         if self._timer is not None:
             self._timer.cancel()
         self._tell(self._job)

@@ -68,7 +68,7 @@ class BadStateError(AnyshellError):
 
 
 @dataclass(slots=True)
-class Exchange:
+class CallExchange:
     """The approval of one call.
 
     Attributes:
@@ -102,10 +102,10 @@ class ClientApprovals:
         # The key lives as long as this process: what another one has sealed approves nothing here.
         self._codec = AESGCMRequestStateCodec([secrets.token_bytes(32)])
         self._open: OrderedDict[str, None] = OrderedDict()
-        self._exchanges: dict[str, Exchange] = {}
+        self._exchanges: dict[str, CallExchange] = {}
         self._numbers = itertools.count(1)
 
-    def begin(self, context: Context, params: types.CallToolRequestParams, client: str) -> Exchange:
+    def begin(self, context: Context, params: types.CallToolRequestParams, client: str) -> CallExchange:
         """Begin the approval of a call of a client, which `end` ends.
 
         Raises:
@@ -113,7 +113,7 @@ class ClientApprovals:
         """
         named = json.dumps([client, params.name, params.arguments or {}], sort_keys=True)
         call = hashlib.sha256(named.encode()).hexdigest()
-        exchange = Exchange(f"mcp-{next(self._numbers)}", context, client, call)
+        exchange = CallExchange(f"mcp-{next(self._numbers)}", context, client, call)
         if params.request_state is not None:
             exchange.approved = self._redeem(params.request_state, exchange.call)
             answered = (params.input_responses or {}).get(_ID)
@@ -121,7 +121,7 @@ class ClientApprovals:
         self._exchanges[exchange.id] = exchange
         return exchange
 
-    def end(self, exchange: Exchange) -> None:
+    def end(self, exchange: CallExchange) -> None:
         """Forget a call."""
         del self._exchanges[exchange.id]
 
@@ -153,7 +153,7 @@ class ClientApprovals:
         exchange.asked = request
         return Refused("the user is asked first", by="unanswered")
 
-    def question(self, exchange: Exchange) -> types.InputRequiredResult | None:
+    def question(self, exchange: CallExchange) -> types.InputRequiredResult | None:
         """The question that a call ends with; ``None`` when there is none."""
         if exchange.asked is None:
             return None

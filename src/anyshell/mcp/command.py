@@ -46,7 +46,7 @@ INSTALL = "python -m pip install 'anyshell[mcp]', or '.[mcp]' in a clone"
     "--print-config",
     type=click.Choice(list(FILES)),
     metavar=f"[{'|'.join(FILES)}]",
-    help="Print the lines that tell a program of this server, with these options, instead.",
+    help="Print the configuration of this server for a program instead, with these options.",
 )
 @click.pass_context
 def mcp(
@@ -131,12 +131,12 @@ def mcp(
         if not http:
             await _serve_on_stdio(open_tools, interruption)
             return 0
-        from .http import Clients, serve
+        from .http import HTTPClients, serve
         from .server import make
 
         async with open_tools():
             pass  # says at once what would keep every client from being served
-        clients = Clients(open_tools, approvals, stateful=session or jobs or terminals)
+        clients = HTTPClients(open_tools, approvals, stateful=session or jobs or terminals)
         await serve(make(clients), clients, port=port, tell=mention)
         return 0
 

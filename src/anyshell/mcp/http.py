@@ -97,7 +97,7 @@ class _Client:
         await asyncio.wait([self._life])
 
 
-class Clients:
+class HTTPClients:
     """The clients of one server, each with an environment of its own.
 
     Args:
@@ -127,7 +127,7 @@ class Clients:
         return await self._opened(_session_of(context))
 
     async def list_tools(self, context: Context) -> list[types.Tool]:
-        """What a client's model is told."""
+        """The tools as the model of a client sees them."""
         tools = await (await self.tools_of(context)).list_tools(context)
         if self._stateful and not _session_of(context):
             for tool in tools:
@@ -251,7 +251,7 @@ def _session_of(context: Context) -> str:
 class _Guarded:
     """Lets those in who show the token, and holds the environment of a session as long as a request of it is open."""
 
-    def __init__(self, app: ASGIApp, token: str, clients: Clients) -> None:
+    def __init__(self, app: ASGIApp, token: str, clients: HTTPClients) -> None:
         self._app = app
         self._expected = token.encode()
         self._clients = clients
@@ -309,7 +309,9 @@ class _Uvicorn(uvicorn.Server):
         return contextlib.nullcontext()
 
 
-async def serve(server: Server[Any], clients: Clients, *, port: int, tell: Callable[[str], object]) -> None:
+async def serve(
+    server: Server[Any], clients: HTTPClients, *, port: int, tell: Callable[[str], object]
+) -> None:
     """Serve until this is cancelled. `tell` is given the address and the file of the token.
 
     Raises:
@@ -341,7 +343,7 @@ async def serve(server: Server[Any], clients: Clients, *, port: int, tell: Calla
             await to_the_end(clients.aclose(), lambda: None)
 
 
-def application(server: Server[Any], clients: Clients, token: str, port: int) -> ASGIApp:
+def application(server: Server[Any], clients: HTTPClients, token: str, port: int) -> ASGIApp:
     """What answers the requests to a port: those that show the token, and that are meant for this server."""
     names = [f"{name}:{port}" for name in ("127.0.0.1", "localhost")]
     app = server.streamable_http_app(

@@ -185,7 +185,7 @@ class ClientResources:
                 await tell()
 
     async def complete(self, argument: str, begun: str) -> types.Completion:
-        """What the value of an argument may become, by the argument's name."""
+        """The completions of a value, by the name of its argument."""
         match argument:
             case "id":
                 found = [job.id for job in self._jobs()] + list(self._tool.kept)
@@ -236,7 +236,7 @@ async def _news(job: Job) -> AsyncIterator[None]:
 
 
 def prompt(name: str, arguments: dict[str, str]) -> types.GetPromptResult:
-    """What a prompt says.
+    """The text of a prompt.
 
     Raises:
         MCPError: There is no such prompt, or its command is missing.

@@ -34,13 +34,13 @@ _READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": 
 
 
 class Clients(Protocol):
-    """Who the requests of a server come from."""
+    """The clients whose requests a server serves."""
 
     async def tools_of(self, context: Context) -> ClientTools:
         """The tools of the client that a request comes from."""
 
     async def list_tools(self, context: Context) -> list[types.Tool]:
-        """What a client's model is told."""
+        """The tools as the model of a client sees them."""
 
     async def call(
         self, context: Context, params: types.CallToolRequestParams
@@ -102,7 +102,7 @@ class ClientTools:
         return self
 
     async def list_tools(self, context: Context) -> list[types.Tool]:
-        """What the client's model is told."""
+        """The tools as the model of the client sees them."""
         shell = _told(self._shell.definition, ShellResult)
         if self._only_reads(context):
             shell["annotations"] |= _READ_ONLY

@@ -245,11 +245,11 @@ class ArtifactStore:
         """
         if limit is not None and limit < 1:
             raise ValueError(f"limit must be 1 byte or more, not {limit!r}")
-        from .selection import ArtifactAddress, Reading  # here, since few programs read a part
+        from .selection import ArtifactAddress, PartReading  # here, since few programs read a part
 
         place = ArtifactAddress.parse(address) if isinstance(address, str) else address
         with self.open(place.id) as file:
-            reading = Reading(file, place, limit=limit)
+            reading = PartReading(file, place, limit=limit)
             data = b"".join(reading.pieces())
         return ArtifactView(data, reading.note, reading.next)
 

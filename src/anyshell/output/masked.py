@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Mask(Protocol):
-    """What masks secrets in bytes as they come, however these are cut."""
+    """A filter that masks secrets in bytes as they come, however these are cut."""
 
     @property
     def holds(self) -> bool:

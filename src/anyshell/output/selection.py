@@ -96,7 +96,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactAddress:
-    """Which kept output, and which part of it.
+    """The address of a kept output, or of a part of it.
 
     Attributes:
         id: As `ArtifactStore.get` takes it; it is checked there.
@@ -179,7 +179,7 @@ def _said(given: tuple[int, int | None]) -> str:
     return f"{given[0]}-{'' if given[1] is None else given[1]}"
 
 
-class Reading:
+class PartReading:
     """One reading of a part of a kept output, with bounded memory, however long its lines are.
 
     Args:

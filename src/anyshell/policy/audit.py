@@ -212,13 +212,13 @@ class Audit:
         with suppress(AnyshellError):
             self._write("ended", request, **facts)
 
-    def entry(self, command: str, *, host: str, cwd: str, env: Mapping[str, str]) -> Entry:
+    def entry(self, command: str, *, host: str, cwd: str, env: Mapping[str, str]) -> AuditEntry:
         """Record that a command is about to be run, and give what records the rest.
 
         Raises:
             AnyshellError: As for `requested`.
         """
-        return Entry(self, _REQUEST.get() or self.requested(command, host=host, cwd=cwd, env=env))
+        return AuditEntry(self, _REQUEST.get() or self.requested(command, host=host, cwd=cwd, env=env))
 
     def close(self) -> None:
         """Write the last line of the file. What is recorded after that begins another file."""
@@ -297,7 +297,7 @@ class Audit:
         self._fd = -1
 
 
-class Entry:
+class AuditEntry:
     """Records one run."""
 
     def __init__(self, audit: Audit, request: str) -> None:
@@ -317,7 +317,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with an audit.
+    """A fault in an audit.
 
     Attributes:
         file: The file.
@@ -365,6 +365,8 @@ def verify(directory: Path) -> list[Problem]:
     ends: dict[str, tuple[str, Any]] = {}
     follows: list[tuple[Path, dict[str, Any]]] = []
     found = files(directory)
+    # Each line has the hash of itself and of the line before. The first line of a file names the file and the hash that it
+    # follows. So a change breaks its own line, and a removal the next line, or the link between two files.
     for path in found:
         last, event, number, expected = _NO_LINE, None, 0, 1
         for number, line in _lines(path):

@@ -158,7 +158,7 @@ _BEFORE_A_WORD = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redaction:
-    """What is masked in the output of commands, as ``[secret]``.
+    """The secrets to mask in the output of commands, as ``[secret]``.
 
     Attributes:
         names: Patterns of the names of variables whose values are, in any case of letters: those of this process, those of

@@ -20,7 +20,7 @@ _DECIDE_A_CD = frozenset(
 _OF_A_PROCESS = ("/proc", "/dev")
 
 
-class LeadingCd(Protocol):
+class CommandAfterCd(Protocol):
     """How a command begins, as its shell's syntax tells: ``cd DIRECTORY && REST``."""
 
     @property
@@ -29,13 +29,13 @@ class LeadingCd(Protocol):
 
     @property
     def rest(self) -> str:
-        """What runs there."""
+        """The rest of the command, which runs there."""
 
 
 async def leading_cd_into_cwd(
     command: Command,
     *,
-    parse: Callable[[str], LeadingCd | None],
+    parse: Callable[[str], CommandAfterCd | None],
     info: HostInfo,
     directory: str,
     can_enter: Callable[[str], Awaitable[bool]],

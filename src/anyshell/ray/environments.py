@@ -23,7 +23,7 @@ from .._exceptions import (
 from .._runner import RunOptions, to_command
 from .._types import check_choice, check_count, check_seconds, check_text, to_scan
 from .._waits import to_the_end
-from .places import PER_ENVIRONMENT, Actor, Place
+from .places import PER_ENVIRONMENT, Actor, ActorPlace
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ _NEVER_STARTED = (ConnectionFailed, HostKeyUntrusted, SpawnError)
 
 
 class RunArguments(TypedDict, total=False):
-    """What a command may be given, as for `Environment.run`. What outlives it is stopped, unless it is to be kept."""
+    """The arguments of a run, as for `Environment.run`. Processes that outlive it are stopped, unless they are to be kept."""
 
     cwd: str | PathLike[str] | None
     env: Mapping[str, str] | None
@@ -137,7 +137,7 @@ class Environments:
         self._turns = asyncio.Semaphore(in_flight)
         self._seconds = check_seconds("start_timeout", start_timeout, none=False)
         self._actors: list[Actor] = []
-        self._free: asyncio.Queue[Place | None] = asyncio.Queue()
+        self._free: asyncio.Queue[ActorPlace | None] = asyncio.Queue()
         """In the order of their use. ``None``, behind which nothing comes, when there will be no more."""
         self._entered = False
 
@@ -146,13 +146,13 @@ class Environments:
             raise AnyshellError("Ray is not connected to: call ray.init() first, with the cluster's address")
         if self._actors:
             raise AnyshellError("a pool is entered once: make another one")
-        places: list[list[Place]] = []
+        places: list[list[ActorPlace]] = []
         try:
             for first in range(0, self._count, self._per_actor):
                 actor = Actor(self._start(len(self._actors)), self._give_up)
                 self._actors.append(actor)
                 numbers = range(first, min(first + self._per_actor, self._count))
-                places.append([Place(actor, number, self._turns, self._seconds) for number in numbers])
+                places.append([ActorPlace(actor, number, self._turns, self._seconds) for number in numbers])
             async with asyncio.timeout(self._seconds):
                 await asyncio.gather(*(actor.meet() for actor in self._actors))
         except (RayError, TimeoutError) as error:
@@ -252,7 +252,7 @@ class Environments:
     @contextlib.asynccontextmanager
     async def environment(self) -> AsyncIterator[Leased]:
         """Take an environment for several commands. Nothing else runs in it meanwhile, and it is opened anew after that."""
-        place, _ = await self._somewhere(Place.open)
+        place, _ = await self._somewhere(ActorPlace.open)
         leased = Leased(place)
         try:
             yield leased
@@ -263,7 +263,7 @@ class Environments:
             finally:
                 self._free.put_nowait(place)
 
-    async def _somewhere(self, use: Callable[[Place], Awaitable[T]]) -> tuple[Place, T]:
+    async def _somewhere(self, use: Callable[[ActorPlace], Awaitable[T]]) -> tuple[ActorPlace, T]:
         """Use a free environment, and after a failure of what never started another one. It is kept if that succeeds."""
         left = self._retries
         while True:
@@ -278,7 +278,7 @@ class Environments:
                     raise
                 left -= 1
 
-    async def _take(self) -> Place:
+    async def _take(self) -> ActorPlace:
         while True:
             if not self._entered:
                 raise AnyshellError(
@@ -296,7 +296,7 @@ class Environments:
             else:
                 place.actor.coming.add_done_callback(partial(self._give_back, place))
 
-    def _give_back(self, place: Place, _: object) -> None:
+    def _give_back(self, place: ActorPlace, _: object) -> None:
         self._free.put_nowait(place)
 
     def _give_up(self) -> None:
@@ -312,8 +312,8 @@ class Leased:
         node: The id of its node, as Ray has it.
     """
 
-    def __init__(self, place: Place) -> None:
-        self._place: Place | None = place
+    def __init__(self, place: ActorPlace) -> None:
+        self._place: ActorPlace | None = place
         self.number = place.number
         self.node = place.actor.node
 
@@ -338,7 +338,7 @@ class Leased:
         result: T = await self._there().call(function, args, named)
         return result
 
-    def _there(self) -> Place:
+    def _there(self) -> ActorPlace:
         if self._place is None:
             raise AnyshellError("this environment was given back to its pool: take another one")
         return self._place

@@ -84,7 +84,7 @@ class Actor:
             ray.kill(self.handle)
 
 
-class Place:
+class ActorPlace:
     """The place of one environment in an actor."""
 
     def __init__(self, actor: Actor, number: int, turns: asyncio.Semaphore, seconds: float) -> None:

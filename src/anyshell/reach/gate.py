@@ -38,17 +38,17 @@ INSIDE = "/dev/anyshell"  # no bound
 HANDOVER_SECONDS = 30.0
 """Seconds for a program in a sandbox to hand out its socket, from its start; then the command is not run."""
 
-_ASK: ContextVar[Ask | None] = ContextVar("anyshell_ask", default=None)
+ASKING: ContextVar[Ask | None] = ContextVar("anyshell_ask", default=None)
 
 
 @contextlib.contextmanager
 def asking(ask: Ask) -> Iterator[None]:
     """Have what is run within ask about destinations that its reach does not have."""
-    token = _ASK.set(ask)
+    token = ASKING.set(ask)
     try:
         yield
     finally:
-        _ASK.reset(token)
+        ASKING.reset(token)
 
 
 class Gate:
@@ -99,7 +99,7 @@ class Gate:
 
     async def belongs(self) -> Record:
         """Begin to count for the command that runs now, and to ask as it is asked for here."""
-        self.count(Record(_ASK.get()))
+        self.count(Record(ASKING.get()))
         return self._record
 
     def count(self, record: Record) -> None:

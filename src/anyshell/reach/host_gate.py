@@ -23,7 +23,7 @@ from .._types import Spawn, one_line
 from .._types.names import host_of
 from .._types.network import Destination, Network
 from .._waits import note_failure, to_the_end
-from .gate import _ASK, HANDOVER_SECONDS, Gate
+from .gate import ASKING, HANDOVER_SECONDS, Gate
 from .host import text_of
 from .proxy import MOST_DESTINATIONS, MOST_QUESTIONS, Record
 from .view import GATE
@@ -307,7 +307,7 @@ class _HostGate(Gate):
         await asyncio.gather(*self._record.answers.values(), return_exceptions=True)
 
     def _counts(self, program: _Program) -> _Heard:
-        record = program.records[self._counted] = _Heard(_ASK.get())
+        record = program.records[self._counted] = _Heard(ASKING.get())
         self.count(record)
         return record
 

@@ -184,6 +184,8 @@ def _http(head: bytes) -> Request:
     if method == b"CONNECT":
         host, port = _authority(target, None)
         return Request("connect", host, port)
+    # A head that two programs may read in two ways is refused (RFC 9112, 6.3 and 11.2): two lengths, or a length beside chunks.
+    # The host that is checked is that of the URL, and the Host field is written anew from it.
     scheme, _, rest = target.partition("://")
     if scheme.lower() != "http" or not rest:
         raise Malformed("this proxy takes CONNECT, or a whole URL of http://")

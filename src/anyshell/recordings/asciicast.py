@@ -75,7 +75,7 @@ class Theme:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a recording says of itself.
+    """The header of a recording.
 
     Attributes:
         version: Of the format: 1, 2 or 3.

@@ -20,10 +20,10 @@ from .._exceptions import RecordingError
 from .._types import MASK, RecordingReport, Terminal
 from .._waits import Changes, to_the_end
 from .._wrapped import Wrapped
-from ..terminal.secrets import Masks
+from ..terminal.secrets import TypedMasks
 from .asciicast import Header
 from .file import RecordingFile
-from .worker import Worker
+from .worker import RecordingWorker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -77,20 +77,20 @@ class Recorder:
         *,
         terminal: Terminal | None,
         shell: str,
-        masks: Masks | None,
+        masks: TypedMasks | None,
         code_page: int | None,
     ) -> None:
         self._recording = recording
         self._terminal = terminal
         self._shell = shell
         self._code_page = code_page
-        self._masks = Masks(masks)
+        self._masks = TypedMasks(masks)
         self._hiding = False
         self._unknown = False
         self._started = False
         self._began = 0.0
         self._file: RecordingFile | None = None
-        self._worker = Worker("anyshell-recording")
+        self._worker = RecordingWorker("anyshell-recording")
         self._given_up = False
         self._why = ""
         self._pending: list[Happened] = []

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Worker:
+class RecordingWorker:
     """Does things in the order in which it is given them. Its thread is begun by the first, and ended by `end`.
 
     It is a daemon, and none of an executor's: those are waited for when the interpreter ends, and a disk that hangs would

@@ -25,7 +25,7 @@ def one_job(details: JobDetails) -> JobState | None:
 
 
 def job_ended(details: JobDetails) -> tuple[str, str]:
-    """What a job does, or how it ended, and the style of that."""
+    """The state of a job, or how it ended, and the style for it."""
     job = one_job(details)
     if details.status != "done":
         return details.status, BAD

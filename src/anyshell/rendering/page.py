@@ -41,7 +41,7 @@ _ID = re.compile(r"[\w-]+", re.ASCII)  # of others, no shell is given a word
 TITLE, COMMAND, QUIET, WARNING, GOOD, BAD = "bold", "cyan", "dim", "yellow", "green", "red"
 
 
-class Page:
+class MarkedRows:
     """Rows of so many columns.
 
     Args:

@@ -17,7 +17,7 @@ from ..policy import folded, printable, shortened, visible
 from ..tool import words
 from ..tool.result import JobResult, OutputArtifact, ShellResult
 from .endings import NOTHING_RAN, ended, job_ended, one_job, seconds, times
-from .page import BAD, COMMAND, LONGEST_LINE, QUIET, TITLE, WARNING, Page, counted
+from .page import BAD, COMMAND, LONGEST_LINE, QUIET, TITLE, WARNING, MarkedRows, counted
 from .people import told
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ class RenderedResult:
         if self._own is not None:
             yield from self._own.__rich_console__(console, options)
         elif not isinstance(result, Outcome):
-            yield from self._draw(Page(options, self._hint), result)
+            yield from self._draw(MarkedRows(options, self._hint), result)
 
-    def _draw(self, page: Page, result: ShellResult | JobResult) -> Iterator[Text]:
+    def _draw(self, page: MarkedRows, result: ShellResult | JobResult) -> Iterator[Text]:
         artifact = result.details.artifact
         if isinstance(result, JobResult) and (job := one_job(result.details)) is not None:
             yield from page.folded("# ", printable(f"{job.id}: {job.command}"), TITLE)
@@ -128,7 +128,7 @@ class RenderedResult:
         )
         yield from page.address(artifact, whole=self._expanded)
 
-    def _notice(self, page: Page, text: str, result: ShellResult | JobResult) -> Iterator[Text]:
+    def _notice(self, page: MarkedRows, text: str, result: ShellResult | JobResult) -> Iterator[Text]:
         details = result.details
         ends = rf"(?:Exit code {details.exit_code}|Ended by {re.escape(str(details.signal))}(?: \(exit code \d+\))?)"
         text = told(re.sub(rf"\A{ends}(?: after [\d.]+ s)?\.(?: |\Z)", "", text))  # the footer says it
@@ -219,7 +219,7 @@ class RenderedCommand:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         """Draw it, as wide as there is room."""
-        page = Page(options, self._hint, longest=LONGEST_LINE)
+        page = MarkedRows(options, self._hint, longest=LONGEST_LINE)
         with self._lock:
             outcome, took = self._outcome, self._took
             live = "" if isinstance(outcome, Outcome) else self._live()
@@ -251,7 +251,7 @@ class RenderedCommand:
         text, shown = self._tail.text(LIVE_BYTES, LONGEST_LINE)
         return text.text()[1:] if shown == self._tail.total else text.text()
 
-    def _printed(self, page: Page, outcome: Outcome, rows: int | None) -> Iterator[Text]:
+    def _printed(self, page: MarkedRows, outcome: Outcome, rows: int | None) -> Iterator[Text]:
         """What a command has printed, and what else a person should know of its outcome."""
         failed = outcome.status == "exited" and outcome.exit_code != 0
         outputs = _outputs(outcome)
@@ -290,7 +290,7 @@ class RenderedRequest:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         """Draw it, as wide as there is room."""
-        text, style = Page(options, "").known(self._text), ""
+        text, style = MarkedRows(options, "").known(self._text), ""
         for row in folded(text, options.max_width + 1).split("\n"):  # it leaves one column empty
             if not row.startswith("  : "):  # or it continues the row above
                 style = COMMAND if row.startswith("  | ") else ""

@@ -160,17 +160,17 @@ class SessionProcess:
 
     @property
     def stdin(self) -> ByteSendStream | None:
-        """What the command reads, if a pipe was asked for."""
+        """The input of the command, if a pipe was asked for."""
         return None if self._stdin is None else self._stdin.stream
 
     @property
     def stdout(self) -> ByteReceiveStream:
-        """What it prints."""
+        """The output of the command."""
         return self._output_pipes[0].stream
 
     @property
     def stderr(self) -> ByteReceiveStream | None:
-        """What it prints there, if the channels were split."""
+        """Its output on stderr, if the channels were split."""
         return self._output_pipes[1].stream if len(self._output_pipes) > 1 else None
 
     @property
@@ -292,7 +292,7 @@ class SessionProcess:
                 await self._kill_shell()
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """What lives of what it has started, and the shell as long as that is busy with it."""
+        """The living processes that it has started, and the shell while it is busy with the command."""
         if self._gone:
             return ()
         over = self.ended.done()

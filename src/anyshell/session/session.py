@@ -112,12 +112,12 @@ class Session(AsyncOnly):
 
     @property
     def name(self) -> str | None:
-        """What it is shared by; ``None`` when it is its owner's alone."""
+        """The name under which the session is shared; ``None`` when it belongs to its owner alone."""
         return self._name
 
     @property
     def shell(self) -> ShellInfo:
-        """Which shell it is."""
+        """The shell of the session."""
         return self._runner.shell
 
     @property
@@ -233,6 +233,7 @@ class Session(AsyncOnly):
         turn = Turn(
             self._begin, variables=variables, may_be_fresh=may_be_fresh, looks=looks, asks=bool(spawn.cwd)
         )
+        # The turn is the spawner of the engine: it waits until the shell is free, so the clock of this run covers the wait.
         control = control or Control()
         self._running.add(control)
         try:

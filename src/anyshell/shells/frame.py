@@ -15,7 +15,7 @@ MOST_TEXTS = 64
 
 @dataclass(slots=True, kw_only=True)
 class Frame:
-    """What surrounds one command. Not frozen, which would make it cost as much as the text that is made of it.
+    """The text around one command. Not frozen: that would cost as much as making the text.
 
     Attributes:
         number: Its number; what is said of it begins with that.

@@ -43,7 +43,7 @@ _UNSET = frozenset({"BASH_ENV", "ENV", "CDPATH", "OLDPWD"})
 
 
 class Launch(NamedTuple):
-    """What a backend starts for one command.
+    """The program that a backend starts for one command.
 
     Attributes:
         argv: The shell and its arguments.

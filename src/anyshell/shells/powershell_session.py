@@ -287,7 +287,7 @@ class PowerShellConversation:
         return False
 
     def argv(self, info: ShellInfo) -> tuple[str, ...]:
-        """What is started."""
+        """The argument list of the shell."""
         host = fill(
             _HOST,
             STYLE=self.shell.style,

@@ -103,7 +103,7 @@ class Conversation:
         return self.shell.kind != "sh"
 
     def argv(self, info: ShellInfo) -> tuple[str, ...]:
-        """What is started."""
+        """The argument list of the shell."""
         return (info.path, *self.shell.options, "-s")
 
     def begin(self, snapshot: str | None, word: str) -> str:
@@ -176,7 +176,7 @@ class Conversation:
         return f"{_IF_TOLD[self.shell.kind]}&&{self._tell(back)}\n"
 
     def _tell(self, back: str) -> str:
-        """What says how a command ended."""
+        """The text that tells how a command ended."""
         # The NUL parts it from what got there before. The backslash keeps a global alias of zsh from the descriptor.
         kind = self.shell.kind
         backslash = "" if kind == "bash" else "\\"

@@ -74,7 +74,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class SetUp:
-    """What a startup file has made of a shell.
+    """The state of a shell after its startup file.
 
     Attributes:
         options: Options that it has changed, as ``(command, name, on)``.
@@ -198,7 +198,7 @@ ANYSHELL_READ=1
 
 
 class _State:
-    """What was told at one moment."""
+    """The state of the shell at one moment."""
 
     def __init__(self) -> None:
         self.options: list[tuple[str, str]] = []

@@ -11,7 +11,7 @@ from .._waits import Changes, note_failure
 from .._wrapped import Wrapped
 from ..output.masked import MaskedStream
 from .keyboard import Keyboard
-from .secrets import Masks
+from .secrets import TypedMasks
 from .waiting import InputWatch
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Controller:
         self.output = output(self._answer)
         self.process: Process | None = None
         self.keyboard: Keyboard | None = None
-        self.masks = Masks()
+        self.masks = TypedMasks()
         self.watch = InputWatch(self, tells=tells)
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.waiting: Waiting | None = None

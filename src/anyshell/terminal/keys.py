@@ -132,7 +132,7 @@ _NAMES |= {alias.lower(): name for alias, name in ALIASES.items()}
 
 
 def encode(name: object, *, application_cursor: bool = False, keyboard: int = 0) -> bytes:
-    """What a terminal sends for a key.
+    """The bytes that a terminal sends for a key.
 
     Args:
         name: One character, or a name of `KEYS` or `ALIASES` in any case; with modifiers before it, such as ``Ctrl-C``,

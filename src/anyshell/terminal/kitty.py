@@ -59,7 +59,7 @@ _AS_BEFORE = frozenset(("enter", "return", "tab", "backspace"))
 
 
 def encode(key: str, modifiers: int, flags: int) -> bytes | None:
-    """What is sent for a key; ``None`` when it is what is sent without the protocol.
+    """The bytes for a key; ``None`` when they are the same without the protocol.
 
     Args:
         key: One character, or a key's name in any case.

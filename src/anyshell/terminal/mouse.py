@@ -28,7 +28,7 @@ def report(
     alt: bool = False,
     ctrl: bool = False,
 ) -> bytes:
-    """What is sent for what the mouse does; empty when the program has not asked for it.
+    """The bytes for an event of the mouse; empty when the program has not asked for it.
 
     Args:
         modes: What it has asked for.

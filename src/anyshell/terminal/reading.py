@@ -32,7 +32,7 @@ Expected: TypeAlias = "str | re.Pattern[str] | type[ExpectTimeout] | type[Progra
 
 
 class TerminalReader:
-    """What a program on a terminal shows, and has printed.
+    """The screen and the output of a program on a terminal.
 
     Args:
         controller: Stands between the engine and the program.
@@ -55,7 +55,7 @@ class TerminalReader:
 
     @property
     def modes(self) -> InputModes:
-        """What the program has told the terminal about the keys, the mouse and the pastes that it wants."""
+        """The modes for keys, mouse and pastes that the program has set on its terminal."""
         return self._controller.output.modes
 
     @property
@@ -71,7 +71,7 @@ class TerminalReader:
 
     @property
     def outcome(self) -> Outcome | None:
-        """What became of it; ``None`` while it runs.
+        """Its outcome; ``None`` while it runs.
 
         Raises:
             Exception: What kept it from being learnt.
@@ -80,7 +80,7 @@ class TerminalReader:
 
     @property
     def screen(self) -> Screen:
-        """What stands on the terminal now."""
+        """The present screen of the terminal."""
         return self._controller.output.screen
 
     @property
@@ -89,7 +89,7 @@ class TerminalReader:
         return self._shows
 
     def view(self, back: int = 0) -> StyledScreen:
-        """What stands on the terminal now, with its colours, or so many rows above it, as far as these are kept.
+        """The present screen with its colours, or the view so many rows above it, as far as rows are kept.
 
         Args:
             back: Rows to go up; more than there are goes up to the first.
@@ -128,7 +128,7 @@ class TerminalReader:
         return since != self.changes or await self._controller.changed(timeout)
 
     def lines(self, since: int = 0) -> TerminalLines:
-        """What stands on the main screen and what has scrolled off it, by lines.
+        """The lines of the main screen, and those that have scrolled off it.
 
         ``t.lines(since=before.final)`` is what may have changed since `before`.
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..output.text.search import WINDOW
-from .secrets import Masks
+from .secrets import TypedMasks
 from .transcript import Transcript, first_match
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ class TerminalSearch:
         self._transcript.feed(data)
 
     def text(self) -> str:
-        """What was printed since the last match."""
+        """The output since the last match."""
         return self._transcript.text()
 
     def hidden(self, text: str) -> str:
         """A text of the caller without the secrets that were typed."""
-        masks = Masks(self._controller.masks)
+        masks = TypedMasks(self._controller.masks)
         return (masks.feed(text.encode(errors="surrogateescape")) + masks.end()).decode(errors="replace")
 
     async def wait_match(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from .._exceptions import AnyshellError, InvalidCommand
 from .._types import MASK, check_text
+from ..output.sequences import FINAL, INTERMEDIATES, LONGEST_CONTROL, PARAMETERS, SOME_INTERMEDIATES
 
 MAX_SECRETS = 64
 """Secrets that one terminal masks, or one tool for models; one more is not typed."""
@@ -22,8 +23,9 @@ _MOST_BETWEEN = 4096
 
 # What a program prints between two characters when a row is full: a line feed, a return, or escape sequences that move
 # the cursor to the next row.
-_MOVE = rb"[\r\n]|\x1b(?:\[[0-?]{0,64}+[ -/]{0,8}+[@-~]|[ -/]{1,4}+[0-~]|[0-9=>DEHM])"
-_BEGUN_MOVE = rb"\x1b(?:\[[0-?]{0,64}+[ -/]{0,8}+|[ -/]{0,4}+)"
+_CONTROL_BODY = rb"\[" + PARAMETERS + INTERMEDIATES
+_MOVE = rb"[\r\n]|\x1b(?:" + _CONTROL_BODY + FINAL + rb"|" + SOME_INTERMEDIATES + rb"[0-~]|[0-9=>DEHM])"
+_BEGUN_MOVE = rb"\x1b(?:" + _CONTROL_BODY + rb"|" + INTERMEDIATES + rb")"
 
 # Many print a blank before the return, to be sure that the cursor is in the next row. Others print the character that
 # belongs there, return, and print it once more: readline where a character is a byte, and zsh, after that blank.
@@ -48,7 +50,7 @@ _WRAPS = tuple(_ways())
 """What is taken for that: whole, and unfinished at the end. In every way, for a blank, or a character that is there twice,
 may be the secret's own."""
 
-_LONGEST_MOVE = 80
+_LONGEST_MOVE = LONGEST_CONTROL + 8
 """Bytes of an escape sequence at the end of the output that may go on, in a line that is wrapped."""
 
 _NOTHING = re.compile(rb"(?!)")
@@ -57,7 +59,7 @@ _CONTROL = re.compile(rb"[\r\n\x08\x1b]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretRequest:
-    """What the source of a secret is told of the program that asks for it.
+    """The facts for the source of a secret about the program that asks for it.
 
     Attributes:
         prompt: What stands before the cursor, as the program printed it: it may lie.
@@ -100,7 +102,7 @@ def check_secret(secret: object) -> None:
         raise InvalidCommand(f"a secret must be at most {LONGEST_SECRET:,} bytes")
 
 
-class Masks:
+class TypedMasks:
     """Takes secrets out of bytes as they come, however these are cut.
 
     What may be the beginning of a secret at the end of a piece is held back until it is known. Where the beginning had to
@@ -112,7 +114,7 @@ class Masks:
         like: Those whose secrets are masked here too, whenever they are added: in other bytes.
     """
 
-    def __init__(self, like: Masks | None = None) -> None:
+    def __init__(self, like: TypedMasks | None = None) -> None:
         self._secrets: list[bytes] = [] if like is None else like._secrets
         self._raw = b""
         self._shown = 0  # of the raw bytes: they are still there because a secret may begin in them

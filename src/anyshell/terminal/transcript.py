@@ -74,7 +74,7 @@ class Transcript:
         return match
 
     def text(self) -> str:
-        """What was printed and not taken: decoded, without escape sequences; each state of a line as a line."""
+        """The output that was not taken yet: decoded, without escape sequences; each state of a line as a line."""
         if self._pieces:
             data = b"".join(self._pieces)
             rest = unfinished(data)

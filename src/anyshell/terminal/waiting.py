@@ -62,7 +62,7 @@ class Watched(Protocol):
         """The processes that have it."""
 
     def prompt(self) -> str:
-        """What stands before its cursor."""
+        """The text before the cursor."""
 
 
 class InputWatch:
@@ -98,6 +98,9 @@ class InputWatch:
             self._notice()
             moved = max(terminal.last_heard, terminal.last_typed)
             pause = QUIET - (now - moved)
+            # After QUIET without output or input the foreground is asked. A program asleep in a read of its terminal waits for
+            # certain. One that could, waits likely when the same processes have used no processor time for long enough.
+            # Any output or input begins the count anew.
             if pause <= 0:
                 foreground = await terminal.foreground()
                 await terminal.changed(ARRIVAL)

@@ -50,7 +50,7 @@ class _Question:
 
 
 class Approvals:
-    """What one tool may do, as its approver decides.
+    """The grants of one tool, as its approver decides.
 
     Args:
         approver: Decides.
@@ -85,7 +85,7 @@ class Approvals:
 
     @property
     def name(self) -> str:
-        """What the approver is called, for a record."""
+        """The name of the approver, for a record."""
         return getattr(self._approver, "__name__", type(self._approver).__name__)
 
     def question(self, request: CommandRequest, *, given: bool) -> ApprovalRequest:

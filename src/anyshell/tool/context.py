@@ -25,7 +25,7 @@ REMEMBERED = 1000
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a `ShellTool` shares with the tool for its jobs.
+    """The objects that a `ShellTool` shares with the tool for its jobs.
 
     Attributes:
         env: Where commands run.

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """What was decided on a request.
+class RequestDecision:
+    """The decision on a request.
 
     Attributes:
         answer: The decision.
@@ -56,7 +56,7 @@ class Decisions:
 
     async def decide(
         self, request: ApprovalRequest, ongoing: Ongoing, trying: Trying | None = None
-    ) -> Decision:
+    ) -> RequestDecision:
         """Decide on a request of a call, on trial if the approver is to be asked and it is to see that.
 
         One that cannot be recorded, where that is required, or tried is refused.
@@ -64,9 +64,11 @@ class Decisions:
         try:
             return await self._decided(request, ongoing, trying)
         except AnyshellError as error:
-            return Decision(Refused(str(error), by="failure"), nullcontext())
+            return RequestDecision(Refused(str(error), by="failure"), nullcontext())
 
-    async def _decided(self, request: ApprovalRequest, ongoing: Ongoing, trying: Trying | None) -> Decision:
+    async def _decided(
+        self, request: ApprovalRequest, ongoing: Ongoing, trying: Trying | None
+    ) -> RequestDecision:
         audit, verdicts = self._audit, self._verdicts
         record = "" if audit is None else _requested(audit, request, ongoing)
         verdict: Verdict | None = None
@@ -79,6 +81,7 @@ class Decisions:
         if verdicts is not None and isinstance(request, NetworkRequest):
             allowed = verdicts.reaches(request.name, request.port)
             request = replace(request, rules=verdicts.rules)
+        # The policy first, and the approver only for what it asks about. The answer is recorded before anything is run.
         by = "policy"
         asked: ApprovalRequest = request
         if isinstance(request, CommandRequest):
@@ -107,7 +110,7 @@ class Decisions:
             )
         if verdicts is not None and approved and isinstance(request, CommandRequest):
             verdicts.ran(request)
-        return Decision(answer, nullcontext() if audit is None else audit.carrying_out(record))
+        return RequestDecision(answer, nullcontext() if audit is None else audit.carrying_out(record))
 
 
 def _requested(audit: Audit, request: ApprovalRequest, ongoing: Ongoing) -> str:

@@ -29,7 +29,7 @@ def verdicts_of(policy: Policy, env: Environment) -> Verdicts:
 
 
 def minimizing_of(env: Environment, minimize: bool | Iterable[str | PathLike[str]]) -> Minimizing | None:
-    """What leaves noise out, by the rules of an argument."""
+    """The minimizer for the rules of an argument; it leaves noise out."""
     if minimize is False:
         return None
     from . import minimizing  # what few tools need

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .._environment import Environment
     from .._types import CommandRequest, Outcome, Output, OutputLimits, ShellKind
     from .._types.parsed import ParsedCommand
-    from ..output.minimize import Minimized, Rule
+    from ..output.minimize import Minimized, NoiseRule
 
 TRANSPARENT = frozenset({"env", "nice", "sudo", "time", "timeout", "uv"})
 """Programs that run a command and print nothing that a rule may take for its output."""
@@ -41,7 +41,7 @@ class Minimizable:
         limits: With which the command is to run, so that all it prints is kept.
     """
 
-    rule: Rule
+    rule: NoiseRule
     limits: OutputLimits
 
 
@@ -53,7 +53,7 @@ class Minimizing:
         rules: In their order; the first that is about a command counts.
     """
 
-    def __init__(self, env: Environment, rules: Sequence[Rule]) -> None:
+    def __init__(self, env: Environment, rules: Sequence[NoiseRule]) -> None:
         self._env = env
         self._rules = rules
 
@@ -155,8 +155,8 @@ def _simple(commands: Sequence[ParsedCommand], text: str, start: int = 0) -> tup
     return tuple(word for word in words if word is not None)
 
 
-def _minimized(rule: Rule, outcome: Outcome, code_page: int | None, room: int) -> Minimized | None:
-    """What a rule leaves of the whole of an output; ``None`` where that is to be shown as it is."""
+def _minimized(rule: NoiseRule, outcome: Outcome, code_page: int | None, room: int) -> Minimized | None:
+    """The minimized form of a whole output; ``None`` where the output is to be shown unchanged."""
     output, code = outcome.output, outcome.exit_code
     if outcome.status != "exited" or outcome.signal is not None or code is None:
         return None
@@ -178,7 +178,7 @@ def _minimized(rule: Rule, outcome: Outcome, code_page: int | None, room: int) -
     return minimize(rule, code, text, room=room)
 
 
-def rules_of(given: bool | Iterable[str | PathLike[str]]) -> tuple[Rule, ...]:
+def rules_of(given: bool | Iterable[str | PathLike[str]]) -> tuple[NoiseRule, ...]:
     """The rules of an argument: those of its files, then those that anyshell comes with.
 
     Raises:
@@ -193,7 +193,7 @@ def rules_of(given: bool | Iterable[str | PathLike[str]]) -> tuple[Rule, ...]:
     files: Any = () if given is True else given
     if isinstance(files, str | bytes) or not isinstance(files, Iterable):
         raise AnyshellError("minimize must be True, False or a list of files with rules")
-    own: list[Rule] = []
+    own: list[NoiseRule] = []
     for file in files:
         try:
             own += load(Path(file).read_bytes(), str(file))

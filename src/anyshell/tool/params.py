@@ -131,7 +131,7 @@ def _of_milliseconds(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class ToolFeatures:
-    """What a tool can do besides running a command and waiting for its end.
+    """The features of a tool besides running a command and waiting for its end.
 
     Attributes:
         session: Whether calls share a shell that lasts.
@@ -240,7 +240,7 @@ _EXPECTED = {
 
 
 class InvalidParams(Exception):  # noqa: N818 - becomes a result; never leaves the package
-    """What is wrong with a call, and what is right. Holds no value, since values may be secrets."""
+    """The mistakes in a call, and how to mend them. Holds no value, since values may be secrets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

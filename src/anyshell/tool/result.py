@@ -50,7 +50,7 @@ class DisplayBlock(_Frozen):
 
 
 class _Result(_Frozen):
-    """What came of one call, for a program, a model and a person."""
+    """The result of one call, for a program, a model and a person."""
 
     is_error: bool
     output: str
@@ -149,7 +149,7 @@ class OutputArtifact(_Frozen):
 
 
 class MinimizedOutput(_Frozen):
-    """What was left out of an output as noise, with ``ShellTool(minimize=...)``.
+    """The noise that was left out of an output, with ``ShellTool(minimize=...)``.
 
     Attributes:
         rule: The name of the rule.
@@ -186,7 +186,7 @@ class LeftBehindProcess(_Frozen):
 
 
 class InputState(_Frozen):
-    """What a program on a terminal waits for.
+    """The input that a program on a terminal waits for.
 
     Attributes:
         certain: Whether it certainly waits for input; otherwise it likely does.
@@ -278,7 +278,7 @@ class ShellDetails(_Frozen):
 
 
 class ShellResult(_Result):
-    """What came of one call. ``model_dump_json()`` makes it JSON.
+    """The result of one call. ``model_dump_json()`` makes it JSON.
 
     Attributes:
         is_error: Whether the command did anything but exit with 0.
@@ -361,7 +361,7 @@ class JobDetails(_Frozen):
 
 
 class JobResult(_Result):
-    """What came of one call of the tool named ``job``. ``model_dump_json()`` makes it JSON.
+    """The result of one call of the tool named ``job``. ``model_dump_json()`` makes it JSON.
 
     Attributes:
         is_error: Whether it was not done.

@@ -37,13 +37,13 @@ WaitingTerminal = tuple[TrackedTerminal, TerminalReport]
 
 @dataclass(frozen=True, slots=True)
 class StoppedByPerson:
-    """What became of a command that was stopped by a person who saw it in a console."""
+    """The outcome of a command that a person stopped in its console."""
 
     outcome: Outcome
 
 
 Became = Outcome | WaitingTerminal | StoppedByPerson
-"""What became of a command."""
+"""The outcome of a command."""
 
 
 @dataclass(frozen=True, slots=True)

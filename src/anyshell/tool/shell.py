@@ -152,6 +152,7 @@ class ShellTool:
                 f"console must be an async function, not {type(console).__name__}: for an app of textual, "
                 "anyshell.console.opener(app)"
             )
+        # Checked before anything is made: a tool that is refused leaves nothing to close.
         self._env = env
         self._confirmed = confirmed
         self._tools = names_of(tools)
@@ -201,7 +202,7 @@ class ShellTool:
 
     @property
     def definition(self) -> ToolDefinition:
-        """What the model is told: a name, a description of this host and its limits, and a JSON schema."""
+        """The definition for the model: a name, a description of this host and its limits, and a JSON schema."""
         return self.describe()
 
     def describe(self, *, sections: Mapping[str, str | None] | None = None) -> ToolDefinition:

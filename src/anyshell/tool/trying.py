@@ -106,7 +106,7 @@ class Trying:
 
 
 def _reach_before_the_answer(env: Environment) -> Reach:
-    """What a command may see and reach before it is approved: no network, and no secrets, since what is sent cannot be undone."""
+    """The reach of a command before its approval: no network and no secrets, since sending cannot be undone."""
     from ..reach import Reach  # here and below, since few tools need them
     from ..reach.bubblewrap import Bubblewrap
 

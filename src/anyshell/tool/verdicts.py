@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .._environment import Environment
     from .._types import CommandRequest
     from ..policy.parse import Parsed
-    from ..policy.rules import Facts, Policy, Verdict
+    from ..policy.rules import HostFacts, Policy, Verdict
     from ..policy.rules.facts import Question
     from .powershell import PowerShellParser
 
@@ -141,7 +141,7 @@ class Verdicts:
                 self._changes[change] = None
 
     def state(self, request: CommandRequest) -> tuple[str, ...]:
-        """What may have changed what a text of the session means: an approval holds only while that is the same."""
+        """The state that decides what a text of the session means: an approval holds only while it is the same."""
         anew = not request.session or request.fresh or request.restart
         return () if anew else tuple(self._changes)
 
@@ -191,7 +191,7 @@ class Verdicts:
         if self._parser is not None:
             await self._parser.aclose()
 
-    def _verdict(self, request: CommandRequest, parsed: str | Parsed, facts: Facts) -> Verdict:
+    def _verdict(self, request: CommandRequest, parsed: str | Parsed, facts: HostFacts) -> Verdict:
         return self._policy.decide(
             parsed,
             shell=request.shell.kind,

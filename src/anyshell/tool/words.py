@@ -88,7 +88,7 @@ def said_by_us(sentences: Sequence[str]) -> str:
 
 
 def text(output: Output | None, messages: Sequence[str], *, ended: bool = True) -> str:
-    """What was printed, but for its last line feed, an empty line, and what we say.
+    """The output without its last line feed, an empty line, and the sentences of anyshell.
 
     Args:
         output: What was printed; ``None`` when nothing could be.

@@ -133,6 +133,7 @@ class Trial:
                 f"an overlay above {root}: another file system is mounted at {mount}, which it would not show",
                 "give the environment a directory without mounts in it",
             )
+        # Only the directory is writable in the sandbox: a write elsewhere would be real, and no layer could show it or take it back.
         write = (
             (root,) if lies_in(root, real[1:]) else tuple(path for path in real[1:] if lies_in(path, (root,)))
         )

@@ -33,7 +33,7 @@ from .channel import (
     told,
 )
 from .connection.options import describe_address
-from .facts import Facts
+from .facts import FactLines
 from .posix.pending_stops import PendingStops
 from .posix.process import SSHProcess
 from .posix.processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, Tree
@@ -139,7 +139,7 @@ class SSHBackend:
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 answer = await shell.ask()
-            facts = Facts.read(answer.lines)
+            facts = FactLines.read(answer.lines)
             ticks = facts.ticks
         except TimeoutError:
             shell.close()

@@ -224,6 +224,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         """Whether the server refused what the program needs, and was not asked for the program."""
         self._failed = False
         self._aborted = False
+        # Futures and events are of the running loop, so a channel is made within it.
         self.stdout = ChannelReceiveStream(self._taken)
         self.stderr = ChannelReceiveStream(self._taken)
         self.said: asyncio.Future[list[str]] = loop.create_future()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SYSTEMS: dict[str, OperatingSystem] = {"Darwin": "macos", "Windows_NT": "windows"}
 
 
-class Facts:
+class FactLines:
     """The lines that ``facts`` of `facts.sh`, or `facts.ps1`, prints: a word each, and what it stands for."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Facts:
         self._variables: set[str] = set()
 
     @classmethod
-    def read(cls, lines: Iterable[str]) -> Facts:
+    def read(cls, lines: Iterable[str]) -> FactLines:
         """Read them; what else stands among them is passed over.
 
         Raises:

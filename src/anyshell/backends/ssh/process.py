@@ -54,7 +54,7 @@ class ChannelProcess(ABC, Generic[C]):
 
     @property
     def stderr(self) -> ChannelReceiveStream | None:
-        """What the tree prints there, if the channels were split."""
+        """The output of the tree on stderr, if the channels were split."""
         return self._channel.stderr if self._split else None
 
     @property

@@ -9,14 +9,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..._exceptions import ArtifactNotFound, InvalidCommand
-from ..failure import Failure, Group
-from ..options import Duration
+from ..failure import CommandGroup, Failure
+from ..options import Duration, Size
 from ..printing import ago
 
 if TYPE_CHECKING:
     from ... import ArtifactStore
-
-_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 class NotKept(Failure):
@@ -25,7 +23,7 @@ class NotKept(Failure):
     exit_code = 1
 
 
-@click.group(cls=Group, short_help="List, show and remove outputs that were kept whole.")
+@click.group(cls=CommandGroup, short_help="List, show and remove outputs that were kept whole.")
 def artifacts() -> None:
     """List, show and remove outputs that were kept whole.
 
@@ -44,7 +42,7 @@ def artifacts() -> None:
 def list_(*, as_json: bool) -> None:
     """List what is kept, the newest first: its id, its size, its age.
 
-    How many there are, and where, is said on stderr.
+    Their number, their size and their directory are printed on stderr.
 
     \b
     Examples:
@@ -80,20 +78,7 @@ def _complete_id(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     ]
 
 
-class Size(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
-    """A number of bytes, such as ``4096``, ``64k`` or ``2g``."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it as bytes."""
-        number, unit = (value[:-1], value[-1:].lower()) if value[-1:].lower() in _UNITS else (value, "")
-        if not number.isascii() or not number.isdigit():
-            self.fail(f"{value!r} is no size: give bytes, or 64k, 100m, 2g", param, ctx)
-        return int(number) * _UNITS[unit]
-
-
-class Part(click.ParamType):  # type: ignore[type-arg]  # as above
+class OutputRange(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
     """A range of lines or bytes."""
 
     name = "range"
@@ -115,9 +100,11 @@ class Part(click.ParamType):  # type: ignore[type-arg]  # as above
 @artifacts.command(short_help="Write one kept output, or a part of it, to stdout.")
 @click.argument("address", metavar="ADDRESS", shell_complete=_complete_id)
 @click.option(
-    "--lines", type=Part(), metavar="A-B", help="Only the lines from A to B, from 1; A- up to the end."
+    "--lines", type=OutputRange(), metavar="A-B", help="Only the lines from A to B, from 1; A- up to the end."
 )
-@click.option("--bytes", type=Part(), metavar="A-B", help="Only the bytes from A to B, from 0, B included.")
+@click.option(
+    "--bytes", type=OutputRange(), metavar="A-B", help="Only the bytes from A to B, from 0, B included."
+)
 @click.option("--head", type=click.IntRange(min=0), metavar="N", help="Only the first N lines.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
 @click.option("--grep", metavar="REGEX", help="Only the lines that match, with their numbers.")
@@ -138,8 +125,8 @@ def show(
 ) -> None:
     """Write one kept output to stdout, byte for byte, or a part of it.
 
-    ADDRESS is an id, or artifact://ID?lines=100-200 and the like, between quotes. --grep searches what the other options
-    leave; which part it was is then said on stderr.
+    ADDRESS is an id, or artifact://ID?lines=100-200 and the like, between quotes. --grep searches the part that the other
+    options select; stderr names that part.
 
     \b
     Examples:
@@ -154,7 +141,7 @@ def show(
       125  anyshell itself failed
       141  the reader of stdout went away
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
-    from ...output.selection import ArtifactAddress, Reading, Selection
+    from ...output.selection import ArtifactAddress, PartReading, Selection
     from ..printing import mention
 
     ranged = offset is not None or length is not None
@@ -177,7 +164,7 @@ def show(
             if asked:
                 chosen = Selection(lines=lines, bytes=bytes, tail=tail, grep=grep, context=context or 0)
                 place = ArtifactAddress(place.id, chosen)
-            reading = Reading(file, place, limit=None)
+            reading = PartReading(file, place, limit=None)
             found = False
             for piece in reading.pieces():
                 found = True
@@ -203,7 +190,7 @@ def show(
 def prune(*, max_age: float | None, max_total: int | None, everything: bool) -> None:
     """Remove old outputs, and the oldest of the rest if they are too large together.
 
-    Prints the ids of those that were removed. What is being written or read now is never removed.
+    The ids of the removed outputs are printed. An output that is being written or read is never removed.
 
     \b
     Examples:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..failure import Failure, Group
+from ..failure import CommandGroup, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ class NotWhole(Failure):
     exit_code = 1
 
 
-@click.group(cls=Group, short_help="Show, search and verify what was asked for, decided and run.")
+@click.group(cls=CommandGroup, short_help="Show, search and verify what was asked for, decided and run.")
 def audit() -> None:
     """Show, search and verify what was asked for, decided and run.
 
@@ -91,9 +91,9 @@ def grep(*, pattern: str, directory: Path | None, as_json: bool) -> None:
 @audit.command(short_help="Look whether a line was changed or taken out.")
 @_directory
 def verify(*, directory: Path | None) -> None:
-    """Look whether a line was changed, moved or taken out, and print each place.
+    """Check whether a line was changed, moved or taken out, and print each place.
 
-    Lines that are missing at the end of a file that was not closed cannot be seen, nor files older than all others.
+    Two losses cannot be found: lines at the end of a file that was not closed, and the oldest files.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ else:
 
 
 class _Completion(_Base):
-    """What every shell needs."""
+    """The parts that the completion of every shell needs."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Split what was typed so far, as the completion script hands it over."""

@@ -147,8 +147,8 @@ def cp(
     An existing directory as TARGET gets the copies into it; several sources need one. Any other TARGET is the copy,
     and replaces a file that is there. A folder that is there already is merged with.
 
-    A file appears under its name when it is whole, and permission bits are kept; with -p, times as well. Links in a folder are copied as
-    links. Sockets, pipes and devices are left out, and named. On a terminal, stderr shows how far it has come.
+    A file appears under its name when it is whole, and permission bits are kept; with -p, times as well. Links in a folder
+    are copied as links. Sockets, pipes and devices are left out, and named. On a terminal, stderr shows the progress.
 
     \b
     Examples:
@@ -203,13 +203,13 @@ class _Hosts:
         self._here: Files | None = None
 
     async def place(self, operand: Operand) -> Place:
-        from ..._files import local_place
+        from ..._files import local_place, place_of
 
         if operand.host is None:
             return local_place(await self._local(), operand.path)
         if operand.host not in self._reached:
             self._reached[operand.host] = await self._reach(operand.host)
-        return self._reached[operand.host].files._remote(operand.path)
+        return place_of(self._reached[operand.host].files, operand.path)
 
     async def _reach(self, host: str | SSHOptions) -> Environment:
         from ... import Environment

@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from ..._exceptions import JobNotFound
 from ..._types import DEFAULT_GRACE
-from ..failure import Failure, Group
+from ..failure import CommandGroup, Failure
 from ..host.jobs import with_jobs
 from ..host.reach import Target
 from ..options import Duration, host_option, is_elsewhere, json_option
@@ -45,13 +45,13 @@ class NotStopped(Failure):
     exit_code = 1
 
 
-@click.group(cls=Group, short_help="List, show, follow, stop and remove jobs in the background.")
+@click.group(cls=CommandGroup, short_help="List, show, follow, stop and remove jobs in the background.")
 def jobs() -> None:
     """List, show, follow, stop and remove what 'anyshell run --background' started.
 
-    A job outlives anyshell and the connection to its host. Its record and its log are on its host, below
-    $ANYSHELL_STATE_DIR, or else in ~/.local/state/anyshell/jobs, until 'jobs prune' removes them. ID is a job's
-    id, or as much of its beginning as no other has.
+    A job outlives anyshell and the connection to its host. Its record and its log are on its host, below $ANYSHELL_STATE_DIR,
+    or else in ~/.local/state/anyshell/jobs, until 'jobs prune' removes them. ID is the id of a job, or a beginning of it that
+    no other id has.
 
     \b
     Examples:
@@ -165,8 +165,8 @@ def show(*, host: str | None, as_json: bool, id_: str) -> None:
 def tail(*, host: str | None, follow: bool, since: int | None, id_: str) -> None:
     """Write what a job has printed to stdout, byte for byte, both channels in true order.
 
-    What is left out, and where to read on, is said on stderr: nothing is lost or repeated in between. To stop
-    following does nothing to the job.
+    stderr says how many bytes were left out, and the offset to read on from, so that nothing is lost or repeated. The job
+    runs on when you stop following.
 
     \b
     Examples:
@@ -248,7 +248,7 @@ async def _tail(job: DetachedJob, since: int | None, *, follow: bool) -> None:
 def stop(*, host: str | None, grace: float, id_: str) -> None:
     """Stop a job, and all that it started, and see whether it is gone.
 
-    Its record and its log stay. What has ended already is no mistake.
+    Its record and its log stay. A job that has already ended is not an error.
 
     \b
     Examples:
@@ -256,8 +256,8 @@ def stop(*, host: str | None, grace: float, id_: str) -> None:
       anyshell jobs stop --grace 0 3f1c
     \b
     Exit code:
-      0      nothing of it lives
-      1      there is no such job, or something of it could not be stopped
+      0      no process of it is alive
+      1      there is no such job, or a process of it could not be stopped
       125    anyshell itself failed, or the host cannot be reached
       128+n  signal n ended it
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
@@ -284,7 +284,7 @@ def stop(*, host: str | None, grace: float, id_: str) -> None:
 def prune(*, host: str | None, older_than: float | None) -> None:
     """Remove the records and logs of jobs that have ended or are lost; never of one that runs.
 
-    Prints the ids of those that were removed.
+    The ids of the removed jobs are printed.
 
     \b
     Examples:

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from ..failure import Failure, Group
+from ..failure import CommandGroup, Failure
 from ..printing import mention
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _SHELLS = ("bash", "zsh", "sh", "pwsh", "powershell")
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
     """The options of a decision."""
+    # click lists options in the order in which decorators stand, and a decorator is applied from below.
     for option in reversed(
         (
             click.option(
@@ -73,7 +74,7 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.group(cls=Group, short_help="Decide on commands by rules, and explain why.")
+@click.group(cls=CommandGroup, short_help="Decide on commands by rules, and explain why.")
 def policy() -> None:
     """Decide on commands by rules, and explain why. Nothing is run.
 
@@ -165,7 +166,9 @@ def explain(*, commands: tuple[str, ...], as_json: bool, **how: Any) -> None:
 
 @policy.command(short_help="Check the examples of files of rules.")
 @click.option(
-    "--preset", metavar="NAME", help="Beneath them, as for 'check'; its own examples are checked as well."
+    "--preset",
+    metavar="NAME",
+    help="The preset beneath the files, as for 'check'. Its examples are checked too.",
 )
 @click.argument("files", nargs=-1, type=click.Path(), metavar="[FILE]...")
 def test(*, preset: str | None, files: tuple[str, ...]) -> None:

@@ -38,11 +38,11 @@ _IS_ERROR = 1  # no bound
     show_default=True,
     help="The interface it is for: Chat Completions, Responses, Messages, or the Model Context Protocol.",
 )
-@click.option("--session", is_flag=True, help="Of a tool whose calls share one shell.")
+@click.option("--session", is_flag=True, help="Define a tool whose calls share one shell.")
 @click.option(
-    "--jobs", is_flag=True, help="Of a tool that runs commands in the background, and the job tool's."
+    "--jobs", is_flag=True, help="Define a tool that runs commands in the background, and the tool job."
 )
-@click.option("--terminals", is_flag=True, help="Of a tool that gives terminals, and the job tool's.")
+@click.option("--terminals", is_flag=True, help="Define a tool that gives terminals, and the tool job.")
 @click.option("--tokens", is_flag=True, help="Count the tokens of each set of tools instead.")
 def schema(
     *,
@@ -115,11 +115,11 @@ def call(
 ) -> None:
     """Call the tool as a model would, and print its result as JSON.
 
-    JSON is an object with the tool's parameters (see 'anyshell schema'); '-' reads it from stdin. It is one call of its
-    own: what it leaves running is stopped when it ends, and the next one begins in a fresh shell.
+    JSON is an object with the tool's parameters (see 'anyshell schema'); '-' reads it from stdin. Each call stands alone:
+    processes that it leaves running are stopped at its end, and the next call begins in a fresh shell.
 
-    Unless --approve-all is given, the person at the terminal is asked first, with --policy only about what that does not
-    decide. Without a terminal, or in its background, the answer is no, and nothing is run.
+    Without --approve-all, the person at the terminal is asked first; with --policy, only about commands that the policy does
+    not decide. Without a terminal, or in its background, the answer is no, and nothing is run.
 
     A signal, or a reader of stdout that goes away, stops the command; then nothing is printed.
 

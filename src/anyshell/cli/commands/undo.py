@@ -45,9 +45,9 @@ class NothingToUndo(Failure):
 def undo(*, host: str | None, cwd: str | None, listed: bool, to: str | None, yes: bool) -> None:
     """Take back what the last command with --checkpoint did to the files of a directory.
 
-    Files that have changed again since then are kept and named, and so is what came from elsewhere. How everything is now is
-    kept first, as a checkpoint of its own: 'anyshell undo --to ID' brings that back. Before that, commits of trials that were
-    killed in the middle on this machine are taken back, wherever they were.
+    Files that changed again since then are kept and named; so are files that other programs created. The present state is
+    saved first, as a checkpoint: 'anyshell undo --to ID' restores it. Before all this, commits of trials that were killed
+    halfway on this machine are taken back, in every directory.
 
     \b
     Examples:
@@ -109,6 +109,7 @@ async def _undo(
             of = f"after the command that began at {each.since}" if each.since in known else ""
             click.echo(f"{each.id}  {ago(time.time() - each.made):>10}  {each.files} files  {of}".rstrip())
         return 0
+    # A command has two checkpoints. The later one names the earlier one in `since`, and the newest such pair is undone.
     end = next((each for each in known.values() if each.since in known), None)
     if to is not None:
         end = None

@@ -11,7 +11,7 @@ from .minimizer import (
     SMALLEST,
     TIME,
     Minimized,
-    Rule,
+    NoiseRule,
     find,
     minimize,
 )
@@ -26,7 +26,7 @@ __all__ = [
     "SMALLEST",
     "TIME",
     "Minimized",
-    "Rule",
+    "NoiseRule",
     "find",
     "load",
     "minimize",

@@ -54,7 +54,7 @@ class Block(NamedTuple):
 
 
 class Minimized(NamedTuple):
-    """What is left of a text.
+    """A minimized text.
 
     Attributes:
         text: The remaining lines, in order.
@@ -68,8 +68,8 @@ class Minimized(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """What is noise in the output of a command.
+class NoiseRule:
+    """A rule for noise in the output of a command.
 
     Attributes:
         name: What the rule is called.
@@ -114,7 +114,7 @@ class Rule:
         )
 
 
-def find(rules: Iterable[Rule], words: Sequence[str]) -> Rule | None:
+def find(rules: Iterable[NoiseRule], words: Sequence[str]) -> NoiseRule | None:
     """The first rule that is about a command of these words."""
     return next((rule for rule in rules if rule.about(words)), None) if words else None
 
@@ -131,7 +131,7 @@ def _begins(given: Sequence[str], command: Sequence[str]) -> bool:
     return True
 
 
-def minimize(rule: Rule, exit_code: int, text: str, *, room: int = LARGEST) -> Minimized | None:
+def minimize(rule: NoiseRule, exit_code: int, text: str, *, room: int = LARGEST) -> Minimized | None:
     """Leave out the noise.
 
     A line that looks like an error or a warning is kept, whatever the rule says.
@@ -167,16 +167,16 @@ def _timed(lines: Iterable[str], until: float) -> Iterator[str]:
         yield line
 
 
-def _stays(rule: Rule, line: str) -> bool:
+def _stays(rule: NoiseRule, line: str) -> bool:
     """Whether a line tells of an error, or has to stay for the rule."""
     plain = line[:LOOKED_AT].rstrip()
     return bool(plain) and (rule.keep.search(plain) is not None or tells(plain.encode(errors="replace")))
 
 
 def shortened(
-    rule: Rule, exit_code: int, text: str, *, room: int = LARGEST, until: float = float("inf")
+    rule: NoiseRule, exit_code: int, text: str, *, room: int = LARGEST, until: float = float("inf")
 ) -> Minimized:
-    """What a rule leaves of a text of any size.
+    """A text without the noise that a rule names.
 
     Args:
         rule: The rule; it holds for the exit code.
@@ -237,8 +237,8 @@ def grouped(pattern: re.Pattern[str], lines: Sequence[str], until: float = float
     return out
 
 
-def _noise(rule: Rule, exit_code: int, lines: Sequence[str], until: float) -> Sequence[bool]:
-    """Which lines are left out."""
+def _noise(rule: NoiseRule, exit_code: int, lines: Sequence[str], until: float) -> Sequence[bool]:
+    """The lines that are left out."""
     pattern = rule.strip if exit_code == 0 else rule.noise
 
     def loose(at: int) -> bool:
@@ -266,7 +266,7 @@ def _noise(rule: Rule, exit_code: int, lines: Sequence[str], until: float) -> Se
     return noise
 
 
-def _named(rule: Rule, lines: Sequence[str], until: float) -> set[str]:
+def _named(rule: NoiseRule, lines: Sequence[str], until: float) -> set[str]:
     """The files that lines name which tell of an error."""
     named: set[str] = set()
     for line in _timed(lines, until):
@@ -306,7 +306,7 @@ def _blocks(
                 break
 
 
-def _remaining(rule: Rule, exit_code: int, lines: Iterable[str], noise: Sequence[bool]) -> Iterator[str]:
+def _remaining(rule: NoiseRule, exit_code: int, lines: Iterable[str], noise: Sequence[bool]) -> Iterator[str]:
     blank = gap = (
         False  # whether the last line of what remains is blank, and whether lines were left out after it
     )
@@ -321,7 +321,7 @@ def _remaining(rule: Rule, exit_code: int, lines: Iterable[str], noise: Sequence
         blank, gap = not plain, False
 
 
-def _replaced(rule: Rule, line: str) -> str:
+def _replaced(rule: NoiseRule, line: str) -> str:
     if len(line.rstrip()) > LOOKED_AT or _stays(rule, line):
         return line
     for pattern, replacement in rule.replace:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..._exceptions import AnyshellError
-from .minimizer import Block, Rule, shortened
+from .minimizer import Block, NoiseRule, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ _KEYS = (*_TEXTS, "name", "exit_codes", "blocks", "replace", "group", "on_empty"
 
 
 @cache
-def packaged() -> tuple[Rule, ...]:
+def packaged() -> tuple[NoiseRule, ...]:
     """The rules that anyshell comes with."""
     data = pkgutil.get_data(__package__, "rules.toml")
     if data is None:
@@ -48,7 +48,7 @@ def packaged() -> tuple[Rule, ...]:
     return load(data, "anyshell:rules.toml")
 
 
-def load(data: bytes, source: str) -> tuple[Rule, ...]:
+def load(data: bytes, source: str) -> tuple[NoiseRule, ...]:
     """Read a file of rules, and check their examples.
 
     Args:
@@ -71,7 +71,7 @@ def load(data: bytes, source: str) -> tuple[Rule, ...]:
     headings = [
         at for at, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\[\[\s*rule\s*\]\]", line)
     ]
-    rules: list[Rule] = []
+    rules: list[NoiseRule] = []
     for at, entry in enumerate(entries):
         where = f"{source}:{headings[at] if at < len(headings) else 1}"
         try:
@@ -84,7 +84,7 @@ def load(data: bytes, source: str) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _rule(entry: Any, where: str) -> Rule:
+def _rule(entry: Any, where: str) -> NoiseRule:
     if not isinstance(entry, dict):
         raise ValueError("a rule has to be a table")  # noqa: TRY004 - a mistake in a file
     if unknown := entry.keys() - set(_KEYS):
@@ -107,7 +107,7 @@ def _rule(entry: Any, where: str) -> Rule:
         raise ValueError("nothing is left out: give strip, noise, failed, blocks, replace or group")
     _no_verdict("name", name)
     _no_verdict("on_empty", on_empty)
-    rule = Rule(
+    rule = NoiseRule(
         name=name,
         where=where,
         command=tuple(tuple(words.split()) for words in texts["command"]),
@@ -123,6 +123,7 @@ def _rule(entry: Any, where: str) -> Rule:
         group=_pattern("group", entry["group"]) if "group" in entry else None,
         on_empty=on_empty,
     )
+    # A rule that does not do what its examples say is refused where it is read, not where it hides a line.
     for each in _tables("examples", entry.get("examples", []), {"input", "output", "exit_code"}):
         code, given, expected = each.get("exit_code", 0), each.get("input"), each.get("output")
         if not isinstance(given, str) or not isinstance(expected, str) or code not in rule.exit_codes:

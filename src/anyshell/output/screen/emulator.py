@@ -53,7 +53,7 @@ _MOUSE: dict[int, Mouse] = {9: "press", 1000: "click", 1002: "drag", 1003: "move
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputModes:
-    """What a program has told the terminal about the keys it wants.
+    """The input modes that a program has set on its terminal.
 
     Attributes:
         application_cursor: Arrows, Home and End are sent as ``ESC O`` and a letter.
@@ -148,6 +148,8 @@ class Emulator(Grid):
     def _draw(self, data: bytes) -> None:
         handlers, offsets, written = self._handlers, self._offsets, self._written
         for run, parameters, final, other in _TOKENS.findall(data):
+            # A run of text, a control sequence, or all else. `written` stays true only while nothing but text, colours and REP
+            # came, since REP repeats the character before it (ECMA-48, 8.3.103).
             if run:
                 text = run.decode("utf-8", "replace")
                 if "\x18" in text:
@@ -216,6 +218,8 @@ class Emulator(Grid):
             self._speak_of_keys(parameters[:1], numbers_of(parameters[1:]))
         if parameters[:1] in (b"<", b"=", b">"):
             return
+        # A sequence is a prefix, numbers, an intermediate and a final byte (ECMA-48, 5.4). The same final byte means another
+        # thing with another prefix or intermediate, so these decide first.
         private = parameters[:1] == b"?"
         rest = parameters[1:] if private else parameters
         intermediate = rest[-1:] if rest[-1:] and rest[-1] < 0x30 else b""

@@ -130,6 +130,8 @@ class Grid:
             text.isascii() or is_narrow(text.replace("\r\n", ""))
         ):
             return False
+        # From here on the lines change no cell that is there: they are new rows below the cursor's. The last `height` of all rows
+        # are the screen, and the rows before these have scrolled away.
         next_offset = self._offsets.next
         drawn = rows[: self.y]
         lines = text.split("\r\n")

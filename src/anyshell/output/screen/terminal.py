@@ -128,7 +128,7 @@ class TerminalOutput:
 
     @property
     def screen(self) -> Screen:
-        """What stands on the terminal now."""
+        """The present screen of the terminal."""
         emulator = self._drawn()
         return Screen(
             rows=tuple([emulator.text(row) for row in emulator.rows]),
@@ -139,7 +139,7 @@ class TerminalOutput:
         )
 
     def view(self, back: int = 0) -> StyledScreen:
-        """What stands on the terminal now, or so many rows above it, with its colours.
+        """The present screen with its colours, or the view so many rows above it.
 
         Args:
             back: Rows to go up into what was scrolled off the main screen, as far as that is kept.
@@ -170,7 +170,7 @@ class TerminalOutput:
 
     @property
     def modes(self) -> InputModes:
-        """What keys the program wants."""
+        """The modes of keys that the program has set."""
         return self._drawn().modes
 
     def prompt(self) -> str:

@@ -87,7 +87,7 @@ async def ask_on_terminal(request: ApprovalRequest) -> Approved | Refused:
 
 
 class _Choice:
-    """What a person may answer to a request on a terminal."""
+    """The choices of a person who answers a request on a terminal."""
 
     def __init__(self, request: ApprovalRequest) -> None:
         self._verdict = request.verdict if isinstance(request, CommandRequest) else None
@@ -119,6 +119,7 @@ class _Choice:
                 "  e = show everything",
             )
         )
+        # The keys that are offered are those that would do something: no A where the answer cannot be written to a file.
         keys = [
             "y = yes",
             f"a = yes for this session {more}",

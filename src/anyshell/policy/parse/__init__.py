@@ -18,7 +18,7 @@ MAX_TEXT = 32 * 1024
 
 
 def parse(text: str, shell: ShellKind) -> Parsed:
-    """What a text runs in a shell. Never raises: what is not understood says why."""
+    """Parse the text of a command. Never raises: the result says why a part was not understood."""
     if len(text) > MAX_TEXT:
         return Parsed(text, shell, (), (f"the text is too large: more than {MAX_TEXT} characters",))
     if shell in ("pwsh", "powershell"):

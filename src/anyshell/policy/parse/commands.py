@@ -9,7 +9,7 @@ from . import dynamic
 from .grammar import MISSING, Deadline, Late, installed, tree
 from .guard import Guard
 from .parsed import Argument, Assignment, Parsed, ParsedCommand, Redirection
-from .reading import Place, Reading
+from .reading import CommandPlace, Reading
 from .words import literal, names, single
 from .wrappers import runs
 
@@ -58,7 +58,7 @@ class Walk:
         self._numbers: dict[str, list[Span]] = {}  # where a variable is a number
         self._operands: list[tuple[str, int]] = []  # where it has to be one
 
-    def walk(self, place: Place) -> None:
+    def walk(self, place: CommandPlace) -> None:
         """Read the text."""
         root = tree(self._text, "bash", self._reading.deadline)
         guard = Guard(self._text, self._shell, self._reading.deadline)
@@ -90,7 +90,7 @@ class Walk:
         else:
             words.append(word)
 
-    def _children(self, node: Node, place: Place) -> None:
+    def _children(self, node: Node, place: CommandPlace) -> None:
         """The statements and words beneath a node, in order."""
         if place.level > MAX_DEPTH:
             raise Late
@@ -107,7 +107,11 @@ class Walk:
                 self._children(child, inner)
 
     def _statement(
-        self, node: Node, place: Place, own: tuple[Redirection, ...] = (), more: Sequence[Argument] = ()
+        self,
+        node: Node,
+        place: CommandPlace,
+        own: tuple[Redirection, ...] = (),
+        more: Sequence[Argument] = (),
     ) -> None:
         """A statement, with the redirections and words that stand behind it."""
         kind = node.type
@@ -145,7 +149,9 @@ class Walk:
             if own and len(self._reading.commands) == before:
                 self._simple([], (), own, place, node)
 
-    def _list(self, node: Node, place: Place, own: tuple[Redirection, ...], more: Sequence[Argument]) -> None:
+    def _list(
+        self, node: Node, place: CommandPlace, own: tuple[Redirection, ...], more: Sequence[Argument]
+    ) -> None:
         """Commands one after another: what stands behind them is of the last."""
         children = [child for child in node.children if child.type in _STATEMENTS]
         for position, child in enumerate(children):
@@ -159,14 +165,16 @@ class Walk:
             last = position == len(children) - 1
             self._statement(child, here, own if last else (), more if last else ())
 
-    def _function(self, node: Node, place: Place) -> None:
+    def _function(self, node: Node, place: CommandPlace) -> None:
         name = node.child_by_field_name("name")
         if name is not None:
             written = self._text[name.start_byte : name.end_byte]
             self._reading.functions.setdefault(written)
             if not re.fullmatch(r"[\w.:-]+", written) or dynamic.known(written):
                 self._reading.doubt(f"the function {written[:40]} takes the place of a program")
-        here = Place(node.end_byte, via=place.via, host=place.host, defines=True, level=place.level + 1)
+        here = CommandPlace(
+            node.end_byte, via=place.via, host=place.host, defines=True, level=place.level + 1
+        )
         own, _, _ = self._redirections(node.children)
         body = node.child_by_field_name("body")
         if body is not None:
@@ -194,7 +202,7 @@ class Walk:
             self._reading.texts.add(name)
 
     def _redirected(
-        self, node: Node, place: Place, own: tuple[Redirection, ...], more: Sequence[Argument]
+        self, node: Node, place: CommandPlace, own: tuple[Redirection, ...], more: Sequence[Argument]
     ) -> None:
         children = [child for child in node.children if child.type.endswith("_redirect")]
         redirections, words, rest = self._redirections(children)
@@ -231,6 +239,7 @@ class Walk:
         for node in nodes:
             if not node.type.endswith("_redirect"):
                 continue
+            # The grammar puts words and statements behind a here-document into its node; they belong to the command.
             descriptor, operator, targets, body = "", "", list[Argument](), None
             previous: Node | None = None
             for child in node.children:
@@ -280,7 +289,7 @@ class Walk:
             text, raw or not re.search(r"[$`\\]", text), self._span(body.start_byte, body.end_byte)
         )
 
-    def _targets(self, nodes: Sequence[Node], place: Place) -> None:
+    def _targets(self, nodes: Sequence[Node], place: CommandPlace) -> None:
         """The substitutions of redirections."""
         for node in nodes:
             if node.type == "heredoc_redirect":
@@ -296,7 +305,7 @@ class Walk:
         return Argument(name, True, self._span(node.start_byte, node.start_byte + len(name)))
 
     def _command(
-        self, node: Node, place: Place, own: tuple[Redirection, ...], more: Sequence[Argument]
+        self, node: Node, place: CommandPlace, own: tuple[Redirection, ...], more: Sequence[Argument]
     ) -> None:
         """A simple command."""
         words: list[Argument] = []
@@ -335,7 +344,7 @@ class Walk:
             elif child.is_named:
                 self._substitutions(child, place)
 
-    def _assignment(self, node: Node, place: Place) -> Assignment:
+    def _assignment(self, node: Node, place: CommandPlace) -> Assignment:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         named = self._text[name.start_byte : name.end_byte] if name is not None else ""
         bare = named.partition("[")[0]
@@ -358,7 +367,7 @@ class Walk:
             self._reading.doubt(f"an index is evaluated: {written[:40]}")
         return Assignment(bare, given)
 
-    def _substitutions(self, node: Node, place: Place) -> None:
+    def _substitutions(self, node: Node, place: CommandPlace) -> None:
         """The commands of the substitutions in a word."""
         if node.type in ("command_substitution", "process_substitution"):
             piped = place.piped or self._text.startswith(">(", node.start_byte)
@@ -387,7 +396,7 @@ class Walk:
         words: Sequence[Argument],
         variables: tuple[Assignment, ...],
         own: tuple[Redirection, ...],
-        place: Place,
+        place: CommandPlace,
         node: Node,
     ) -> None:
         """A command of words; and, where it is given commands to run, these."""
@@ -407,7 +416,7 @@ class Walk:
         words: Sequence[Argument],
         variables: tuple[Assignment, ...],
         redirections: tuple[Redirection, ...],
-        place: Place,
+        place: CommandPlace,
         span: Span,
     ) -> None:
         unknown = [f"{each.name} says what programs run" for each in variables if self._says(each, words)]
@@ -426,6 +435,7 @@ class Walk:
             rest = ()
             if self._shell == "zsh" and not variables:
                 unknown.append("zsh runs a program for a redirection alone")
+        # What is not understood is added to `unknown`, and never left out: a command with an entry there is never allowed by a rule.
         inner = list(runs(program, rest, self._shell, redirections)) if program else []
         unknown += [each.unknown for each in inner if each.unknown]
         self._reading.add(
@@ -474,7 +484,7 @@ def parse_posix(text: str, shell: ShellKind) -> Parsed:
         return Parsed(text, shell, (), (MISSING,))
     reading.deadline = Deadline()
     try:
-        Walk(text, shell, reading).walk(Place(len(text)))
+        Walk(text, shell, reading).walk(CommandPlace(len(text)))
     except Late:
         reading.doubt("too much to be understood in time")
     except RecursionError:

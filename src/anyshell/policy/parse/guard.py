@@ -396,6 +396,8 @@ class Guard:
         if not last or last.end() != closing.end_byte or node.end_byte != closing.end_byte:
             self._doubt("a here-document that ends elsewhere")
             return
+        # Invariant: each byte of the node belongs to one child, or is blank. The shell's own end (the first line that is the
+        # delimiter) has to be that of the grammar, since they disagree on some texts.
         raw = text[opening.start_byte] in "'\"\\"
         previous = opening
         for child in node.children:

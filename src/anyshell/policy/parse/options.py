@@ -97,7 +97,7 @@ _GIVEN = re.compile(r"([^=]*)=(.*)", re.DOTALL)  # env takes any word with a = f
 
 
 class Read(NamedTuple):
-    """What the options of a program were."""
+    """The options of a program, read by its table."""
 
     rest: tuple[Argument, ...]
     values: dict[str, Argument]
@@ -115,6 +115,8 @@ def read_options(program: str, arguments: Sequence[Argument]) -> Read:
     variables: list[Assignment] = []
     ends, position, unknown = False, 0, ""
     operands = max((int(each) for each in known if each.isdigit()), default=0)
+    # Invariant: all words before `position` are understood. A word that may be an option and is not in the table ends the
+    # reading as unknown: it may take the next word, and then the program to run is another one.
     while position < len(arguments) and not unknown:
         word = arguments[position]
         text = word.text

@@ -13,7 +13,7 @@ MAX_COMMANDS = 500
 """Commands of a text, with those of the texts within it. A text that has more is not understood."""
 
 
-class Place(NamedTuple):
+class CommandPlace(NamedTuple):
     """Where a command stands.
 
     Attributes:
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 
 class Reading:
-    """What is read of a text and of the texts within it."""
+    """The state of reading a text and the texts within it."""
 
     def __init__(self) -> None:
         self.commands: list[ParsedCommand] = []

@@ -68,7 +68,7 @@ _REPLACED = re.compile(r"\{[#%/.]*\}|\{=|\{\d|\{[\w+-]+\}")
 def runs(
     program: str, arguments: Sequence[Argument], shell: ShellKind, redirections: Sequence[Redirection] = ()
 ) -> Iterator[Runs]:
-    """What a program runs, as far as its arguments say it."""
+    """The commands that a program runs, as far as its arguments say it."""
     name = program.rpartition("/")[2]
     name = _ALIASES.get(name, name)
     if name in _SUBCOMMANDS and arguments and arguments[0].literal:

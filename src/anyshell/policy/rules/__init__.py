@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .facts import ROUNDS as ROUNDS
 from .facts import Answers as Answers
-from .facts import Facts as Facts
+from .facts import HostFacts as HostFacts
 from .facts import LocalFacts as LocalFacts
 from .policy import Policy as Policy
 from .verdict import Access as Access

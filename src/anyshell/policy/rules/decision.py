@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..parse.parsed import Argument, Parsed, ParsedCommand
-    from .facts import Facts
+    from .facts import HostFacts
     from .loading import Rule
     from .verdict import Action
 
@@ -55,7 +55,7 @@ class Seen:
 
 
 class Rules(Protocol):
-    """What a decision takes of a policy."""
+    """The rules of a policy, as a decision needs them."""
 
     @property
     def programs(self) -> Mapping[str, Profile]:
@@ -92,7 +92,14 @@ class Decision:
     """A text, on a host, before a policy."""
 
     def __init__(
-        self, policy: Rules, parsed: Parsed, facts: Facts, cwd: str, workspace: str, *, given: bool = False
+        self,
+        policy: Rules,
+        parsed: Parsed,
+        facts: HostFacts,
+        cwd: str,
+        workspace: str,
+        *,
+        given: bool = False,
     ) -> None:
         self.policy = policy
         self._given_besides = given
@@ -115,12 +122,11 @@ class Decision:
         """Decide on each command."""
         commands = tuple(map(self._command, self.seen, self.written))
         reasons = [reason for each in commands for reason in each.reasons]
-        whole = (0, len(self.parsed.text))
         own = {why for each in self.parsed.commands for why in each.unknown}
         unknown = [why for why in self.parsed.unknown if why not in own]
         if len(self.parsed.commands) > len(self.commands):
             unknown.append(f"the text has more than {MOST_COMMANDS} commands, or {MOST_WORDS} words")
-        reasons += [Reason(why, "ask", "", whole) for why in unknown]
+        reasons += [Reason(why, "ask", "", (0, len(self.parsed.text))) for why in unknown]
         understood = self.parsed.understood and not unknown
         action: Action = "allow" if understood else "ask"
         action = min([action, *(each.action for each in commands)], key=_STRICTNESS.__getitem__)
@@ -508,10 +514,8 @@ class Decision:
             anywhere: Whether any number of names, ``**``, may be those that the rule has anywhere.
         """
         command = seen.command
-        reads, writes = (
-            seen.access.reads + seen.redirected.reads,
-            (*seen.access.writes, *seen.redirected.writes, *seen.copied),
-        )
+        reads = seen.access.reads + seen.redirected.reads
+        writes = (*seen.access.writes, *seen.redirected.writes, *seen.copied)
         deletes = seen.access.deletes
         touched = (
             (rule.reads, ((reads, False),)),
@@ -519,6 +523,7 @@ class Decision:
             (rule.deletes, ((deletes, True),)),
             (rule.changes, ((writes, False), (deletes, True))),
         )
+        # A rule that asks or denies has to catch what only may be so: `strictly=False`. All its conditions have to hold.
         for items, groups in touched:
             if items is not None and not any(
                 self.paths.within(path, items, strictly=False, deletes=below, anywhere=anywhere)
@@ -533,12 +538,11 @@ class Decision:
             return False
         if rule.host is not None and not hosts_match(rule.host, [command.host]):
             return False
-        recursive = command.defines and command.program in self.parsed.functions
         facts = (
             (rule.privilege, seen.access.privilege),
             (rule.piped, command.piped),
             (rule.background, command.background),
-            (rule.recursive, recursive),
+            (rule.recursive, command.defines and command.program in self.parsed.functions),
         )
         if any(wanted is not None and wanted != has for wanted, has in facts):
             return False

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Question = tuple[Literal["home", "find", "resolve", "names", "git_runs"], str]
-"""The name of a method of `Facts`, and its argument; empty for ``home``."""
+"""The name of a method of `HostFacts`, and its argument; empty for ``home``."""
 
 ROUNDS = 6
 """Times that a caller answers the questions of a decision; what is asked for then is not known."""
@@ -19,7 +19,7 @@ MOST_NAMES = 10_000
 """Names of a directory; in a larger one it is not known what a pattern finds."""
 
 
-class Facts(Protocol):
+class HostFacts(Protocol):
     """Answers about the host. ``None`` is not known, and so never allows a thing. None of these raises."""
 
     @property

@@ -60,7 +60,7 @@ _ESCAPED = re.compile(r"\\(.)")
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*?))?[ \t]*")
 
 
-class Files(Protocol):
+class ConfigFiles(Protocol):
     """The files of a host. What cannot be read raises `OSError`."""
 
     def join(self, directory: str, path: str) -> str:
@@ -88,7 +88,7 @@ class Files(Protocol):
         """Whether a file has these bytes; ``None`` if it is no plain file or too large."""
 
 
-class LocalFiles:
+class LocalConfigFiles:
     """The files of this machine."""
 
     def join(self, directory: str, path: str) -> str:
@@ -142,7 +142,7 @@ def keys_that_run(
     environ: Mapping[str, str],
     *,
     system: str = SYSTEM_CONFIGURATION,
-    files: Files | None = None,
+    files: ConfigFiles | None = None,
 ) -> tuple[str, ...] | None:
     """The keys for a directory by which git runs a program, in lower case but for the middle part; ``None`` if not known.
 
@@ -151,7 +151,7 @@ def keys_that_run(
     Raises:
         OSError: A file cannot be read.
     """
-    files = files or LocalFiles()
+    files = files or LocalConfigFiles()
     found = set()
     for name, value in environ.items():
         if name.startswith("GIT_CONFIG_KEY_"):
@@ -195,7 +195,7 @@ def keys_that_run(
     return tuple(sorted(found))
 
 
-def _repositories(directory: str, files: Files) -> Iterator[str | None]:
+def _repositories(directory: str, files: ConfigFiles) -> Iterator[str | None]:
     """The directories of git at a directory and above: git takes the first, but not one that it finds damaged.
 
     ``None`` for one that is not known.
@@ -218,7 +218,7 @@ def _repositories(directory: str, files: Files) -> Iterator[str | None]:
         current = above
 
 
-def _common(repository: str, files: Files) -> str | None:
+def _common(repository: str, files: ConfigFiles) -> str | None:
     """The directory that the worktrees of a repository share; ``None`` if it is not known."""
     text = files.content(f"{repository}/commondir", _LONGEST_LINK)
     if text is None:
@@ -229,7 +229,7 @@ def _common(repository: str, files: Files) -> str | None:
     return None if re.search("[\r\n\0]", name) else files.join(repository, name)
 
 
-def _has_submodules(repository: str, files: Files) -> bool:
+def _has_submodules(repository: str, files: ConfigFiles) -> bool:
     """Whether the index may have an entry of another repository, in which git runs as its configuration says."""
     if any(name.startswith("sharedindex.") for name in files.names(repository)):
         return True

@@ -65,7 +65,7 @@ class Rule(NamedTuple):
 
 
 class RuleFile(NamedTuple):
-    """What a file says."""
+    """The content of a file of rules."""
 
     rules: tuple[Rule, ...] = ()
     preset: str = ""
@@ -185,6 +185,7 @@ def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
                 else f"the keys are {', '.join(sorted(allowed))}"
             )
             raise PolicyError(f"{source}:{line}: {key}: {why}")
+    # TOML gives no line numbers, and a message has to have one: `_line` finds the n-th table of a kind in the text.
     rules: list[Rule] = []
     actions: tuple[Action, ...] = ("allow", "ask", "deny")
     for action in actions:

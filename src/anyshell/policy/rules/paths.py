@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..parse.parsed import Argument
-    from .facts import Facts
+    from .facts import HostFacts
 
 UNKNOWN = "*"
 """Stands for a path, or a host, that the words do not name."""
@@ -83,7 +83,7 @@ class Paths:
         dots: Whether any pattern finds names that begin with a dot.
     """
 
-    def __init__(self, facts: Facts, cwd: str, workspace: str, *, dots: bool = False) -> None:
+    def __init__(self, facts: HostFacts, cwd: str, workspace: str, *, dots: bool = False) -> None:
         self.resolve = resolve = cache(facts.resolve)
         self._patterns = Patterns(facts.names, resolve, dots=dots)
         self._found = cache(self._found_now)

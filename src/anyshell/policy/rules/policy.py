@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..._types import ShellKind, Variables
     from ...reach import Reach
     from ..parse.parsed import Parsed
-    from .facts import Facts
+    from .facts import HostFacts
     from .profiles import Profile
     from .verdict import Action, Verdict
 
@@ -239,7 +239,7 @@ class Policy:
         shell: ShellKind = "bash",
         cwd: str | None = None,
         workspace: str | None = None,
-        facts: Facts | None = None,
+        facts: HostFacts | None = None,
         given: bool = False,
     ) -> Verdict:
         """Decide on a text. Never raises for any text.
@@ -264,7 +264,7 @@ class Policy:
         shell: ShellKind = "bash",
         cwd: str | None = None,
         workspace: str | None = None,
-        facts: Facts | None = None,
+        facts: HostFacts | None = None,
     ) -> str:
         """Say for a text which command has which verdict, by which rule; safe to print. The arguments are those of `decide`."""
         parsed = _parse(text, shell) if isinstance(text, str) else text
@@ -315,7 +315,7 @@ class _ExampleFacts:
         return ()
 
 
-EXAMPLE_FACTS: Facts = _ExampleFacts()
+EXAMPLE_FACTS: HostFacts = _ExampleFacts()
 
 
 def _parse(text: str, shell: ShellKind) -> Parsed:

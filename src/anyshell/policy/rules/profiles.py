@@ -28,8 +28,8 @@ PATH_ROLES = frozenset({"reads", "writes", "deletes", "links", "copies"})
 STYLES = frozenset({"gnu", "posix", "single", "tar", "cmdlet"})
 
 
-class Change(NamedTuple):
-    """What a flag changes about the rest of a command."""
+class FlagEffect(NamedTuple):
+    """The effect of a flag on the rest of a command."""
 
     flags: frozenset[str]
     values: Mapping[str, Any]
@@ -50,7 +50,7 @@ class Profile(NamedTuple):
     default: str = ""
     here: str = ""
     kinds: Mapping[str, re.Pattern[str]] = _NOTHING
-    when: tuple[Change, ...] = ()
+    when: tuple[FlagEffect, ...] = ()
     network: bool = False
     privilege: bool = False
     git: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Profile(NamedTuple):
 
 @dataclass(slots=True)
 class Use:
-    """What one command does, as far as its profile says.
+    """The effects of one command, as far as its profile says.
 
     Attributes:
         words: The program's sub-commands.
@@ -459,6 +459,7 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
             kinds[kind] = re.compile(pattern)
         except (re.error, TypeError) as error:
             raise ValueError(f"programs.{where}: kinds.{kind} is no regular expression: {error}") from None
+    # A role may name a kind of this profile, or of the profile above it that lets its commands inherit. So the kinds come first.
     known |= kinds.keys()
     flags: dict[str, str] = {}
     for role, names in table.get("flags", {}).items():
@@ -474,7 +475,7 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
         values = {
             key: _converted(where, key, value, known) for key, value in change.items() if key != "flags"
         }
-        changes.append(Change(frozenset(change["flags"].split()), values))
+        changes.append(FlagEffect(frozenset(change["flags"].split()), values))
     inherited = known if table.get("inherit") else frozenset()
     return Profile(
         **{

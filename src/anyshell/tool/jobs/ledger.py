@@ -18,7 +18,7 @@ NEWS = 10
 
 
 @dataclass(slots=True)
-class Entry:
+class LedgerEntry:
     """A job, and what a model knows of it.
 
     Attributes:
@@ -55,14 +55,14 @@ class Ledger:
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, LedgerEntry] = {}
 
     def add(self, job_id: str, directory: str, *, description: str = "", seen: int = 0) -> None:
         """Take a job that came of a call, unless it has ended so long ago that it is forgotten."""
         with contextlib.suppress(JobNotFound):
-            self._entries[job_id] = Entry(self._jobs.get(job_id), directory, description, seen)
+            self._entries[job_id] = LedgerEntry(self._jobs.get(job_id), directory, description, seen)
 
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[LedgerEntry]:
         """Those that the environment still knows, and those whose end a model was not told, in their order."""
         known = {job.id for job in self._jobs.list()}
         for entry in tuple(self._entries.values()):
@@ -77,11 +77,11 @@ class Ledger:
         }
         return tuple(self._entries.values())
 
-    def known(self) -> Mapping[str, Entry]:
+    def known(self) -> Mapping[str, LedgerEntry]:
         """Those that there are, by their ids."""
         return {entry.job.id: entry for entry in self.entries()}
 
-    def news(self) -> Sequence[Entry]:
+    def news(self) -> Sequence[LedgerEntry]:
         """Jobs whose end a model has not been told; it is told now."""
         ended = [entry for entry in self.entries() if entry.over and not entry.told][:NEWS]
         for entry in ended:

@@ -194,7 +194,7 @@ _ACTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What the jobs of a tool can be.
+    """The kinds of jobs and the actions that a tool offers.
 
     Attributes:
         terminals: Whether some have terminals.
@@ -369,6 +369,7 @@ def _problems(asked: JobParams, limits: ToolLimits, offered: Offered) -> Iterato
             else:
                 there = " and ".join(each for each in actions if each in offered.actions)
                 yield f"{name} is a parameter of {there}, not of {action}"
+    # Of problems that follow from each other the first one is said; all others are said together, so one more call suffices.
     ids = _ids(asked)
     if action != "list" and not ids:
         yield f"id is missing: {action} needs that of a job, as results name it or list says it"

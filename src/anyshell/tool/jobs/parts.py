@@ -31,7 +31,7 @@ _GREP = re.compile(r"grep\s*:?\s+(.+)", re.IGNORECASE | re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which part is shown.
+    """The part of an output that is shown.
 
     Attributes:
         kind: What is counted, or that lines are searched.

@@ -15,8 +15,8 @@ NAMED_PROGRAMS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What a program asked for at one moment.
+class ProgramQuestion:
+    """The question of a program at one moment.
 
     Attributes:
         foreground: The processes that had its terminal.

@@ -174,7 +174,7 @@ def _typed(call: JobCall | None) -> list[DisplayBlock]:
 
 
 def input_state(view: TerminalReport) -> InputState | None:
-    """What a program waits for, as a fact of a result."""
+    """The input that a program waits for, as a fact of a result."""
     if view.waiting is None:
         return None
     return InputState(

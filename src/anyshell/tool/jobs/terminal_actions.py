@@ -17,7 +17,7 @@ from . import terminal_words
 from . import words as job_words
 from .params import REACTION, text_problems
 from .parts import select
-from .question import OtherQuestion, Question, names
+from .question import OtherQuestion, ProgramQuestion, names
 from .results import state_of_terminal
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class TerminalActions:
         terminal: TrackedTerminal,
         ongoing: Ongoing,
         make: Callable[..., TerminalInputRequest | SecretInputRequest],
-    ) -> Question | JobResult:
+    ) -> ProgramQuestion | JobResult:
         """Ask the approver about what is to be typed: the question that it answers, or why nothing is typed."""
         if terminal.over:
             return await self._seen(call, terminal, [terminal_words.OVER], status="failed")
@@ -174,7 +174,7 @@ class TerminalActions:
         keys = _pressed(call)
         make = partial(TerminalInputRequest, typed=call.text, keys=keys)
         asked = await self._approved(call, terminal, ongoing, make)
-        if not isinstance(asked, Question):
+        if not isinstance(asked, ProgramQuestion):
             return asked
         begun = False
         try:
@@ -198,7 +198,7 @@ class TerminalActions:
 
     async def _secret(self, call: JobCall, terminal: TrackedTerminal, ongoing: Ongoing) -> JobResult:
         asked = await self._approved(call, terminal, ongoing, SecretInputRequest)
-        if not isinstance(asked, Question):
+        if not isinstance(asked, ProgramQuestion):
             return asked
         given: str | None = None
         waited = gave_up = False

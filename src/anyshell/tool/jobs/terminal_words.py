@@ -30,7 +30,7 @@ NOT_HERE = "no terminal is given here, since ANYSHELL_NO_PTY is set"
 
 
 def text(shown: str, messages: Sequence[str], frame: str | None = None) -> str:
-    """What is shown of a terminal, an empty line, and what we say.
+    """The shown part of a terminal, an empty line, and the sentences of anyshell.
 
     Args:
         shown: What is new on it, or its screen.

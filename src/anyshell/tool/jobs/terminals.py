@@ -135,7 +135,7 @@ class Terminals:
             del self._known[known.id]
 
     def known(self) -> Mapping[str, TrackedTerminal]:
-        """Those that have an id, by that."""
+        """The terminals that have an id, by that."""
         return self._known
 
     def hide(self, secret: str) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..context import ToolContext
     from ..limits import ToolLimits
     from ..result import JobCallStatus, JobResult
-    from .ledger import Entry, Ledger
+    from .ledger import Ledger, LedgerEntry
     from .terminals import Terminals
 
 PIECE = 1024 * 1024
@@ -49,7 +49,7 @@ _DESCRIPTION = (
 
 
 def definition(limits: ToolLimits, offered: Offered) -> ToolDefinition:
-    """What a model is told of the tool.
+    """The definition of the tool for a model.
 
     Args:
         limits: Those in force.
@@ -102,7 +102,7 @@ class JobTool:
 
     @property
     def definition(self) -> ToolDefinition:
-        """What the model is told: a name, a description, and a JSON schema with the limits in force."""
+        """The definition for the model: a name, a description, and a JSON schema with the limits in force."""
         return definition(self._context.limits, self._offered)
 
     async def __call__(
@@ -145,7 +145,7 @@ class JobTool:
             return self._results.make(call, "failed", [words.undone(error)])
 
     async def _carried_out(
-        self, call: JobCall, jobs: Sequence[Entry | TrackedTerminal], ongoing: Ongoing
+        self, call: JobCall, jobs: Sequence[LedgerEntry | TrackedTerminal], ongoing: Ongoing
     ) -> JobResult:
         if len(jobs) == 1 and isinstance(jobs[0], TrackedTerminal):
             return await self._actions.perform(call, jobs[0], ongoing)
@@ -162,7 +162,7 @@ class JobTool:
             case action:
                 raise AnyshellError(f"job {entries[0].job.id} has no terminal, and {action} is for one alone")
 
-    def _job(self, job_id: str) -> Entry | TrackedTerminal:
+    def _job(self, job_id: str) -> LedgerEntry | TrackedTerminal:
         """Find a job.
 
         Raises:
@@ -216,7 +216,7 @@ class JobTool:
         return self._part(call, output, told)
 
     def _part(
-        self, call: JobCall, output: Output, told: str, entry: Entry | None = None, *, lost: int = 0
+        self, call: JobCall, output: Output, told: str, entry: LedgerEntry | None = None, *, lost: int = 0
     ) -> JobResult:
         output = self._context.hidden.output(output)
         messages = [told, *job_words.not_kept(lost)]
@@ -224,15 +224,17 @@ class JobTool:
         states = () if entry is None else (state_of(entry.job),)
         return self._results.make(call, "done", messages, states, output=output)
 
-    async def _first(self, call: JobCall, entries: Sequence[Entry], ongoing: Ongoing, most: float) -> Entry:
+    async def _first(
+        self, call: JobCall, entries: Sequence[LedgerEntry], ongoing: Ongoing, most: float
+    ) -> LedgerEntry:
         """Wait for the first of several jobs that has something to tell. At most so long; then the first that runs."""
 
-        def tells(entry: Entry) -> bool:
+        def tells(entry: LedgerEntry) -> bool:
             if entry.over and not entry.told:
                 return True
             return not call.until_end and call.until is None and entry.unseen > 0
 
-        async def comes(entry: Entry) -> None:
+        async def comes(entry: LedgerEntry) -> None:
             with contextlib.suppress(Exception):  # how it ended is told below
                 if call.until is not None:
                     found = await entry.job.wait_for(call.until, since=entry.seen, timeout=most)
@@ -257,7 +259,7 @@ class JobTool:
         return next((entry for entry in entries if tells(entry)), (*running, *entries)[0])
 
     async def _read(
-        self, call: JobCall, entries: Sequence[Entry], ongoing: Ongoing, sent: Sequence[str] = ()
+        self, call: JobCall, entries: Sequence[LedgerEntry], ongoing: Ongoing, sent: Sequence[str] = ()
     ) -> JobResult:
         entry, most_seconds = entries[0], call.patience(0, self._context.limits)
         began = time.monotonic()
@@ -337,7 +339,7 @@ class JobTool:
             found=found,
         )
 
-    async def _part_of_job(self, call: JobCall, entry: Entry) -> JobResult:
+    async def _part_of_job(self, call: JobCall, entry: LedgerEntry) -> JobResult:
         """Show a part of what a job has printed, as far as that is kept."""
         assert call.part is not None
         chunks, offset, lost = [], 0, 0
@@ -350,14 +352,14 @@ class JobTool:
         )
         return self._part(call, output, told, entry, lost=lost)
 
-    async def _stop(self, call: JobCall, entry: Entry) -> JobResult:
+    async def _stop(self, call: JobCall, entry: LedgerEntry) -> JobResult:
         job, before = entry.job, entry.over
         if not before:
             await job.stop()
         entry.told = True
         return self._results.make(call, "done", [job_words.stopped(entry, before=before)], [state_of(job)])
 
-    async def _send(self, call: JobCall, entry: Entry, ongoing: Ongoing) -> JobResult:
+    async def _send(self, call: JobCall, entry: LedgerEntry, ongoing: Ongoing) -> JobResult:
         job = entry.job
         if call.keys:
             raise AnyshellError(f"job {job.id} has no terminal, and so no keys: send text")

@@ -13,7 +13,7 @@ from ...output.text.bounded import cut_note
 from ...terminal.search import IDLE_SECONDS
 from ...terminal.waiting import ARRIVAL, LOOK_SECONDS, QUIET
 from ..widening import widened
-from .question import OtherQuestion, Question, cursor_line, may_draw, names, reads_still, who
+from .question import OtherQuestion, ProgramQuestion, cursor_line, may_draw, names, reads_still, who
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ Found = Waiting | Literal["ask"] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalReport:
-    """What there is to tell of a terminal at one moment.
+    """The report on a terminal at one moment.
 
     Attributes:
         text: What is new on it, or the screen.
@@ -213,14 +213,14 @@ class TrackedTerminal:
             frame=None if frame is None else hide(frame),
         )
 
-    async def question(self) -> Question:
+    async def question(self) -> ProgramQuestion:
         """Find out what is asked on it now, and by which program."""
         waiting = None if self._printed.is_set() else self._known
         if waiting is None:
             waiting = await self.driven.waiting()
         began = time.monotonic()
         foreground = await self.driven.foreground()
-        return Question(
+        return ProgramQuestion(
             foreground=foreground,
             line=self._line(waiting),
             waits=waiting is not None,
@@ -229,7 +229,7 @@ class TrackedTerminal:
             stand=self._stand(),
         )
 
-    async def check(self, before: Question) -> bool:
+    async def check(self, before: ProgramQuestion) -> bool:
         """See that the same question is asked as before, if one was, and by a program that was there; then it is typed.
 
         It is not the same any more once anything was printed or typed: the words that count may stand on other lines

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ..._types import JobOutput, Outcome, Output
     from ...jobs import Job
-    from .ledger import Entry
+    from .ledger import LedgerEntry
 
 SHOWN_COMMAND = 60
 """Characters of a job's command, in a sentence about the job."""
@@ -77,7 +77,7 @@ def cut(output: Output, job_id: str) -> str:
     return f"{shown:,} of {output.total_bytes:,} bytes shown: job, output, id {job_id}, part bytes 0- shows the rest."
 
 
-def news(entry: Entry) -> str:
+def news(entry: LedgerEntry) -> str:
     """Say that a job has ended, with the result of something else."""
     job = entry.job
     message = f"Job {job.id} {ended(job)} after {exact(seconds(job))} s ({command(job.command)}). {left(job)}"
@@ -104,7 +104,7 @@ def left(job: Job) -> str:
     return f"What it left running is job {job.outcome.job}. "
 
 
-def listed(entries: Sequence[Entry]) -> Iterator[str]:
+def listed(entries: Sequence[LedgerEntry]) -> Iterator[str]:
     """Say which jobs there are without a terminal."""
     if len(entries) > LISTED:
         yield f"{len(entries) - LISTED:,} older ones are not listed."
@@ -116,7 +116,7 @@ def listed(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def read(
-    entry: Entry,
+    entry: LedgerEntry,
     piece: JobOutput,
     *,
     since: int,
@@ -169,7 +169,7 @@ def not_kept(count: int, what: str = "bytes") -> Iterator[str]:
         yield f"{count:,} {what} are not kept: these are counted without them."
 
 
-def other(entry: Entry) -> str:
+def other(entry: LedgerEntry) -> str:
     """Say how a job is that was waited for as well, while the output of another is shown."""
     job = entry.job
     return f"Job {job.id} runs." if not entry.over else f"Job {job.id} {ended(job)}. {left(job)}".rstrip()
@@ -189,7 +189,7 @@ def shortened(output: Output, max_line: int) -> Iterator[str]:
         yield f"{output.omitted_bytes:,} bytes of these are left out: {rest}."
 
 
-def stopped(entry: Entry, *, before: bool) -> str:
+def stopped(entry: LedgerEntry, *, before: bool) -> str:
     """Say that a job was stopped, or had ended `before`."""
     job = entry.job
     if job.status == "lost":

@@ -32,7 +32,7 @@ def plain(path: str) -> str:
 
 
 def kind(status: os.stat_result) -> FileKind:
-    """What a file is, by what ``os.stat`` or ``os.lstat`` says of it."""
+    """The kind of a file, from the result of ``os.stat`` or ``os.lstat``."""
     if stat.S_ISREG(status.st_mode):
         return "file"
     if stat.S_ISDIR(status.st_mode):
@@ -43,7 +43,7 @@ def kind(status: os.stat_result) -> FileKind:
 
 
 def entry_kind(entry: os.DirEntry[str]) -> FileKind:
-    """What an entry is. The directory tells that; nothing else is asked for."""
+    """The kind of an entry, as the directory tells it, without a further call."""
     if entry.is_symlink():
         return "link"
     if entry.is_dir(follow_symlinks=False):

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...._types import Terminal
-    from .starter import Program
+    from .starter import ProgramStart
 
 
-def start(program: Program, terminal: Terminal) -> Started:
+def start(program: ProgramStart, terminal: Terminal) -> Started:
     """Start a program on a terminal of its own. See `starter.Starter`."""
     parent = os.getpid()
     told, tell = os.pipe()
@@ -51,7 +51,7 @@ def start(program: Program, terminal: Terminal) -> Started:
         os.close(told)
 
 
-def spawn(program: Program, standard: Sequence[int]) -> int:
+def spawn(program: ProgramStart, standard: Sequence[int]) -> int:
     """Start a program with pipes. See `posix_spawn.spawn`; a terminal is no `standard` here."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     popen = subprocess.Popen(
@@ -81,10 +81,10 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _fork(program: Program, become: Callable[[], None], terminal: Terminal, tell: int) -> PtyProcess:
+def _fork(program: ProgramStart, become: Callable[[], None], terminal: Terminal, tell: int) -> PtyProcess:
     made: list[PtyProcess] = []
 
-    class Child(PtyProcess):  # type: ignore[misc]  # it has no types
+    class ForkedChild(PtyProcess):  # type: ignore[misc]  # it has no types
         def __init__(self, pid: int, fd: int) -> None:
             super().__init__(pid, fd)
             made.append(self)
@@ -93,7 +93,7 @@ def _fork(program: Program, become: Callable[[], None], terminal: Terminal, tell
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # CPython 3.12 on, for a fork beside threads
-            return Child.spawn(
+            return ForkedChild.spawn(
                 [program.find(), *program.argv[1:]],
                 cwd=program.cwd,
                 env=program.env,

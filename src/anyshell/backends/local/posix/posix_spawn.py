@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...._types import Terminal
-    from .starter import Program
+    from .starter import ProgramStart
 
 _SIZE = 1024  # no bound
 """Bytes for each of the library's structures, whose sizes are its own: 336 is the largest of glibc's."""
@@ -45,7 +45,7 @@ AVAILABLE = all(
 """Whether this C library has what is needed; glibc has from 2.34 on."""
 
 
-def start(program: Program, terminal: Terminal) -> Started:
+def start(program: ProgramStart, terminal: Terminal) -> Started:
     """Start a program on a terminal of its own. See `starter.Starter`."""
     from .tty import open_pair  # here, since few programs have a terminal
 
@@ -59,7 +59,7 @@ def start(program: Program, terminal: Terminal) -> Started:
     return Started(pid, master, slave)
 
 
-def spawn(program: Program, standard: Sequence[int] | str) -> int:
+def spawn(program: ProgramStart, standard: Sequence[int] | str) -> int:
     """Start a program with every signal at its default and none blocked.
 
     Args:
@@ -105,7 +105,7 @@ def _words(words: Sequence[bytes]) -> ctypes.Array[ctypes.c_char_p]:
 
 
 class _Actions:
-    """What the child does before it becomes the program, in this order. The library copies what it is given, and only reads then."""
+    """The actions of the child before it becomes the program, in this order. The library copies its arguments."""
 
     def __init__(self, standard: Sequence[int] | str, cwd: str, inherited: Sequence[int]) -> None:
         self.prepared = ctypes.create_string_buffer(_SIZE)

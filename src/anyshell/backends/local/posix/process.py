@@ -181,7 +181,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
             pass  # macOS says so of a group of zombies; on Linux only if every member is another user's
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """What of the tree is alive.
+        """The living processes of the tree.
 
         Nothing is looked for after a normal end without a survivor that is in the group, or in the session of a terminal,
         or holds a pipe of the command: a process that has left the one and closed the others has made itself a daemon, and is
@@ -249,7 +249,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         self._named = named
 
     def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> PosixCommandTree:
-        """What a persistent shell starts from now on."""
+        """The processes that a persistent shell starts from now on."""
         shell = shell or self.pid
         number = next(self._command_trees)
         mark = self._mark + b"_%x" % number
@@ -261,7 +261,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         return next((info.pid for info in await self._members() if own_pid(info.pid) == pid), None)
 
     async def group(self) -> Sequence[ProcessInfo]:
-        """What lives in the program's process group besides the program.
+        """The living processes of the program's process group besides the program.
 
         Raises:
             OSError: Out of descriptors, even of reserved ones.
@@ -355,7 +355,7 @@ class PosixCommandTree:
             return True
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """What of it is alive.
+        """The living processes of the command.
 
         Raises:
             OSError: Out of descriptors, even of reserved ones.

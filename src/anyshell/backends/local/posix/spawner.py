@@ -21,7 +21,7 @@ from .exits import ExitWatch
 from .pipes import PipeReceiveStream, PipeSendStream
 from .process import Child, PosixProcess
 from .scripts import open_script
-from .starter import Program
+from .starter import ProgramStart
 from .tree import MARK_PREFIX
 from .variables import host_variables
 
@@ -183,7 +183,9 @@ class LocalSpawner:
     ) -> tuple[Child, _Ends]:
         assert spawn.terminal is not None
         start = self._starter or default_starter()
-        started = start(Program(argv=spawn.argv, cwd=spawn.cwd, env=env, inherited=inherited), spawn.terminal)
+        started = start(
+            ProgramStart(argv=spawn.argv, cwd=spawn.cwd, env=env, inherited=inherited), spawn.terminal
+        )
         child = Child(started.pid)
         fds.close(*inherited)
         master, slave = fds.own(started.master), fds.own(started.slave)
@@ -292,7 +294,7 @@ def _start_on_pipes(
     stdout, child_stdout = fds.pipe()
     stderr, child_stderr = fds.pipe() if spawn.split_stderr else (-1, child_stdout)
     child_stdin, stdin = fds.pipe() if spawn.stdin else (fds.open(os.devnull), -1)
-    program = Program(argv=spawn.argv, cwd=spawn.cwd, env=env, inherited=inherited)
+    program = ProgramStart(argv=spawn.argv, cwd=spawn.cwd, env=env, inherited=inherited)
     pid = _default().spawn(program, (child_stdin, child_stdout, child_stderr))
     fds.close(*inherited, *{child_stdin, child_stdout, child_stderr})
     return Child(pid), _Ends(stdout=stdout, stderr=stderr, stdin=stdin)

@@ -29,7 +29,7 @@ class Started(NamedTuple):
     slave: int
 
 
-class Program(NamedTuple):
+class ProgramStart(NamedTuple):
     """A program to start, as the leader of a new session.
 
     Attributes:
@@ -64,7 +64,7 @@ class Program(NamedTuple):
 class Starter(Protocol):
     """A way to start programs on terminals of their own."""
 
-    def __call__(self, program: Program, terminal: Terminal) -> Started:
+    def __call__(self, program: ProgramStart, terminal: Terminal) -> Started:
         """Start a program with a new terminal of that size as its controlling one.
 
         Raises:

@@ -32,7 +32,7 @@ _GONE = (errno.EIO, errno.ENXIO)
 
 
 class TerminalReceiveStream(PipeReceiveStream):
-    """What a terminal shows. It ends when no process has the terminal open any more.
+    """The output of a terminal. It ends when no process has the terminal open any more.
 
     A program can close the terminal and open it again (``/dev/tty``), and the kernel calls it ended in between. So
     the program's side is kept open here as well, until the program itself has ended.
@@ -83,7 +83,7 @@ class TerminalReceiveStream(PipeReceiveStream):
 
 
 class TerminalSendStream(PipeSendStream):
-    """What is typed on a terminal.
+    """The input of a terminal, which is typed there.
 
     Args:
         fd: The master; a descriptor of its own, so that closing it ends nothing.

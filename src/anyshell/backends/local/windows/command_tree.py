@@ -104,7 +104,7 @@ class WindowsCommandTree:
             return True
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """What of it is alive.
+        """The living processes of the command.
 
         Raises:
             OSError: There is no memory to look.

@@ -150,7 +150,7 @@ def plain(path: str) -> str:
 
 
 def kind(status: os.stat_result) -> FileKind:
-    """What a file is, by what ``os.stat`` or ``os.lstat`` says of it."""
+    """The kind of a file, from the result of ``os.stat`` or ``os.lstat``."""
     # A junction is a directory to Windows, and a link to code that must not walk in circles.
     if status.st_reparse_tag == stat.IO_REPARSE_TAG_MOUNT_POINT or stat.S_ISLNK(status.st_mode):
         return "link"
@@ -160,7 +160,7 @@ def kind(status: os.stat_result) -> FileKind:
 
 
 def entry_kind(entry: os.DirEntry[str]) -> FileKind:
-    """What an entry is. The directory tells that; nothing else is asked for."""
+    """The kind of an entry, as the directory tells it, without a further call."""
     return kind(entry.stat(follow_symlinks=False))
 
 

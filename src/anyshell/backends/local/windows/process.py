@@ -32,7 +32,7 @@ from .programs import find_program
 from .pseudoconsole import Pseudoconsole
 from .scripts import ScriptFile
 from .terminals import TerminalReceiveStream, TerminalSendStream
-from .variables import Variables
+from .variables import ProcessVariables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -72,12 +72,12 @@ class LocalSpawner:
     """
 
     def __init__(self) -> None:
-        self._running: set[WindowsProcess] = set()
+        self._running: set[LocalWindowsProcess] = set()
         self.released = ReleasedStreams()
         self._left: set[JobObject] = set()
         self._closed = False
 
-    async def spawn(self, spawn: Spawn) -> WindowsProcess:
+    async def spawn(self, spawn: Spawn) -> LocalWindowsProcess:
         """Start a program in a job of its own.
 
         Blocks while Windows starts it.
@@ -105,8 +105,8 @@ class LocalSpawner:
         self._running.add(process)
         return process
 
-    async def _start(self, spawn: Spawn) -> WindowsProcess:
-        variables = Variables()
+    async def _start(self, spawn: Spawn) -> LocalWindowsProcess:
+        variables = ProcessVariables()
         variables.remove(spawn.unset)
         if spawn.terminal is not None:
             # These speak of another terminal, and are believed before this one is asked.
@@ -137,7 +137,7 @@ class LocalSpawner:
             start = _start_on_pipes if spawn.terminal is None else _start_on_terminal
             started = await start(argv, spawn, variables, job, ending, undo)
             undo.pop_all()
-        return WindowsProcess(
+        return LocalWindowsProcess(
             job,
             ending,
             started,
@@ -166,7 +166,7 @@ class LocalSpawner:
         await asyncio.sleep(0)
 
 
-class WindowsProcess(
+class LocalWindowsProcess(
     Ungrouped,
     LocalProcess[
         PipeReceiveStream | TerminalReceiveStream, PipeReceiveStream, PipeSendStream | TerminalSendStream
@@ -184,7 +184,7 @@ class WindowsProcess(
         ending: _Ending,
         started: _Started,
         *,
-        on_closed: Callable[[WindowsProcess], object],
+        on_closed: Callable[[LocalWindowsProcess], object],
         released: ReleasedStreams,
         on_left: Callable[[JobObject], object],
     ) -> None:
@@ -355,7 +355,12 @@ class _Started:
 
 
 async def _start_on_pipes(
-    argv: Sequence[str], spawn: Spawn, variables: Variables, job: JobObject, ending: _Ending, undo: ExitStack
+    argv: Sequence[str],
+    spawn: Spawn,
+    variables: ProcessVariables,
+    job: JobObject,
+    ending: _Ending,
+    undo: ExitStack,
 ) -> _Started:
     with ExitStack() as theirs:
         out, child_out = pipe_to_read()
@@ -399,7 +404,12 @@ async def _start_on_pipes(
 
 
 async def _start_on_terminal(
-    argv: Sequence[str], spawn: Spawn, variables: Variables, job: JobObject, ending: _Ending, undo: ExitStack
+    argv: Sequence[str],
+    spawn: Spawn,
+    variables: ProcessVariables,
+    job: JobObject,
+    ending: _Ending,
+    undo: ExitStack,
 ) -> _Started:
     assert spawn.terminal is not None
 

@@ -53,7 +53,7 @@ _END_OF_INPUT = "\x1a\r"
 
 
 class TerminalReceiveStream(ByteReceiveStream):
-    """What a terminal shows. It ends with the terminal, or soon after its program: see `drained`."""
+    """The output of a terminal. It ends with the terminal, or soon after its program: see `drained`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -87,7 +87,7 @@ class TerminalReceiveStream(ByteReceiveStream):
 
     @property
     def kind(self) -> TerminalKind:
-        """What gives the terminal."""
+        """The kind of the terminal."""
         return self._at.kind
 
     @property
@@ -229,7 +229,7 @@ class TerminalReceiveStream(ByteReceiveStream):
 
 
 class TerminalSendStream(ByteSendStream):
-    """What is typed on a terminal.
+    """The input of a terminal, which is typed there.
 
     A line feed is typed as Enter, which is a return: as a key it is Ctrl-J, and ends no line on Windows.
     """

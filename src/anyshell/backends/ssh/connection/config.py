@@ -74,7 +74,7 @@ _HEEDED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ConfigLine:
     """The value of a keyword, and where it stands."""
 
     words: tuple[str, ...]
@@ -102,15 +102,15 @@ class HostConfig:
 
     def __init__(self, target: Hop) -> None:
         self.alias = target.host
-        self.first: dict[str, Line] = {}
-        self.several: dict[str, list[Line]] = {name: [] for name in _ACCUMULATED}
-        self.proxy: tuple[str, Line] | None = None
+        self.first: dict[str, ConfigLine] = {}
+        self.several: dict[str, list[ConfigLine]] = {name: [] for name in _ACCUMULATED}
+        self.proxy: tuple[str, ConfigLine] | None = None
         self.notices: dict[str, str] = {}
         self.local_user = _local_user()
         if target.user is not None:
-            self.first["user"] = Line((target.user,), "the options")
+            self.first["user"] = ConfigLine((target.user,), "the options")
         if target.port is not None:
-            self.first["port"] = Line((str(target.port),), "the options")
+            self.first["port"] = ConfigLine((str(target.port),), "the options")
         self._final = False
         self._final_wanted = False
 
@@ -182,7 +182,7 @@ class HostConfig:
         words = (rest,) if keyword in _RAW and rest else split_words(rest, where)
         if not words or not words[0]:
             raise InvalidCommand(f"{where}: {keyword} has no value")
-        line = Line(words, where)
+        line = ConfigLine(words, where)
         word = words[0].lower()
         if keyword in _UNHEEDED and own and word != "none" and (keyword, word) not in _HARMLESS:
             name, instead = _UNHEEDED[keyword]
@@ -195,7 +195,7 @@ class HostConfig:
         elif keyword == "hostname":
             if keyword not in self.first:
                 name = expand(line, {"%": "%", "h": self.alias})
-                self.first[keyword] = Line((name,), where)
+                self.first[keyword] = ConfigLine((name,), where)
         else:
             self.first.setdefault(keyword, line)
 
@@ -250,7 +250,7 @@ class HostConfig:
         if name == "tagged":
             return match_list(self.first["tag"].word if "tag" in self.first else "", value)
         if name == "exec":
-            command = expand(Line((value,), where), self.tokens())
+            command = expand(ConfigLine((value,), where), self.tokens())
             return _succeeds(command)
         notice = f"Match {name} of {where}, is not known here, and its block is left out."
         self.notices.setdefault(f"match {name}", notice)
@@ -355,7 +355,7 @@ def split_words(text: str, where: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def expand(line: Line, tokens: Mapping[str, str]) -> str:
+def expand(line: ConfigLine, tokens: Mapping[str, str]) -> str:
     """Put in what each ``%`` stands for.
 
     Raises:

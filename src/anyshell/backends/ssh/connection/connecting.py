@@ -28,7 +28,7 @@ from .credentials import Keys, Secrets, closing
 from .hostkeys import HostKey, KnownHost, KnownKey, Verdict, look_up, record, refusal
 from .login import LoginClient, choose_algorithms, names, safe_words
 from .options import describe_address
-from .proxy import GRACE_SECONDS, Proxy
+from .proxy import GRACE_SECONDS, ProxyCommand
 from .settings import read_settings
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ class _Connector:
         settings = self.settings
         clock = asyncio.timeout(settings.connect_timeout)
         sock: socket.socket | None = None
-        proxy: Proxy | None = None
+        proxy: ProxyCommand | None = None
         stage: ConnectionStage = "address"
         keys = Keys(settings, self.options, self.secrets, login.ask)
         try:
@@ -367,7 +367,7 @@ class _Connector:
                 login.begin(clock, keys)
                 if settings.proxy_command is not None and self.through is None:
                     stage = "connect"
-                    sock, proxy = await Proxy.start(settings.proxy_command)
+                    sock, proxy = await ProxyCommand.start(settings.proxy_command)
                 elif self.through is None:
                     addresses = await find_addresses(settings)
                     stage = "connect"

@@ -25,7 +25,7 @@ _LAST_WORDS = 2048
 """Bytes of what a ProxyCommand says that an error is made of, the last."""
 
 
-class Proxy(asyncio.SubprocessProtocol):
+class ProxyCommand(asyncio.SubprocessProtocol):
     """A running ProxyCommand. asyncssh closes it with the connection that it was given to."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Proxy(asyncio.SubprocessProtocol):
         self._timer: asyncio.TimerHandle | None = None
 
     @classmethod
-    async def start(cls, command: str) -> tuple[socket.socket, Proxy]:
+    async def start(cls, command: str) -> tuple[socket.socket, ProxyCommand]:
         """Run a command by the user's shell, as ssh does, and give the socket to speak with it.
 
         Raises:
@@ -67,7 +67,7 @@ class Proxy(asyncio.SubprocessProtocol):
             raise
 
     @classmethod
-    async def _start(cls, command: str, theirs: socket.socket) -> Proxy:
+    async def _start(cls, command: str, theirs: socket.socket) -> ProxyCommand:
         # asyncio waits in a thread where the system has no pidfd, or before Python 3.12.
         with threads_as_os_errors():
             _, protocol = await asyncio.get_running_loop().subprocess_exec(
@@ -112,7 +112,7 @@ class Proxy(asyncio.SubprocessProtocol):
         self._said = (self._said + data)[-_LAST_WORDS:]
 
     def process_exited(self) -> None:
-        """It has ended."""
+        """Note the end of the program."""
         if self._timer is not None:
             self._timer.cancel()
         if self._transport is not None:

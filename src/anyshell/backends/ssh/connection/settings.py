@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ...._exceptions import InvalidCommand
-from .config import SSH_PORT, HostConfig, Line, expand, split_words
+from .config import SSH_PORT, ConfigLine, HostConfig, expand, split_words
 from .options import Hop, check_host, check_user, parse_hops
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _settings(config: HostConfig, options: SSHOptions, *, is_target: bool) -> Se
         if line is None:
             return default
         return tuple(
-            _path(Line((word,), line.where), tokens) for word in line.words if word.lower() != "none"
+            _path(ConfigLine((word,), line.where), tokens) for word in line.words if word.lower() != "none"
         )
 
     tokens = config.tokens()
@@ -170,6 +170,8 @@ def _settings(config: HostConfig, options: SSHOptions, *, is_target: bool) -> Se
     if not user:
         raise InvalidCommand("no user name: say user=, or write user@host")
 
+    # The order of all that follows: an option of the caller, then ssh_config, then the default of ssh_config(5). The
+    # caller's jump hosts are for the target alone: one of them would otherwise be reached through itself.
     jumps, command = _proxy(config, options if is_target else None, tokens)
     keys, named = _keys(config, options, tokens)
     policy, notice = _policy(first.get("stricthostkeychecking"))
@@ -258,7 +260,7 @@ def _keys(config: HostConfig, options: SSHOptions, tokens: Mapping[str, str]) ->
     return _home(*DEFAULT_KEYS), False
 
 
-def _policy(line: Line | None) -> tuple[KeyPolicy, str | None]:
+def _policy(line: ConfigLine | None) -> tuple[KeyPolicy, str | None]:
     word = "ask" if line is None else line.word.lower()
     if word == "ask":
         return "ask", None
@@ -287,7 +289,7 @@ def _methods(preferred: str | None, flag: Callable[[str, bool], bool]) -> tuple[
     return tuple(method for method in order if method in allowed and flag(allowed[method], True))
 
 
-def _agent(line: Line | None, tokens: Mapping[str, str]) -> str:
+def _agent(line: ConfigLine | None, tokens: Mapping[str, str]) -> str:
     word = "SSH_AUTH_SOCK" if line is None else line.word
     if word == "SSH_AUTH_SOCK":
         return os.environ.get("SSH_AUTH_SOCK", "")
@@ -299,7 +301,7 @@ def _agent(line: Line | None, tokens: Mapping[str, str]) -> str:
     return _path(line, tokens)
 
 
-def _family(line: Line | None) -> int:
+def _family(line: ConfigLine | None) -> int:
     families = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
     if line is None:
         return socket.AF_UNSPEC
@@ -308,7 +310,7 @@ def _family(line: Line | None) -> int:
     return families[line.word.lower()]
 
 
-def _flag(keyword: str, line: Line) -> bool:
+def _flag(keyword: str, line: ConfigLine) -> bool:
     word = line.word.lower()
     if keyword == "pubkeyauthentication" and word in ("unbound", "host-bound"):
         return True
@@ -317,7 +319,7 @@ def _flag(keyword: str, line: Line) -> bool:
     return word in ("yes", "true")
 
 
-def _seconds(keyword: str, line: Line) -> float:
+def _seconds(keyword: str, line: ConfigLine) -> float:
     units = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
     parts = re.findall(r"([0-9]{1,9})([smhdw]?)", line.word.lower())
     if not parts or "".join(map("".join, parts)) != line.word.lower():
@@ -325,7 +327,7 @@ def _seconds(keyword: str, line: Line) -> float:
     return float(sum(int(count) * units[unit] for count, unit in parts))
 
 
-def _path(line: Line, tokens: Mapping[str, str]) -> str:
+def _path(line: ConfigLine, tokens: Mapping[str, str]) -> str:
     def variable(found: re.Match[str]) -> str:
         if found[1] not in os.environ:
             raise InvalidCommand(f"{line.where}: there is no variable {found[1]}")
@@ -335,7 +337,7 @@ def _path(line: Line, tokens: Mapping[str, str]) -> str:
     return os.path.expanduser(re.sub(r"\$\{([^}]*)\}", variable, text))
 
 
-def _without_none(lines: list[Line]) -> list[Line]:
+def _without_none(lines: list[ConfigLine]) -> list[ConfigLine]:
     return [line for line in lines if line.word.lower() != "none"]
 
 

@@ -44,7 +44,7 @@ class LookRow:
 
 
 @dataclass(slots=True)
-class Look:
+class ProcessLook:
     """What the watcher has seen at once. `place` is its host and pid namespace; ``None`` when it sees not even itself."""
 
     place: str | None
@@ -68,7 +68,7 @@ class Sample:
     forks: int = 0
 
 
-def parse(lines: Iterable[str], place: str = "") -> Look:
+def parse(lines: Iterable[str], place: str = "") -> ProcessLook:
     """Read what ``look`` and ``lead`` of `looks.sh`, and ``sweep`` of `watcher.sh`, print at a place.
 
     Raises:
@@ -98,7 +98,7 @@ def parse(lines: Iterable[str], place: str = "") -> Look:
                 else:
                     descriptor, _, what = value.partition(" ")
                     seen.holds[whole("a descriptor", descriptor)] = what
-    return Look(place if sees else None, list(found.values()), led)
+    return ProcessLook(place if sees else None, list(found.values()), led)
 
 
 def start_time(began: str) -> float:

@@ -72,9 +72,9 @@ class SSHProcess(ChannelProcess[Channel]):
     ) -> None:
         stdin: ByteSendStream | None = None
         if terminal:
-            from .terminal import TerminalSendStream  # here and below, since few programs have one
+            from .terminal import ChannelTerminalStream  # here and below, since few programs have one
 
-            stdin = TerminalSendStream(channel, self._modes, longest_line=processes.longest_line)
+            stdin = ChannelTerminalStream(channel, self._modes, longest_line=processes.longest_line)
         elif has_stdin:
             stdin = ChannelSendStream(channel)
         super().__init__(channel, stdin=stdin, split_stderr=split_stderr, on_released=on_released)
@@ -227,7 +227,7 @@ class SSHProcess(ChannelProcess[Channel]):
         self._seen = self._seen or led  # a look that is given up later tells nothing
 
     async def _members(self, *, daemons: bool = True) -> Sequence[ProcessInfo]:
-        """What of the tree is alive.
+        """The living processes of the tree.
 
         Raises:
             Blind: The host does not show the leader though its end was not reported; or it did not when it was signalled.
@@ -260,7 +260,7 @@ class SSHProcess(ChannelProcess[Channel]):
         return self._seen
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """What of the tree is alive.
+        """The living processes of the tree.
 
         After a normal end that leaves no process with the channel, only the leader's group is asked for. When the
         host does not answer, what may be running is named by what is known of it.
@@ -324,7 +324,7 @@ class SSHProcess(ChannelProcess[Channel]):
                 await asyncio.sleep(pause)
 
     def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> SSHCommandTree:
-        """What a persistent shell starts from now on."""
+        """The processes that a persistent shell starts from now on."""
         part = self._tree.part(next(self._command_trees), shell or self.pid or 0)
         return SSHCommandTree(self._tree, part, self._name, inner=self._inner)
 

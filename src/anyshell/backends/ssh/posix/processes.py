@@ -19,7 +19,7 @@ from ...._answers import LARGEST_PID, Nonsense, whole
 from ...._terminals import LONGEST_LINE
 from ...._waits import note_failure
 from ...tree import TAG_BITS, UNLIMITED, Tag, descendants, is_member
-from .look import Look, Sample, parse
+from .look import ProcessLook, Sample, parse
 from .watcher import HostAway, NoProcesses
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Processes:
         self._place = ""
         self._offset = 0.0
         self._certainty = float("inf")
-        self._look: asyncio.Task[Look] | None = None
+        self._look: asyncio.Task[ProcessLook] | None = None
         self._since = float("inf")
         self._tokens: set[str] = set()
         self._after: Sample | None = None
@@ -128,7 +128,7 @@ class Processes:
             raise Blind
         return answer
 
-    async def look(self, since: float, after: Sample, token: str = "") -> Look:
+    async def look(self, since: float, after: Sample, token: str = "") -> ProcessLook:
         """Every process that is alive and started at a time or later, shared by all looks at about the same time.
 
         Args:
@@ -149,9 +149,9 @@ class Processes:
             self._look = asyncio.get_running_loop().create_task(self._take())
             self._look.add_done_callback(note_failure)
         look = await asyncio.shield(self._look)
-        return Look(look.place, [each for each in look.seen if each.started >= since])
+        return ProcessLook(look.place, [each for each in look.seen if each.started >= since])
 
-    async def _take(self) -> Look:
+    async def _take(self) -> ProcessLook:
         await asyncio.sleep(GATHER_SECONDS)
         # Later callers may have made changes that this look will miss.
         self._look, since, tokens, after = None, self._since, sorted(self._tokens), self._after or Sample()
@@ -160,7 +160,7 @@ class Processes:
         answer = await self.ask(" ".join([question, *tokens]))
         return _believed(answer)
 
-    async def lead(self, name: str, leader: int, since: float, tag: int, mark: str) -> Look:
+    async def lead(self, name: str, leader: int, since: float, tag: int, mark: str) -> ProcessLook:
         """Signal the group of a leader and what descends from it at once, and list that.
 
         Args:
@@ -270,7 +270,7 @@ def group_question(group: int) -> str:
     return f"group {group}"
 
 
-def _believed(answer: Answer) -> Look:
+def _believed(answer: Answer) -> ProcessLook:
     """Read a look. A host that answers nonsense says as little about its processes as one that is away."""
     try:
         return parse(answer.lines, answer.place)
@@ -390,7 +390,7 @@ class Tree:
         # Signalled in this order: a subshell must not see its program end, and go on with the next, before it is told itself.
         return sorted((young[pid].info for pid in members), key=lambda member: (member.started, member.pid))
 
-    async def _look(self, token: str = "") -> Look:
+    async def _look(self, token: str = "") -> ProcessLook:
         look = await self.processes.look(self.since, self.after, token)
         if look.place is None or not look.place.startswith(self.place):
             raise Blind

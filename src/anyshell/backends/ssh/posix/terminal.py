@@ -46,8 +46,8 @@ def _key(name: str) -> bytes:
     return name.encode() if len(name) == 1 else bytes([ord(name[1].upper()) ^ 64])
 
 
-class TerminalSendStream(ByteSendStream):
-    """What is typed on a terminal.
+class ChannelTerminalStream(ByteSendStream):
+    """The input of a terminal, which is typed there.
 
     Args:
         channel: Leads to the terminal.

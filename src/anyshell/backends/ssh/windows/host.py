@@ -22,7 +22,7 @@ from ...._types import cut_name, one_line
 from ...._waits import to_the_end
 from ...collect import fill
 from ..channel import LONGEST_ANSWER, Channel, new_token, told
-from ..facts import Facts
+from ..facts import FactLines
 from .channel import WindowsChannel
 from .process import WindowsProcess
 
@@ -88,7 +88,7 @@ class WindowsHost:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def facts(self, directory: str, query: HostQuery) -> Facts | None:
+    async def facts(self, directory: str, query: HostQuery) -> FactLines | None:
         """Ask the host what it is; ``None`` when no PowerShell answers.
 
         Raises:
@@ -124,7 +124,7 @@ class WindowsHost:
         else:
             if not answer:
                 return None
-            facts = Facts.read(answer.decode("utf-8", "replace").splitlines())
+            facts = FactLines.read(answer.decode("utf-8", "replace").splitlines())
             keep = answer.endswith(_END) and not facts.get("wrong") and self._wants_spare()
             return facts
         finally:

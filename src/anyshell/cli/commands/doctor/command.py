@@ -40,11 +40,11 @@ _FEW_FILES = 256
 def doctor(ctx: click.Context, /, *, host: str | None, mcp: bool, as_json: bool) -> None:
     """Look at a host: what anyshell found, what is missing and how to get it.
 
-    With --host, each step to it is tried by itself: its name, its port, its key, the login, the shell, SFTP, and
-    how many sessions it allows. The first that fails is named, and what to do; those after it are not reached.
+    With --host, each step to it is tried by itself: its name, its port, its key, the login, the shell, SFTP, and how many
+    sessions it allows. The first step that fails is named, with its remedy; later steps are not tried.
 
-    Also names what still runs of commands whose anyshell has ended: it was killed (SIGKILL) before it could stop
-    them, or was asked to keep them. Only on Linux can that be known.
+    Processes of commands whose anyshell has ended are named too: that anyshell was killed (SIGKILL) before it could stop
+    them, or was asked to keep them. They are found on Linux only.
 
     \b
     Examples:

@@ -28,6 +28,7 @@ async def look_at_reach(backend: Backend, system: str, *, here: bool = True) -> 
     from ....reach import SCOPED_SINCE, lack_of
 
     facts = await facts_of(backend, here=here)
+    # The first finding is the verdict; the others say by which part of the host it came to be.
     lack = lack_of(facts)
     findings = []
     if lack is None:

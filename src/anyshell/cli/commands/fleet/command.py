@@ -28,7 +28,7 @@ from ...options import (
 )
 from .hosts import complete_hosts, read_hosts
 from .request import FleetRequest
-from .views import EventsView, LinesView, Out, RosterView, View
+from .views import EventsView, FleetView, LinesView, Out, RosterView
 
 if TYPE_CHECKING:
     from ...process.signals import Interruption
@@ -64,24 +64,24 @@ _STDIN, _STDOUT = range(2)
     "--parallel",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Hosts that have their turn at once, at most. Default: 32.",
+    help="Hosts to run on in parallel. Default: 32.",
 )
 @click.option(
     "--batch",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Begin on so many hosts, and on the next ones when all of these have ended. Default: each host that ends makes "
-    "room for the next.",
+    help="Hosts to start together; the next N start when all of these have ended. Default: a host starts whenever one "
+    "has ended.",
 )
 @click.option(
     "--fail-fast",
     is_flag=True,
-    help="Begin on no further host once it has failed on one. Those that run go on.",
+    help="Start on no further host after the first failure. Hosts that are running go on.",
 )
 @click.option(
     "--connect-timeout",
     type=Duration(),
-    help="Give a host up that was not reached after so long, such as 30 or 1m. Default: 60.",
+    help="Time to reach a host, such as 30 or 1m; after it the host has failed. Default: 60.",
 )
 @click.option(
     "--timeout",
@@ -119,26 +119,24 @@ _STDIN, _STDOUT = range(2)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON object a line: what happens, as it happens."
 )
-@click.option(
-    "-q", "--quiet", is_flag=True, help="Show what is printed, and at the end nothing but what went wrong."
-)
+@click.option("-q", "--quiet", is_flag=True, help="Show the output, and at the end only the failures.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_file)
 @click.pass_context
 def fleet(ctx: click.Context, /, **options: Any) -> None:
-    """Run COMMAND on many hosts, so many at a time, in a fresh shell on each.
+    """Run COMMAND on many hosts in parallel, in a fresh shell on each.
 
     One argument is text in the shell's language; several are a program and its arguments, taken literally.
     Options of anyshell end at the first word of COMMAND.
 
-    On a terminal, a line for each host shows what it does, for how long, and the last line that it printed. In a pipe
-    or a file, each line is printed as it comes, behind the name of its host. At the end stands how it went, with those
-    hosts in one that ended alike and printed the same.
+    On a terminal, a line for each host shows what it does, for how long, and the last line that it printed. In a pipe or a
+    file, each line is printed as it comes, behind the name of its host. A summary at the end has one entry for all hosts with
+    the same ending and the same output.
 
-    A host that cannot be reached, hangs, dies, or has an unknown key costs only itself. No question is asked on the
-    way: keys have to be in files without a passphrase or in an agent, and hosts in known_hosts.
+    A host that cannot be reached, hangs, dies, or has an unknown key holds up no other host. No questions are asked: your
+    keys must be in files without a passphrase or in an agent, and the keys of hosts in known_hosts.
 
-    Ctrl-C stops the command, and all that it started, on every host, and is sure of that; where it cannot be, it is
-    said. A second one skips the grace.
+    Ctrl-C stops the command, and everything that it started, on every host, and verifies that. A host on which it cannot be
+    verified is named. A second Ctrl-C skips the grace.
 
     \b
     Examples:
@@ -197,7 +195,7 @@ async def _perform(request: FleetRequest, hosts: list[str], interruption: Interr
             prefix=request.prefix,
             reach=load_reach(request.reach),
         )
-        view: View
+        view: FleetView
         view = (
             EventsView(out)
             if request.as_json

@@ -19,7 +19,7 @@ _STATES = ("done", "failed", "not_started")
 
 
 @dataclass(slots=True)
-class Group:
+class HostGroup:
     """Hosts that ended alike and printed the same.
 
     Attributes:
@@ -57,7 +57,7 @@ class Folding:
         self._places = {host: place for place, host in enumerate(hosts)}
         self._timeout = timeout
         self._shows_output = shows_output
-        self._groups: dict[tuple[str, bytes], Group] = {}
+        self._groups: dict[tuple[str, bytes], HostGroup] = {}
         self.counts = dict.fromkeys(_STATES, 0)
         """How many hosts ended in each way."""
 
@@ -70,7 +70,7 @@ class Folding:
         if group is None:
             shown = outcome is not None and self._shows_output
             text = outcome.output.text if outcome is not None and shown else ""
-            group = self._groups[cause, digest] = Group(how, cause, result.ok, text)
+            group = self._groups[cause, digest] = HostGroup(how, cause, result.ok, text)
         group.hosts.append(result.host)
 
     @property
@@ -78,7 +78,7 @@ class Folding:
         """Whether any host did not do what was wanted, or was not asked to."""
         return self.counts["failed"] + self.counts["not_started"] > 0
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[HostGroup]:
         """Successes first, the largest group before the others; failures stand last, near the prompt."""
         for group in self._groups.values():
             group.hosts.sort(key=self._places.__getitem__)
@@ -126,7 +126,7 @@ def describe(result: HostOutcome, timeout: float | None, *, named: bool = True) 
 
 
 def _failed(error: Exception, host: str, *, named: bool) -> str:
-    """What went wrong, without the host's own name: its line begins with that."""
+    """The failure, without the host's name, with which the line begins."""
     if isinstance(error, HostKeyUntrusted):
         what = "its key has changed" if error.changed else "its key is not trusted"
         shown = f" ({error.key_type} {error.fingerprint})" if named else ""

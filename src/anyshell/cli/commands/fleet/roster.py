@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ....types import FleetRun, HostProgress
     from ...process.descriptors import DescriptorWriter
-    from .folding import Group
+    from .folding import HostGroup
 
 REDRAW_SECONDS = 0.2
 """Seconds between two frames of the lines on a terminal."""
@@ -213,7 +213,7 @@ def chosen(hosts: Sequence[HostProgress], room: int) -> tuple[Sequence[HostProgr
     return [host for index, host in enumerate(hosts) if index in shown], rest
 
 
-def paint(groups: Sequence[Group], total: str) -> bytes:
+def paint(groups: Sequence[HostGroup], total: str) -> bytes:
     """What each group of hosts has printed, below their names, for a terminal."""
     from ....policy import printable as harmless
 

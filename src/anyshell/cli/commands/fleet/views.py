@@ -63,7 +63,7 @@ class Out:
         self.writer.close()
 
 
-class View(Protocol):
+class FleetView(Protocol):
     """Shows a run: to a person, or as JSON to a program."""
 
     @property

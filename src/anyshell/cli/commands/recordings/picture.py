@@ -77,7 +77,7 @@ _NO_FONT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """What is drawn.
+    """The picture of a screen.
 
     Attributes:
         rows: Of the screen, from the top.
@@ -97,7 +97,7 @@ class Picture:
         return "\n".join(rows).rstrip("\n") + "\n"
 
     def svg(self) -> str:
-        """It as an SVG document, which refers to nothing outside of itself."""
+        """The picture as an SVG document that refers to nothing outside of itself."""
         from rich.console import Console
         from rich.segment import Segment, Segments
 
@@ -118,7 +118,7 @@ class Picture:
         return console.export_svg(title=self._title(), theme=_theme(self.theme), code_format=template)
 
     def png(self) -> bytes:
-        """It as a PNG.
+        """The picture as a PNG.
 
         Raises:
             Failure: What draws it is not installed, there is no font, or it would be too large.
@@ -146,7 +146,7 @@ class Picture:
 
 
 def rasteriser() -> _Render:
-    """What draws a PNG.
+    """The library that draws a PNG.
 
     Raises:
         Failure: It is not installed.

@@ -44,10 +44,10 @@ _FORMATS = ("svg", "png", "txt")
     "--output",
     metavar="PATH",
     shell_complete=complete_file,
-    help="Where the picture goes; the end of its name (.svg, .png or .txt) says what it is. '-' is stdout. A file that is "
+    help="The file of the picture; its suffix (.svg, .png or .txt) gives the format. '-' is stdout. A file that is "
     "there is replaced. Default: text on stdout.",
 )
-@click.option("--format", "as_format", type=click.Choice(_FORMATS), help="What it is, whatever it is called.")
+@click.option("--format", "as_format", type=click.Choice(_FORMATS), help="The format, whatever the suffix.")
 @click.argument("file", shell_complete=complete_file)
 @click.pass_context
 def screenshot(

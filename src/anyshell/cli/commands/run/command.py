@@ -119,9 +119,9 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     A stdin that is not a terminal is forwarded; in a loop that reads it, add '< /dev/null'. With a terminal as
     stdin, the command reads end-of-file at once.
 
-    With --pty on your terminal the command has that: every key is its own, Ctrl-C and Ctrl-Z too. What ends one that
-    heeds no key: --timeout; 'kill' from elsewhere, of anyshell; closing the window. However it ends, the terminal is
-    put back as it was; only after SIGKILL to anyshell it is not: type 'reset'.
+    With --pty on a terminal, the command has your terminal: every key goes to the command, Ctrl-C and Ctrl-Z too. A command
+    that heeds no key is ended by --timeout, by a 'kill' of anyshell from elsewhere, or by closing the window. The terminal is
+    put back as it was, however the command ends. Only SIGKILL to anyshell prevents that: type 'reset' then.
 
     However it ends, whatever the command started is stopped or reported. A timeout, a reader of stdout or stderr
     that goes away, or a signal (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 and others) stops everything that it started. A
@@ -131,8 +131,8 @@ def run(ctx: click.Context, /, **options: Any) -> None:
     run, how much it has printed, and the last line of that. It is gone when the command ends, and is not shown in a
     pipe, nor with --pty.
 
-    With --json nothing is shown live, and what became of the command is printed as one object. When anyshell
-    itself fails, nothing is printed on stdout, and one message on stderr.
+    With --json nothing is shown live; the outcome of the command is printed as one object. When anyshell itself fails,
+    nothing is printed on stdout, and one message on stderr.
 
     \b
     Examples:

@@ -77,13 +77,13 @@ _THEIRS = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
 def console(ctx: click.Context, /, **options: Any) -> None:
     """Run COMMAND on a terminal, show it in a console, and exit with its exit code.
 
-    Above the command's screen stand the command, its host and for how long it runs; below, the keys. What is typed is
-    the command's, Ctrl-C too, but for the keys that stop it and Shift-PageUp, Shift-PageDown, Shift-Home and Shift-End,
-    which show what has scrolled away, as the wheel does. A single Escape reaches the command at once; the second one
-    within half a second stops everything that the command has started, and pressed once more kills it.
+    Above the command's screen stand the command, its host and for how long it runs; below, the keys. Keys go to the command,
+    Ctrl-C too. The exceptions are the keys that stop the command, and Shift-PageUp, Shift-PageDown, Shift-Home and Shift-End,
+    which scroll back and forth, as the wheel does. A single Escape reaches the command at once; the second one within half a
+    second stops everything that the command has started, and pressed once more kills it.
 
-    When the command has ended, the console stays, and says how, until Enter, Escape or q is pressed. Then the terminal is
-    as it was. It needs the extra console: pip install 'anyshell[console]'.
+    When the command has ended, the console shows how it ended, until Enter, Escape or q is pressed. Then the terminal is as
+    it was. It needs the extra console: pip install 'anyshell[console]'.
 
     \b
     Examples:
@@ -211,6 +211,7 @@ class _ConsoleRun(Run):
             stops.add(task)
             task.add_done_callback(note_failure)
 
+        # `cancel` is called by the handler of a signal, where nothing can be awaited: its task stops the command, then the app.
         self._cancel = cancel
         with _signals_kept():
             await app.run_async()

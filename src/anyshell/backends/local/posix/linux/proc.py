@@ -37,7 +37,7 @@ UNKNOWN_START = -1
 
 @dataclass(slots=True, eq=False, repr=False)
 class ProcRow:
-    """What ``/proc/PID/stat`` says of a process (proc(5)), and what else was read of it at the same look.
+    """A process as ``/proc/PID/stat`` shows it (proc(5)), with other facts from the same look.
 
     What costs more is read when it is first asked for, and shared by all users of the look.
     """
