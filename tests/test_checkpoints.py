@@ -382,7 +382,7 @@ async def test_what_root_brings_back_belongs_to_its_owner(env: Environment) -> N
     assert owners() == before
 
 
-async def test_an_ordinary_user_brings_back_what_is_not_his_as_his_own(
+async def test_undo_of_an_ordinary_user_brings_back_files_of_others_as_their_own(
     ordinary_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(ordinary_directory / "state"))

@@ -78,10 +78,8 @@ class SessionShell:
         self._word = secrets.token_hex(5)
         """What no text can find, and so not say in its stead: it stands before what keeps it from its first command."""
         self.ended = False
-        self.doomed = False
-        """Whether it was killed, and may not know that yet."""
-        self.leaving = False
-        """Whether it was told to exit, so that its traps alone can start anything more."""
+        self.doomed = False  # whether it was killed, and may not know that yet
+        self.leaving = False  # whether it was told to exit, so that its traps alone can start anything more
         self._newest: int | None = None  # the pid that the host had given last when the last command ended
         self.abandoned: Sequence[ProcessInfo] = ()
         """What of it could not be ended when it was closed, and may still run."""
@@ -101,8 +99,7 @@ class SessionShell:
         self._own = False  # whether the current command is a text of anyshell's own
         self._redefined = own_setup
         self._back = ""  # the word that it says when it is back from the current command
-        self._end: End | None = None
-        """How the current command has ended, as is said; it has when the shell is back."""
+        self._end: End | None = None  # how the current command has ended, as is said; it has when the shell is back
         self._output_pipes: Sequence[OutputPipe] = ()  # what the current command prints to
         self._coming_back: asyncio.Task[None] | None = None
         self._listening = asyncio.get_running_loop().create_task(self._listen())
@@ -475,9 +472,8 @@ class SessionShell:
             return False  # of a command that is over
         if word == b"variables":
             self._entries = []
-        elif word == b"stopping":
-            if self._current.heeded is not None and not self._current.heeded.done():
-                self._current.heeded.set_result(None)
+        elif word == b"stopping" and self._current.heeded is not None and not self._current.heeded.done():
+            self._current.heeded.set_result(None)
         elif word == b"begun" and not self._current.begun.done():
             self._current.begun.set_result(None)
         elif word == b"ended":

@@ -20,6 +20,10 @@ from contextlib import suppress
 
 assert sys.platform == "linux"
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
 if __name__ != "__main__":  # otherwise their texts stand before this one
     from .commit import BESIDE, Change, Commit, Stay, attributes
     from .files import (
@@ -37,10 +41,6 @@ if __name__ != "__main__":  # otherwise their texts stand before this one
         serve,
         to_json,
     )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 MOST_WRITTEN = 500_000
 """Files that a command on trial may have written; with more the trial ends with an error."""
