@@ -99,7 +99,7 @@ class SessionShell:
         self._own = False  # whether the current command is a text of anyshell's own
         self._redefined = own_setup
         self._back = ""  # the word that it says when it is back from the current command
-        self._end: End | None = None  # how the current command has ended, as is said; it has when the shell is back
+        self._end: End | None = None  # how the current command ended, which it has when the shell is back
         self._output_pipes: Sequence[OutputPipe] = ()  # what the current command prints to
         self._coming_back: asyncio.Task[None] | None = None
         self._listening = asyncio.get_running_loop().create_task(self._listen())
