@@ -61,6 +61,11 @@ if SYSTEM == "wine":
     # Linux runs the same files, perhaps at the same time: what is compiled of them names each as its own system does.
     sys.pycache_prefix = tempfile.mkdtemp(prefix="compiled-")
 
+    from hypothesis.internal import scrutineer
+
+    # Packages stand beside Python here: all of them would be looked through for constants, as the project is.
+    scrutineer.SITE_PACKAGES_DIRS.add(Path(pytest.__file__).resolve().parents[1])
+
 if sys.platform != "win32":
     # Programs of the tests draw for the terminal that a test gives them, whatever the tests were started on: tox passes
     # no TERM on, and a machine without a person before it has none.

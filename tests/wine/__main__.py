@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import shutil
 import sys
 import tempfile
 import tomllib
@@ -58,22 +57,8 @@ def _set_up() -> Windows:
     with _alone():
         made = windows.set_up()
         for version in parts.PYTHONS:
-            _install(version)
+            parts.fetch_wheels(_requirements(), version)
     return made
-
-
-def _install(version: str) -> None:
-    """Have Python for Windows find the packages where it keeps its own, and none but these.
-
-    What stands elsewhere Hypothesis takes for a part of the project, and looks through all of it for constants.
-    """
-    packages = parts.fetch_wheels(_requirements(), version)
-    place = windows.python_directory(version) / "Lib" / "site-packages"
-    if place.is_symlink():
-        place.unlink()
-    elif place.exists():
-        shutil.rmtree(place)
-    place.symlink_to(packages)
 
 
 def _test(made: Windows, arguments: Sequence[str]) -> int:
@@ -87,10 +72,11 @@ def _test(made: Windows, arguments: Sequence[str]) -> int:
         parts.run_pip("install", "--no-deps", "--target", directory, ROOT)
 
         def test(version: str, out: BinaryIO) -> int:
+            path = (Path(directory), parts.fetch_wheels(_requirements(), version))
             env = {
                 "PYTHONUTF8": "1",
                 "ANYSHELL_BASH": windows.windows_path(windows.git_directory() / "bin" / "bash.exe"),
-                "PYTHONPATH": windows.windows_path(Path(directory)),
+                "PYTHONPATH": ";".join(map(windows.windows_path, path)),
                 "PYTEST_DEBUG_TEMPROOT": "",  # temporary files are Windows' own
             }
             slow = ("--timeout", str(TEST_SECONDS), "--hypothesis-profile", "few")
