@@ -80,8 +80,7 @@ class SessionShell:
         self.ended = False
         self.doomed = False
         """Whether it was killed, and may not know that yet."""
-        self.leaving = False
-        """Whether it was told to exit, so that its traps alone can start anything more."""
+        self.leaving = False  # told to exit, so that its traps alone can start anything more
         self._newest: int | None = None  # the pid that the host had given last when the last command ended
         self.abandoned: Sequence[ProcessInfo] = ()
         """What of it could not be ended when it was closed, and may still run."""
@@ -192,12 +191,9 @@ class SessionShell:
 
     def fork(self, name: str) -> shells.Fork:
         """The texts by which another becomes what it is."""
-        fork = (
-            None
-            if isinstance(self._conversation, shells.PowerShellConversation)
-            else self._conversation.fork(name)
-        )
-        assert fork is not None  # as `Session.fork` has seen
+        assert not isinstance(self._conversation, shells.PowerShellConversation)  # as `Session.fork` has seen
+        fork = self._conversation.fork(name)
+        assert fork is not None
         return fork
 
     async def run(self, spawn: Spawn, *, variables: bool, own: str = "") -> SessionProcess:

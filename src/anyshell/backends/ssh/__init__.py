@@ -31,7 +31,7 @@ def without_compilers() -> Iterator[None]:
     asyncssh looks for liboqs and nettle when it is imported. Python looks for a library by ldconfig, gcc and ld, which are a
     dozen processes for the two. What the cache of the loader does not name is not loaded afterwards either.
     """
-    if sys.platform != "linux" or "asyncssh" in sys.modules:
+    if "asyncssh" in sys.modules:
         yield
         return
     import os
@@ -40,7 +40,7 @@ def without_compilers() -> Iterator[None]:
 
     find = util.find_library
     try:
-        cache = b"" if os.environ.get("LD_LIBRARY_PATH") else Path(_CACHE).read_bytes()
+        cache = b"" if os.environ.get("LD_LIBRARY_PATH") else Path(_CACHE).read_bytes()  # of Linux alone
     except OSError:
         cache = b""
 
