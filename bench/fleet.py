@@ -84,6 +84,13 @@ def measure(sizes: Sizes, rounds: int) -> Result:
             reach=Reach("<=", 3.5),
         ),
         Row(
+            what="processor time of the client meanwhile",
+            unit="s",
+            ours=each("ours", "spent"),
+            floor=each("floor", "spent"),
+            ratios=ratios(each("ours", "spent"), each("floor", "spent")),
+        ),
+        Row(
             what="memory for each of them",
             unit="KiB",
             ours=memory("ours"),
@@ -99,6 +106,13 @@ def measure(sizes: Sizes, rounds: int) -> Result:
                 ours=each(peer, "seconds"),
                 floor=seconds,
                 ratios=ratios(each(peer, "seconds"), seconds),
+            ),
+            Row(
+                what=f"its processor time, {peer} (beside)",
+                unit="s",
+                ours=each(peer, "spent"),
+                floor=each("floor", "spent"),
+                ratios=ratios(each(peer, "spent"), each("floor", "spent")),
             ),
             Row(
                 what=f"its memory for each, {peer} (beside)",

@@ -1,7 +1,7 @@
 """A consumer of many hosts: one fresh process that runs a command on all of them and tells what that cost, as JSON.
 
-``python -m bench.fleet_consumer VARIANT``, with the hosts on stdin. ``pip install parallel-ssh fabric`` brings the peers;
-nothing of the project needs them.
+``python -m bench.fleet_consumer VARIANT``, with the hosts on stdin. The group ``bench`` brings parallel-ssh, and
+``pip install fabric`` the other peer; nothing of the project needs them.
 """
 
 from __future__ import annotations
@@ -102,19 +102,19 @@ _VARIANTS: Mapping[str, Run] = {"ours": _ours, "floor": _floor, **PEERS}
 
 
 def main(variant: str) -> None:
-    """Run the command on one host, then on all, and print the seconds and the growth of that."""
+    """Run the command on one host, then on all, and print the seconds of that, those of the processor, and the growth."""
     given = json.load(sys.stdin)
     run = _VARIANTS[variant]
     run(given, given["ports"][:1])
     before = peak()
-    began = time.perf_counter()
+    began, spent = time.perf_counter(), time.process_time()
     texts = run(given, given["ports"])
-    seconds = time.perf_counter() - began
+    seconds, spent = time.perf_counter() - began, time.process_time() - spent
     if texts != ["ok\n"] * len(given["ports"]):
         raise RuntimeError(
             f"{variant} gave {len(texts)} outputs for {len(given['ports'])} hosts, or wrong ones"
         )
-    print(json.dumps({"seconds": seconds, "growth": peak() - before}))
+    print(json.dumps({"seconds": seconds, "spent": spent, "growth": peak() - before}))
 
 
 if __name__ == "__main__":

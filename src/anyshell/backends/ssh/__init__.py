@@ -40,7 +40,7 @@ def without_compilers() -> Iterator[None]:
 
     find = util.find_library
     try:
-        cache = b"" if os.environ.get("LD_LIBRARY_PATH") else Path(_CACHE).read_bytes()
+        cache = b"" if os.environ.get("LD_LIBRARY_PATH") else Path(_CACHE).read_bytes()  # of Linux alone
     except OSError:
         cache = b""
 
