@@ -60,7 +60,7 @@ class FileInput:
             raise InvalidCommand(f"stdin: {os.fspath(file)!r} cannot be read: {why(error)}") from None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        reader = _Reader(self._file)
+        reader = _FileReader(self._file)
         try:
             while data := await in_a_thread(reader.read):
                 yield data
@@ -68,7 +68,7 @@ class FileInput:
             reader.leave()
 
 
-class _Reader:
+class _FileReader:
     """Reads a file piece by piece in threads. One that waits in a read is left alone, and closes the file of a path when it is back."""
 
     def __init__(self, file: os.PathLike[str] | IO[bytes]) -> None:

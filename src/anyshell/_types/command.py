@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 LeftBehind = Literal["stop", "adopt", "keep"]
 
 DEFAULT_GRACE = 2.0
-"""Seconds between the request to end and the kill, after a timeout, a cancellation or a stop, by default; less if the tree ends."""
+"""Seconds between the request to end and the kill, after a timeout, a cancellation or a stop, by default; less if the tree ends.
+Of commands whose anyshell has ended without stopping them, always."""
 
 
 READY_SECONDS = 60.0

@@ -58,7 +58,7 @@ class ShellTemplate:
         Raises:
             InvalidCommand: A field stands where a quoted value would not be one word.
         """
-        place: _Place = _PowerShell() if isinstance(shell, PowerShell) else _Posix()
+        place: _WordPlace = _PowerShell() if isinstance(shell, PowerShell) else _Posix()
         made = [self.texts[0]]
         place.follow(self.texts[0])
         for number, (words, after) in enumerate(zip(self.words, self.texts[1:], strict=True), 1):
@@ -192,7 +192,7 @@ def _word(what: str, value: object) -> str:
     return value
 
 
-class _Place:
+class _WordPlace:
     """Where a field stands in a text.
 
     Attributes:
@@ -233,7 +233,7 @@ class _Place:
         raise NotImplementedError
 
 
-class _Posix(_Place):
+class _Posix(_WordPlace):
     """For bash, zsh and sh."""
 
     scanners: ClassVar[Mapping[str, re.Pattern[str]]] = {
@@ -259,7 +259,7 @@ class _Posix(_Place):
 _SINGLE, _DOUBLE = "'\u2018\u2019\u201a\u201b", '"\u201c\u201d\u201e'
 
 
-class _PowerShell(_Place):
+class _PowerShell(_WordPlace):
     """For PowerShell, which takes some more characters for quotes."""
 
     scanners: ClassVar[Mapping[str, re.Pattern[str]]] = {

@@ -40,7 +40,7 @@ QUESTIONS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Question:
+class _OpenQuestion:
     """A request that waits for its approver. Its answer is ``None`` if the call has been cancelled."""
 
     request: ApprovalRequest
@@ -81,7 +81,7 @@ class Approvals:
         self._shared = shared
         self._always: OrderedDict[bytes, None] = OrderedDict()
         self._grants: deque[tuple[bytes, Grant]] = deque(maxlen=REMEMBERED)
-        self._open: dict[object, _Question] = {}
+        self._open: dict[object, _OpenQuestion] = {}
 
     @property
     def name(self) -> str:
@@ -139,7 +139,7 @@ class Approvals:
         place = place_of(request)
         return policy.covered(request.verdict, [grant for where, grant in self._grants if where == place])
 
-    def _may_grant(self, request: ApprovalRequest) -> _Question | None:
+    def _may_grant(self, request: ApprovalRequest) -> _OpenQuestion | None:
         """A question whose answer may cover a request."""
         waiting = [each for each in self._open.values() if each.granted]
         if not waiting or not isinstance(request, CommandRequest):
@@ -153,7 +153,7 @@ class Approvals:
             return Refused(f"{QUESTIONS} questions wait for an answer already", by="unanswered")
         proposed = policy.grants(request.verdict) if isinstance(request, CommandRequest) else ()
         place = place_of(request) if isinstance(request, CommandRequest) and proposed else b""
-        question = _Question(request, place, proposed, asyncio.get_running_loop().create_future())
+        question = _OpenQuestion(request, place, proposed, asyncio.get_running_loop().create_future())
         number: object = key if isinstance(request, CommandRequest) and self._shared else question
         self._open[number] = question
         answer = None

@@ -87,7 +87,7 @@ def answered(number: int, text: str, shell: ShellKind, line: bytes) -> Parsed:
         given = json.loads(line.decode("ascii"))
         if type(given) is not dict or given["n"] != number:
             _wrong()
-        reader = _Reader(text)
+        reader = _AnswerReader(text)
         commands = sorted((reader.command(each) for each in _list(given["c"], MAX_COMMANDS)), key=_place)
         doubts = tuple(_text(each) for each in _list(given["d"], MAX_COMMANDS))
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -117,7 +117,7 @@ def _wrong() -> Any:
     raise ValueError
 
 
-class _Reader:
+class _AnswerReader:
     """Reads the parts of an answer about one text."""
 
     def __init__(self, text: str) -> None:

@@ -117,7 +117,7 @@ def read_of(arguments: Sequence[Argument]) -> list[Argument]:
 def use_of(name: str, profile: Profile, arguments: Sequence[Argument]) -> Use:
     """Read the arguments of a program."""
     use = Use()
-    reader = _Reader(name, use)
+    reader = _WordsReader(name, use)
     words = read_of(arguments)
     if len(words) < len(arguments):
         reader.unknown(f"{name} has more than {MOST_WORDS} arguments, or long ones")
@@ -126,7 +126,7 @@ def use_of(name: str, profile: Profile, arguments: Sequence[Argument]) -> Use:
     return use
 
 
-class _Reader:
+class _WordsReader:
     """One walk over the arguments of a program, its sub-commands' included."""
 
     def __init__(self, name: str, use: Use) -> None:

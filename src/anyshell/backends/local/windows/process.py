@@ -32,7 +32,7 @@ from .programs import find_program
 from .pseudoconsole import Pseudoconsole
 from .scripts import ScriptFile
 from .terminals import TerminalReceiveStream, TerminalSendStream
-from .variables import ProcessVariables
+from .variables import EnvBlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -106,7 +106,7 @@ class LocalSpawner:
         return process
 
     async def _start(self, spawn: Spawn) -> LocalWindowsProcess:
-        variables = ProcessVariables()
+        variables = EnvBlock()
         variables.remove(spawn.unset)
         if spawn.terminal is not None:
             # These speak of another terminal, and are believed before this one is asked.
@@ -355,12 +355,7 @@ class _Started:
 
 
 async def _start_on_pipes(
-    argv: Sequence[str],
-    spawn: Spawn,
-    variables: ProcessVariables,
-    job: JobObject,
-    ending: _Ending,
-    undo: ExitStack,
+    argv: Sequence[str], spawn: Spawn, variables: EnvBlock, job: JobObject, ending: _Ending, undo: ExitStack
 ) -> _Started:
     with ExitStack() as theirs:
         out, child_out = pipe_to_read()
@@ -404,12 +399,7 @@ async def _start_on_pipes(
 
 
 async def _start_on_terminal(
-    argv: Sequence[str],
-    spawn: Spawn,
-    variables: ProcessVariables,
-    job: JobObject,
-    ending: _Ending,
-    undo: ExitStack,
+    argv: Sequence[str], spawn: Spawn, variables: EnvBlock, job: JobObject, ending: _Ending, undo: ExitStack
 ) -> _Started:
     assert spawn.terminal is not None
 

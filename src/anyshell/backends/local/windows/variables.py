@@ -18,7 +18,7 @@ _PATHEXT = ".COM;.EXE;.BAT;.CMD"
 """What cmd.exe takes for programs where PATHEXT is not set."""
 
 
-class ProcessVariables:
+class EnvBlock:
     """The variables of one program, beginning with those of this process at this moment."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ LARGEST_HOSTS_FILE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _HostEntry:
     """A host as it was written, and where."""
 
     text: str
@@ -66,20 +66,20 @@ def read_hosts(request: FleetRequest) -> list[str]:
     return hosts
 
 
-def _entries(request: FleetRequest) -> Iterator[_Entry]:
+def _entries(request: FleetRequest) -> Iterator[_HostEntry]:
     for listed in request.lists:
         for number, text in enumerate(listed.split(","), 1):
             if not text.strip():
                 raise click.UsageError(
                     f"--hosts: host {number} is empty: give names, with one comma between two"
                 )
-            yield _Entry(text.strip(), f"--hosts, host {number}")
+            yield _HostEntry(text.strip(), f"--hosts, host {number}")
     for path in request.files:
         name = "stdin" if path == "-" else printable(path)
         for number, line in enumerate(_read_file(path, name).splitlines(), 1):
             text = _without_comment(line)
             if text:
-                yield _Entry(text, f"{name}, line {number}")
+                yield _HostEntry(text, f"{name}, line {number}")
 
 
 def _read_file(path: str, name: str) -> str:

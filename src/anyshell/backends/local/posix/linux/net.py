@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 assert sys.platform == "linux"
 
+from ....._types import DEFAULT_GRACE
 from ..tree import close_all, close_with
 from .scan import ProcessScan
 from .tree import restore
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 START_SECONDS = 5.0
 """Seconds for the shell of the net to start; without it commands run all the same."""
-
-GRACE = 2.0
-"""Seconds between the request to end and the kill by the net, once this program has ended without stopping its commands."""
 
 KILL_SECONDS = 5.0
 """Seconds in which the net repeats its kill, as long as something lives."""
@@ -168,7 +166,7 @@ async def _stop_all(notes: Iterable[str]) -> None:
 
 async def _stop(tree: LinuxTree) -> None:
     """Ask a tree to end, kill it after the grace, and look again. What lives then is not reported: the caller is gone."""
-    give_up = time.monotonic() + GRACE
+    give_up = time.monotonic() + DEFAULT_GRACE
     members = await tree.members()
     for member in members:
         tree.signal(member, signal.SIGTERM)
