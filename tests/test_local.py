@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import resource
+import shutil
 import signal
 import stat
 import subprocess
@@ -134,6 +135,56 @@ async def test_a_shell_that_vanishes_is_a_spawn_error(tmp_path: Path) -> None:
         shell.unlink()
         with pytest.raises(SpawnError, match="No such file"):
             await env.run("true")
+
+
+async def test_a_list_is_started_without_bash_where_the_outcome_is_the_same(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    bash, real = tmp_path / "bash", shutil.which("bash")
+    files = {
+        bash: f'#!/bin/sh\necho >> {starts}\nexec {real} "$@"\n',
+        tmp_path / "no-first-line": "echo $0 $1\n",
+        tmp_path / "lost": "#!/no/such/program\n",
+        tmp_path / "here": "#!/bin/sh\necho here $_\n",
+    }
+    for path, text in files.items():
+        path.write_text(text)
+        path.chmod(0o755)
+    (tmp_path / "data").touch(0o644)
+    rows: list[tuple[int, list[str], dict[str, str | None]]] = [
+        (0, ["env"], {}),
+        (0, ["env"], {"SHLVL": None, "A": "é"}),
+        (0, ["ls", "/no/such"], {}),  # whose message begins with its name, as it was given
+        (0, ["sh", "-c", "kill -9 $$"], {}),
+        (0, ["./here"], {}),
+        (0, ["here"], {"PATH": f"{tmp_path}:/usr/bin:/bin"}),
+        (1, ["here"], {"PATH": ":/usr/bin:/bin"}),
+        (1, ["here"], {}),
+        (1, ["./data"], {}),
+        (1, [str(tmp_path)], {}),
+        (1, ["./lost"], {}),
+        (1, ["./no-first-line", "a b"], {}),
+        (1, ["echo", "-e", r"a\tb"], {}),  # which is a builtin
+        (1, ["env"], {"SHELLOPTS": "xtrace"}),
+        (1, ["env"], {"PATH": None}),
+    ]
+
+    async with Environment.detect(shell=str(bash), cwd=tmp_path) as env:
+        for expected, words, variables in rows:
+            starts.write_text("")
+            direct = await env.run(words, env=variables)
+            count = starts.read_text().count("\n")
+            shell = await env.run(env.quote(*words), env=variables)
+
+            assert count == expected, words
+            assert (direct.exit_code, direct.signal) == (shell.exit_code, shell.signal), words
+            lines = [
+                sorted(line for line in each.output.text.split("\n") if "ANYSHELL_" not in line)
+                for each in (direct, shell)
+            ]
+            assert lines[0] == lines[1], words
+        starts.write_text("")
+        await env.run(["env"], stdin="x", split_stderr=True)
+        assert not starts.read_text()
 
 
 async def test_a_program_that_is_not_there_is_the_commands_own_127(env: Environment) -> None:

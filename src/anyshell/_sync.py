@@ -17,6 +17,7 @@ from ._environment import Environment
 from ._exceptions import AnyshellError, InvalidCommand
 from ._runner import RunOptions, to_command
 from ._types import DEFAULT_GRACE, to_recording, to_scan
+from ._waits import shielded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -106,7 +107,7 @@ class Front:
                 _detect(shell=key[0], interactive=interactive)
             )
         try:
-            return await asyncio.shield(task)
+            return await shielded(task)
         except BaseException:
             if task.done() and (task.cancelled() or task.exception() is not None):
                 self._environments.pop(key, None)  # a failure is told, not kept: it may be mended

@@ -12,7 +12,7 @@ from anyio.abc import ByteReceiveStream
 from . import shells
 from ._exceptions import BackendUnavailable, InvalidCommand, SpawnError, TerminalUnavailable
 from ._types import ExitStatus, ProcessInfo
-from ._waits import to_the_end
+from ._waits import shielded, to_the_end
 from .backends.tree import Ungrouped
 
 try:
@@ -125,7 +125,7 @@ class AcpBackend:
             )
         )
         try:
-            made = await asyncio.wait_for(asyncio.shield(creating), CREATE_SECONDS)
+            made = await asyncio.wait_for(shielded(creating), CREATE_SECONDS)
         except BaseException as error:
             if isinstance(error, RequestError):
                 raise SpawnError(f"the editor makes no terminal: {error}") from error
@@ -254,7 +254,7 @@ class EditorTerminal(Ungrouped):
 
     async def wait(self) -> ExitStatus:
         """Wait until the editor says that it has ended."""
-        return await asyncio.shield(self._exit)
+        return await shielded(self._exit)
 
     async def wait_gone(self) -> None:
         """As `wait`: nothing else of it is seen."""
@@ -295,7 +295,7 @@ class EditorTerminal(Ungrouped):
         """Kill it unless it was released, and give the terminal back."""
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
-        await asyncio.shield(self._closing)
+        await shielded(self._closing)
 
     async def _close(self) -> None:
         self._on_closed(self)

@@ -164,7 +164,13 @@ def to_command(
         from .redirects import to_stdin  # here, since few commands read a file
 
         stdin = to_stdin(stdin)
-    if not isinstance(command, str):
+    words: tuple[str, ...] = ()
+    if isinstance(command, list | tuple):
+        from ..shells import words_of
+
+        words = words_of(command)
+        command = SHELLS[kind].join(words)
+    elif not isinstance(command, str):
         from ..shells import text_of
 
         command = text_of(command, SHELLS[kind])
@@ -174,4 +180,5 @@ def to_command(
         env={} if env is None else {name: value for name, value in env.items() if value is not None},
         unset=frozenset() if env is None else frozenset(name for name, value in env.items() if value is None),
         stdin=stdin,
+        words=words,
     )

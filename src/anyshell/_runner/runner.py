@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from .. import _engine, shells
 from .._exceptions import AnyshellError
-from .._types import Outcome, Spawn, learn
+from .._types import Outcome, ShellArgv, Spawn, learn
 from .._waits import outlast, shortage_as_spawn_error
 from .._wrapped import WrappingSpawner
 from ..reach import NONE
@@ -275,6 +275,8 @@ class Runner:
         argv = launch.argv
         if self.prefix is not None:
             argv = self.prefix.wrap(argv, on_windows=on_windows)
+        elif self.snapshot is None and launch.script is None and _only_starts(command, self.info, dialect):
+            argv = ShellArgv.of(argv, command.words)
         settings = dict(self._settings_on(terminal))
         given = command.env if self._variables is None else (*self._variables.set, *command.env)
         settings.update(dialect.lets_through((*settings, *given)))
@@ -539,3 +541,15 @@ class Runner:
         if terminal is not None:
             return terminal_output(self, terminal, store, limits=limits)
         return pipes_output(self, store, limits=limits)
+
+
+def _only_starts(command: Command, info: HostInfo, shell: shells.Shell | shells.PowerShell) -> bool:
+    """Whether the shell of this machine would only start a program, which can then be started without it."""
+    return (
+        bool(command.words)
+        and info.is_this_machine
+        and info.os != "windows"
+        and isinstance(shell, shells.Shell)
+        and shell.only_starts(command.words)
+        and shell.join(command.words) == command.text  # otherwise an address in it was resolved
+    )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .command import Command as Command
     from .command import LeftBehind as LeftBehind
     from .command import LoginCommand as LoginCommand
+    from .command import ShellArgv as ShellArgv
     from .command import Spawn as Spawn
     from .effects import Effects as Effects
     from .effects import FileEffect as FileEffect
@@ -99,7 +100,7 @@ else:
         {
             "approval": "ApprovalRequest Approved CommandRequest Grant JobInputRequest NetworkRequest ReachRequest Refused SecretInputRequest TerminalInputRequest",
             "checks": "LONGEST_NAME as_duration check_choice check_count check_port check_seconds check_text check_variable cut_name exact one_line",
-            "command": "DEFAULT_GRACE READY_SECONDS Command LeftBehind LoginCommand Spawn",
+            "command": "DEFAULT_GRACE READY_SECONDS Command LeftBehind LoginCommand ShellArgv Spawn",
             "names": "Names",
             "network": "Destination Network",
             "effects": "Effects FileEffect Scan to_scan",

@@ -36,6 +36,7 @@ class Command:
         env: Variables added to the host's, over everything else.
         unset: Names of variables that the command does not have, ours included.
         stdin: What the command reads, at once or as it comes; ``None`` is end-of-file at once.
+        words: The program and its arguments, if `text` is these and was a list.
 
     Raises:
         InvalidCommand: What `check_text` refuses, anywhere; a variable name other than
@@ -47,6 +48,7 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)  # a value may be a secret
     unset: frozenset[str] = frozenset()
     stdin: bytes | AsyncIterable[bytes] | None = field(default=None, repr=False)
+    words: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         check_text("the command", self.text)
@@ -61,6 +63,25 @@ class Command:
             )
         for name, value in (*self.env.items(), *((name, "") for name in self.unset)):
             check_variable(name, value)
+
+
+class ShellArgv(tuple[str, ...]):
+    """The arguments of a shell that would only start one program, which a backend may start instead.
+
+    What puts words before the shell makes another tuple, and so the shell is started.
+
+    Attributes:
+        words: That program and its arguments.
+    """
+
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, argv: tuple[str, ...], words: tuple[str, ...]) -> ShellArgv:
+        """Make it of both."""
+        made = cls(argv)
+        made.words = words
+        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

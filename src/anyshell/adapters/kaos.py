@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from .._engine import Control
 from .._exceptions import AnyshellError, InvalidCommand
+from .._waits import shielded
 from ..shells import SHELLS
 from ..tool.signals import number_of
 from . import needs
@@ -261,7 +262,7 @@ class Process:
     async def wait(self) -> int:
         """Wait for its end; to be cancelled here does not stop it."""
         assert self._task is not None
-        return await asyncio.shield(self._task)
+        return await shielded(self._task)
 
     async def kill(self) -> None:
         """Kill it with all that it has started, and wait for that."""

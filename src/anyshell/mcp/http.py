@@ -26,7 +26,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from .._exceptions import AnyshellError
 from .._private import check_directory, create_file, make_directories, state_directory
-from .._waits import to_the_end
+from .._waits import shielded, to_the_end
 from .stdio import LONGEST_MESSAGE
 from .tools import refused
 
@@ -86,7 +86,7 @@ class _Client:
                 self._tools.set_exception(error)
 
     async def tools(self) -> ClientTools:
-        return await asyncio.shield(self._tools)
+        return await shielded(self._tools)
 
     @property
     def has_jobs(self) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .._types.checks import one_line
 from .._types.names import Address, Names, host_of, is_public
 from .._types.network import Destination, Network
-from .._waits import in_a_worker
+from .._waits import in_a_worker, shielded
 from .requests import Client, Malformed, Request, body_of, read_request
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ class Proxy:
             record.answers[key] = asyncio.ensure_future(record.ask(*key))
         # The question is one for all connections there, and ends with the command.
         try:
-            refused = await asyncio.shield(record.answers[key])
+            refused = await shielded(record.answers[key])
         except Exception:  # noqa: BLE001 - whatever an approver raises is no yes
             refused = "its approval could not be had"
         if refused:

@@ -18,7 +18,7 @@ from anyio.abc import ByteSendStream
 
 from .._exceptions import RecordingError
 from .._types import MASK, RecordingReport, Terminal
-from .._waits import Changes, to_the_end
+from .._waits import Changes, shielded, to_the_end
 from .._wrapped import Wrapped
 from ..terminal.secrets import TypedMasks
 from .asciicast import Header
@@ -273,7 +273,7 @@ class Recorder:
             size = sum(len(data) + HAPPENED_SIZE for _, _, data in batch)
             try:
                 # The end of an event loop cancels every task, this one too; pending data is written all the same.
-                await asyncio.shield(self._worker.do(partial(self._put, file, batch)))
+                await shielded(self._worker.do(partial(self._put, file, batch)))
             except Exception as error:
                 self._give_up(f"it broke off: {error!r}")
                 raise

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 
 from .._types import ProcessInfo, Usage, still_named
-from .._waits import note_failure
+from .._waits import note_failure, shielded
 from ..backends.closing import kill_until_gone
 
 if TYPE_CHECKING:
@@ -269,9 +269,9 @@ class SessionProcess:
         if sure:
             self._interrupted = True
             with anyio.move_on_after(HEED_SECONDS):
-                await asyncio.shield(self._send(self._shell.interrupt(self, self._command_tree)))
+                await shielded(self._send(self._shell.interrupt(self, self._command_tree)))
             await self._unwind()
-        await asyncio.shield(self._send(self._command_tree.send_signal("interrupt")))
+        await shielded(self._send(self._command_tree.send_signal("interrupt")))
 
     async def send_signal(self, signal: Signal) -> None:
         """Have the shell go no further with the text, and signal what the text has started."""
@@ -343,7 +343,7 @@ class SessionProcess:
                 if self.ended.done():
                     await asyncio.sleep(INTERRUPT_AGAIN)
                 else:
-                    await asyncio.shield(self.ended)
+                    await shielded(self.ended)
 
     def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
         """Have `survivors` name these until they end, also those that make themselves daemons from now on."""
@@ -355,7 +355,7 @@ class SessionProcess:
         if self.ended.done():
             return
         if sure:
-            await asyncio.shield(self._send(self._shell.interrupt(self, self._command_tree)))
+            await shielded(self._send(self._shell.interrupt(self, self._command_tree)))
             await self._unwind()
         else:
             await self._kill_shell()
@@ -391,7 +391,7 @@ class SessionProcess:
 
     async def _kill_shell(self) -> None:
         self._shell.doomed = True
-        await asyncio.shield(self._send(self._command_tree.kill_shell()))
+        await shielded(self._send(self._command_tree.kill_shell()))
 
     def kill_shell(self) -> None:
         """Have the shell killed, and nothing that it has started. Never waits."""

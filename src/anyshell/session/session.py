@@ -19,7 +19,7 @@ from .._engine import Control
 from .._exceptions import AnyshellError, InvalidCommand, SpawnError
 from .._runner import RunOptions, to_command
 from .._types import DEFAULT_GRACE, Spawn, check_seconds, cut_name, learn, to_recording, to_scan
-from .._waits import AsyncOnly, shortage_as_spawn_error, to_the_end
+from .._waits import AsyncOnly, shielded, shortage_as_spawn_error, to_the_end
 from .shell import END_SECONDS, START_SECONDS, SessionShell, ShellGone
 from .turns import Check, Exit, Turn, run_own
 
@@ -443,7 +443,7 @@ class Session(AsyncOnly):
             if spawn.on_asked is not None:
                 spawn.on_asked(process)
             try:
-                await asyncio.shield(process.begun)
+                await shielded(process.begun)
             except BaseException:
                 if spawn.on_asked is None:
                     await to_the_end(process.aclose(), stop=lambda: None)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .words import quoted as quoted
     from .words import sh as sh
     from .words import text_of as text_of
+    from .words import words_of as words_of
 else:
     __getattr__ = importer(
         __name__,
@@ -46,7 +47,7 @@ else:
             "prefix": "Prefix",
             "session": "RESERVED Conversation",
             "session_fork": "FORKED Fork",
-            "words": "quoted sh text_of",
+            "words": "quoted sh text_of words_of",
         },
     )
 
@@ -70,6 +71,7 @@ __all__ = [
     "quoted",
     "sh",
     "text_of",
+    "words_of",
 ]
 
 SHELLS: Mapping[ShellKind, Shell | PowerShell] = MappingProxyType(

@@ -75,6 +75,7 @@ class Shell(NamedTuple):
         unset: Variables that must not reach the shell unless the caller sets them.
         believes_oldpwd: The version from which on the shell takes OLDPWD from its environment, so that starting
             it elsewhere is like a ``cd``; ``None`` when none does. Empty for every version.
+        builtins: The commands of its own, where `only_starts` needs them.
     """
 
     kind: ShellKind
@@ -91,6 +92,7 @@ class Shell(NamedTuple):
     reads_arguments: Literal["as Windows", "as MSYS2"] = "as MSYS2"
     unset: frozenset[str] = _UNSET
     believes_oldpwd: tuple[int, ...] | None = None
+    builtins: frozenset[str] = frozenset()
 
     def quote(self, text: str) -> str:
         """Make any text one word of a command line, taken literally."""
@@ -105,6 +107,13 @@ class Shell(NamedTuple):
     def join(self, arguments: Iterable[str]) -> str:
         """Make a command line of a program and its arguments, none of which the shell will interpret."""
         return " ".join(map(self.quote, arguments))
+
+    def only_starts(self, words: Sequence[str]) -> bool:
+        """Whether the shell would only start the program of these words: it is bash, and has no command of that name itself.
+
+        bash alone replaces itself by the program, and has the same builtins everywhere; zsh reads ``/etc/zshenv``.
+        """
+        return bool(self.builtins) and words[0] not in self.builtins and words[0][0] != "%"  # that of a job
 
     def launch(
         self,
@@ -237,6 +246,13 @@ def _places(name: str, *more: str) -> tuple[str, ...]:
     return (f"/bin/{name}", f"/usr/bin/{name}", *more, name)
 
 
+_BUILTINS_OF_BASH = """
+. : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo enable
+eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd read
+readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit umask unalias unset wait
+"""
+"""As ``compgen -b`` of bash 5.2 names them; those of 3.2 are among them."""
+
 BASH = Shell(
     kind="bash",
     paths=_places("bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash"),
@@ -268,6 +284,7 @@ BASH = Shell(
     # A number before "<" must stand there literally, hence the eval; bash 3.2 of macOS has no {NAME}<&-.
     close='case $ANYSHELL_SCRIPT in /dev/fd/*) eval "exec ${ANYSHELL_SCRIPT##*/}<&-";; esac; ',
     believes_oldpwd=(4, 4),  # CHANGES, "between bash-4.4-alpha and bash-4.3-release"; 3.2 of macOS drops it
+    builtins=frozenset(_BUILTINS_OF_BASH.split()),
 )
 
 ZSH = Shell(

@@ -140,18 +140,23 @@ def text_of(command: object, shell: Shell | PowerShell) -> str:
         return command.quoted(shell)
     if _is_t_string(command):
         return _of_t_string(command).quoted(shell)
+    return shell.join(words_of(command))
+
+
+def words_of(command: object) -> tuple[str, ...]:
+    """The words of a list; raises `InvalidCommand` as `text_of` does."""
     if not isinstance(command, Sequence) or isinstance(command, bytes | bytearray | memoryview):
         raise InvalidCommand(
             "the command must be a string, a list of a program and its arguments, or anyshell.sh(…), not "
             f"{type(command).__name__}"
         )
-    words = [
+    words = tuple(
         _word(f"argument {at} of the command" if at else "the program", each)
         for at, each in enumerate(command)
-    ]
+    )
     if not words or not words[0]:
         raise InvalidCommand("the command is a list without a program: give one, and its arguments")
-    return shell.join(words)
+    return words
 
 
 def quoted(arguments: Sequence[Argument], shell: Shell | PowerShell) -> str:

@@ -43,7 +43,9 @@ def checked_view_limits(given: bool) -> bool:
         from .viewing import installed
 
         if not installed():
-            raise AnyshellError("view_limits needs the extra policy: pip install 'anyshell[policy]'")
+            from ..policy.rules.policy import INSTALL
+
+            raise AnyshellError(f"view_limits needs the extra policy: {INSTALL}")
     return given
 
 
@@ -65,5 +67,7 @@ def rules_of(interception: bool | Iterable[InterceptionRule]) -> tuple[Intercept
     if not all(isinstance(rule, InterceptionRule) for rule in rules):
         raise AnyshellError("interception must be True, False or InterceptionRules")
     if not installed("bash"):
-        raise AnyshellError("interception needs the extra policy: pip install 'anyshell[policy]'")
+        from ..policy.rules.policy import INSTALL
+
+        raise AnyshellError(f"interception needs the extra policy: {INSTALL}")
     return rules

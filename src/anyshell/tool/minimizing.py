@@ -189,7 +189,9 @@ def rules_of(given: bool | Iterable[str | PathLike[str]]) -> tuple[NoiseRule, ..
     from ..policy.parse.grammar import installed
 
     if not installed("bash"):
-        raise AnyshellError("minimize needs the extra policy: pip install 'anyshell[policy]'")
+        from ..policy.rules.policy import INSTALL
+
+        raise AnyshellError(f"minimize needs the extra policy: {INSTALL}")
     files: Any = () if given is True else given
     if isinstance(files, str | bytes) or not isinstance(files, Iterable):
         raise AnyshellError("minimize must be True, False or a list of files with rules")

@@ -11,7 +11,7 @@ import asyncssh
 from asyncssh.constants import OPEN_REQUEST_PTY_FAILED
 
 from ..._exceptions import BackendError, ConnectionFailed, TerminalUnavailable
-from ..._waits import note_failure
+from ..._waits import note_failure, shielded
 from .channel import TERMINAL_OUTPUT, TERMINAL_WINDOW, Channel
 from .connection.connecting import open_connection
 from .connection.credentials import Secrets
@@ -257,7 +257,7 @@ class Sessions:
         )
         try:
             async with asyncio.timeout(OPEN_SECONDS):
-                await asyncio.shield(task)
+                await shielded(task)
         except asyncssh.ChannelOpenError:
             raise
         except BaseException:

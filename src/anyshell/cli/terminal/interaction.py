@@ -35,7 +35,7 @@ class Interaction:
             self._raw = RawTerminal(_STDIN, _STDOUT, ending=lambda: False)
         except OSError as error:
             raise AnyshellError(
-                "interact() needs a person's terminal, and stdin is none: run this program in one, or use expect() and send()"
+                "interact() needs a person's terminal, and stdin is not one: run this program in one, or use expect() and send()"
             ) from error
         self._out = DescriptorWriter(_STDOUT)
 

@@ -56,6 +56,7 @@ def spawn(program: ProgramStart, standard: Sequence[int]) -> int:
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     popen = subprocess.Popen(
         program.argv,
+        executable=program.path,
         stdin=standard[0],
         stdout=standard[1],
         stderr=standard[2],

@@ -17,6 +17,7 @@ assert sys.platform != "win32"
 
 from ...._exceptions import InvalidCommand, SpawnError
 from ..process import ReleasedStreams
+from .direct import start_directly
 from .exits import ExitWatch
 from .pipes import PipeReceiveStream, PipeSendStream
 from .process import Child, PosixProcess
@@ -295,7 +296,7 @@ def _start_on_pipes(
     stderr, child_stderr = fds.pipe() if spawn.split_stderr else (-1, child_stdout)
     child_stdin, stdin = fds.pipe() if spawn.stdin else (fds.open(os.devnull), -1)
     program = ProgramStart(argv=spawn.argv, cwd=spawn.cwd, env=env, inherited=inherited)
-    pid = _default().spawn(program, (child_stdin, child_stdout, child_stderr))
+    pid = start_directly(program, _default().spawn, (child_stdin, child_stdout, child_stderr))
     fds.close(*inherited, *{child_stdin, child_stdout, child_stderr})
     return Child(pid), _Ends(stdout=stdout, stderr=stderr, stdin=stdin)
 

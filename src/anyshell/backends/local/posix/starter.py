@@ -37,12 +37,14 @@ class ProgramStart(NamedTuple):
         cwd: An absolute directory.
         env: All of its variables.
         inherited: Descriptors above 2 that it gets at the same numbers. It gets no others.
+        path: Where it is, if that is known.
     """
 
     argv: Sequence[str]
     cwd: str
     env: Mapping[bytes, bytes]
     inherited: Sequence[int]
+    path: str | None = None
 
     def find(self) -> str:
         """Return its path: below its directory, or looked for on its own PATH.
@@ -50,7 +52,7 @@ class ProgramStart(NamedTuple):
         Raises:
             FileNotFoundError: It is not on that PATH.
         """
-        name = self.argv[0]
+        name = self.path or self.argv[0]
         if "/" in name:
             return os.path.join(self.cwd, name)
         import shutil  # here, since most programs are named by their path

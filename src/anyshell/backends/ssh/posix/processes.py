@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ...._answers import LARGEST_PID, Nonsense, whole
 from ...._terminals import LONGEST_LINE
-from ...._waits import note_failure
+from ...._waits import note_failure, shielded
 from ...tree import TAG_BITS, UNLIMITED, Tag, descendants, is_member
 from .look import ProcessLook, Sample, parse
 from .watcher import HostAway, NoProcesses
@@ -148,7 +148,7 @@ class Processes:
         ):  # done by being cancelled, as asyncio.run() does at its end
             self._look = asyncio.get_running_loop().create_task(self._take())
             self._look.add_done_callback(note_failure)
-        look = await asyncio.shield(self._look)
+        look = await shielded(self._look)
         return ProcessLook(look.place, [each for each in look.seen if each.started >= since])
 
     async def _take(self) -> ProcessLook:

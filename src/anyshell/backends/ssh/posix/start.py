@@ -11,6 +11,7 @@ import anyio
 from ...._answers import LARGEST_PID, whole
 from ...._exceptions import InvalidCommand, SpawnError
 from ...._types import one_line
+from ...._waits import shielded
 from ..channel import told
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ async def begin(channel: Channel, start: LoginCommand, spawn: Spawn, host: str) 
                     break
                 channel.ready.clear()
                 await _send(channel, part)
-            said = await asyncio.shield(channel.said)
+            said = await shielded(channel.said)
     except TimeoutError:
         raise SpawnError(
             f"the login shell on {host} did not say within {START_SECONDS:g} s that what it was given has begun, and it may "

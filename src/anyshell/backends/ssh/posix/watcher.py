@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ...._answers import Nonsense, real, whole
 from ...._exceptions import AnyshellError
-from ...._waits import note_failure
+from ...._waits import note_failure, shielded
 from ..channel import LONGEST_ANSWER, Channel
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ class Watcher:
                 self._start_one(fresh=fresh)
             )
             task.add_done_callback(note_failure)
-        return await asyncio.shield(task)
+        return await shielded(task)
 
     async def _start_one(self, *, fresh: bool) -> WatcherShell:
         shell = await self._start(fresh)

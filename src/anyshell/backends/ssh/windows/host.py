@@ -19,7 +19,7 @@ import anyio
 from ...._answers import whole
 from ...._exceptions import AnyshellError, ConnectionFailed, InvalidCommand, SpawnError, TerminalUnavailable
 from ...._types import cut_name, one_line
-from ...._waits import to_the_end
+from ...._waits import shielded, to_the_end
 from ...collect import fill
 from ..channel import LONGEST_ANSWER, Channel, new_token, told
 from ..facts import FactLines
@@ -248,7 +248,7 @@ class WindowsHost:
             async with asyncio.timeout(START_SECONDS):
                 with suppress(anyio.BrokenResourceError):  # it is told below
                     await channel.write(_sized(_text(channel.token) + order))
-                said = await asyncio.shield(channel.said)
+                said = await shielded(channel.said)
         except TimeoutError:
             raise SpawnError(
                 f"PowerShell on {self._name} did not say within {START_SECONDS:g} s that the command has begun, and it may have run"

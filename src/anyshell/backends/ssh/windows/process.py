@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...._answers import Nonsense, whole
 from ...._exceptions import SpawnError
 from ...._types import ExitStatus, ProcessInfo
+from ...._waits import shielded
 from ...tree import Ungrouped
 from ..process import ChannelProcess
 from .channel import WindowsChannel, WindowsSendStream
@@ -101,7 +102,7 @@ class WindowsProcess(Ungrouped, ChannelProcess[WindowsChannel]):
 
         Without a code when the connection is lost, when it was stopped, or when another process has ended its leader.
         """
-        ended = await asyncio.shield(self._channel.exit)
+        ended = await shielded(self._channel.exit)
         if not (self._signalled and self._channel.gone.is_set()):
             await self._channel.wait_rest(0.0)
             if not (self._channel.at_end.is_set() or self._signalled or await self.survivors()):

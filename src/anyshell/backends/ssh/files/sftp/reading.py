@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import asyncssh
 
+from ....._waits import shielded
 from .operation import CHUNK, WINDOW, cancel, encode
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ async def open_file(op: Operation, path: str) -> tuple[asyncssh.SFTPClientFile, 
         op.client.open(encode(path), asyncssh.FXF_READ, encoding=None, block_size=0)
     )
     try:
-        return await op.ask(asyncio.shield(opening)), attrs.size or 0
+        return await op.ask(shielded(opening)), attrs.size or 0
     except asyncio.CancelledError:
         # Not wanted any more: closed when the answer comes, or with the service.
         opening.add_done_callback(partial(_close_unused, op))
