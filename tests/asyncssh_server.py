@@ -54,7 +54,7 @@ async def serve_windows(process: asyncssh.SSHServerProcess[bytes], shell: str) -
 async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
     """Run a command by the user's login shell, as sshd does, and say how it ended."""
     account = pwd.getpwuid(os.geteuid())
-    names = ("LANG", "PATH", "ANYSHELL_TEST_SHELL")
+    names = ("LANG", "PATH", "ANYSHELL_NO_PROC", "ANYSHELL_TEST_SHELL")
     env = {name: os.environ[name] for name in names if name in os.environ}
     home = os.environ.get("ANYSHELL_TEST_HOME", account.pw_dir)
     env |= {"HOME": home, "USER": account.pw_name, "LOGNAME": account.pw_name}
