@@ -331,7 +331,7 @@ class SessionProcess:
             self._signalled and not self.ended.done()
         ):  # as a rule it is back soon, and a look before that tells nothing
             with anyio.move_on_after(INTERRUPT_AGAIN):
-                await asyncio.shield(self.ended)
+                await shielded(self.ended)
         while await self.survivors():
             if self._signalled and not self.ended.done():
                 await self._interrupt()
