@@ -507,7 +507,8 @@ async def test_a_head_that_is_too_long_or_never_whole_is_given_up(
             await asyncio.sleep(0.02)
             if reader.at_eof():
                 break
-        assert await asyncio.wait_for(reader.read(), 30) == b""
+        with contextlib.suppress(ConnectionResetError):  # a byte was on its way when the proxy gave up
+            assert await asyncio.wait_for(reader.read(), 30) == b""
         writer.close()
     assert record.network().unlisted == 4
     assert not origin.heads
