@@ -419,7 +419,7 @@ def test_our_own_failure_is_said_and_gives_125(arguments: list[str], said: str) 
         (["--env", "secret-value", "--", "true"], "NAME=VALUE"),
         (["--env", "1A=secret-value", "--", "true"], "1A"),
         (["--split-stderr", "--", "true"], "--json"),
-        (["--limit", "many", "--", "true"], "give 8192, 8k or 1m"),
+        (["--limit", "many", "--", "true"], "give 8192, 8k, 1m or 2g"),
         (["--limit", "8k", "--background", "--", "true"], "--limit does not go with --background"),
         (["--cwd", "", "--", "true"], "give a directory, or leave it out"),
         (["--shell", "", "--", "true"], "give a shell, or leave it out"),

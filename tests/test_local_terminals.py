@@ -337,7 +337,7 @@ def test_descriptors_are_inherited_at_their_own_numbers(name: str, numbers: tupl
         import os
         from anyshell._types import Terminal
         from anyshell.backends.local.posix import {name} as starter
-        from anyshell.backends.local.posix.starter import Program
+        from anyshell.backends.local.posix.starter import ProgramStart
 
         null = os.open(os.devnull, os.O_RDWR)
         for number in (3, 4, 5, 6, 100, 101):
@@ -345,7 +345,7 @@ def test_descriptors_are_inherited_at_their_own_numbers(name: str, numbers: tupl
                 os.dup2(null, number, inheritable=number == 6)
         env = {{b"PATH": os.fsencode(os.environ["PATH"])}}
         text = "for n in /proc/$$/fd/*; do echo ${{n##*/}}=$(readlink $n); done"
-        program = Program(argv=("sh", "-c", text), cwd="/", env=env, inherited={numbers})
+        program = ProgramStart(argv=("sh", "-c", text), cwd="/", env=env, inherited={numbers})
         started = starter.start(program, Terminal())
         os.close(started.slave)
         shown = b""

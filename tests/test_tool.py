@@ -1257,7 +1257,7 @@ async def test_details_have_the_command_as_it_ran(env: Environment) -> None:
     ("head", "tail", "printf", "direction", "shown"),
     [
         # Lines of 10 bytes, 01 to 20.
-        (25, 25, "seq -f '%09.0f' 20", "both", ((1, 3), (18, 20))),
+        (25, 25, "seq -f '%09.0f' 20", "both", ((1, 3), (19, 20))),
         (20, 20, "seq -f '%09.0f' 20", "both", ((1, 2), (19, 20))),
         (0, 30, "seq -f '%09.0f' 20", "tail", ((18, 20),)),
         (30, 0, "seq -f '%09.0f' 20", "head", ((1, 3),)),

@@ -448,7 +448,7 @@ async def test_a_kept_output_is_shown_by_the_name_of_its_file_too(tmp_path: Path
         many = await tool.job_tool(
             {"action": "output", "id": result.details.artifact.path, "part": "lines 1-900"}
         )
-        assert "3,432 bytes of these are left out: ask for a smaller part." in many.message
+        assert "3,434 bytes of these are left out: ask for a smaller part." in many.message
 
 
 async def test_what_is_not_kept_of_a_job_is_not_promised(tmp_path: Path) -> None:

@@ -358,7 +358,7 @@ async def test_waiting_ends_with_what_is_waited_for_or_with_a_question(
 # Typing.
 
 
-async def test_approver_sees_typed_text_and_its_reader(here: Environment) -> None:
+async def test_approver_sees_terminal_input_and_its_reader(here: Environment) -> None:
     approver = Recorder()
     tool = tool_of(here, approver)
     await start(tool, "exec cat -v", timeout=60)

@@ -19,7 +19,7 @@ from anyshell.reach.seatbelt import Seatbelt
 from anyshell.types import ReachRequest
 
 from .conftest import framework, row
-from .test_reach import SECRET, World, env, world  # noqa: F401 - fixtures among them
+from .test_reach import SECRET, World, env, tmp_path, world  # noqa: F401 - fixtures among them
 
 if TYPE_CHECKING:
     from anyshell import ApprovalRequest
@@ -158,7 +158,7 @@ async def test_what_is_hidden_or_protected_is_shown_as_such_and_given_whole(
 async def test_an_answer_for_always_is_a_rule_of_the_user_and_a_secret_never_is(
     world: World,  # noqa: F811
     env: Environment,  # noqa: F811
-    tmp_path: Path,
+    tmp_path: Path,  # noqa: F811
 ) -> None:
     pytest.importorskip("tree_sitter_bash")
     rules = tmp_path / "policy.toml"
@@ -238,7 +238,7 @@ async def test_the_user_of_a_client_is_asked_in_both_eras_of_mcp(world: World, e
         )
 
 
-def test_seatbelt_has_what_a_person_has_given(tmp_path: Path) -> None:
+def test_seatbelt_has_what_a_person_has_given(tmp_path: Path) -> None:  # noqa: F811
     class Places(LocalPlaces):
         def kind(self, path: str) -> Any:
             return "file" if path.endswith("sandbox-exec") else super().kind(path)

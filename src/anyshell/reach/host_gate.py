@@ -68,6 +68,8 @@ _WAITS = """
 import asyncio
 async def in_a_worker(call, *, abandon_on_cancel):
     return await asyncio.get_running_loop().run_in_executor(None, call)
+async def shielded(work):
+    return await asyncio.shield(work)
 """
 
 
