@@ -213,7 +213,9 @@ def test_a_reader_that_goes_away_ends_what_prints() -> None:
 
 
 def test_a_timeout_is_kept_while_the_output_is_not_read() -> None:
-    with start("run", "--timeout", "5", "--grace", "0.3", "--", *PRINT) as program:
+    with start(
+        "run", "--timeout", "10" if sys.platform == "win32" else "5", "--grace", "0.3", "--", *PRINT
+    ) as program:
         pid = int(read_line(program.stdout))
         assert program.wait() == 124
     assert not is_alive(pid)

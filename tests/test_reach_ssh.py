@@ -108,10 +108,10 @@ async def test_everything_runs_within_a_reach(world: World, env: Environment) ->
 
 async def test_usage_is_told_beside_the_output(world: World, env: Environment) -> None:  # noqa: F811
     burn = "i=0; while [ $i -lt 60000 ]; do i=$((i + 1)); done"
-    # Bubblewrap has pipes of its own until its child runs.
+    # Bubblewrap has pipes of its own until its child runs, and a shell while it makes a pipeline, so another shell looks at this one.
     held = "for n in $(seq 50); do readlink /proc/$each/fd/3 | grep -q pipe || break; sleep 0.1; done"
-    look = f"env | grep -c ANYSHELL_USED; for each in 1 2 $$; do {held}; readlink /proc/$each/fd/3 | grep pipe; done; echo e >&2"
-    outcome = await env.run(f"{look}; {burn}; kill -9 $$")
+    look = f"for each in 1 2 $PPID; do {held}; readlink /proc/$each/fd/3 | grep pipe; done"
+    outcome = await env.run(f"env | grep -c ANYSHELL_USED; sh -c '{look}'; echo e >&2; {burn}; kill -9 $$")
     assert (outcome.output.text, outcome.signal) == ("0\ne\n", "SIGKILL")
     used, idle = outcome.usage, (await env.run("env true; env true; :")).usage
     assert used is not None
