@@ -29,6 +29,7 @@ from .sitting import BOUND, Sitting, sit
 from .ssh_server import (
     SSHD,
     WORKER,
+    Link,
     Server,
     account,
     embedded,
@@ -611,6 +612,22 @@ async def test_with_every_session_taken_everything_can_still_be_stopped(plain: S
         outcomes = await asyncio.gather(*tasks)
         assert {outcome.status for outcome in outcomes} == {"timed_out"}
         assert living(seconds) == []
+
+
+async def test_sessions_that_are_given_up_while_they_are_opened_are_closed_on_the_host(plain: Server) -> None:
+    async with (
+        Link(plain, delay=0.03) as link,
+        Environment.detect(link.options(max_connections=1)) as env,
+    ):
+        for commands in [*[0] * 10, 9, 9]:
+            tasks = [asyncio.ensure_future(env.run("true")) for _ in range(commands)]
+            files = asyncio.ensure_future(env.files.exists("/"))
+            await asyncio.sleep(0.03)
+            for task in (*tasks, files):
+                task.cancel()
+            await asyncio.gather(*tasks, files, return_exceptions=True)
+        outcomes = await asyncio.gather(*(env.run("true", timeout=30) for _ in range(9)))
+        assert {outcome.exit_code for outcome in outcomes} == {0}
 
 
 async def test_what_is_let_go_keeps_its_session_and_gives_it_back(plain: Server) -> None:

@@ -44,6 +44,9 @@ DOUBT_SECONDS = 0.5
 DOUBTS = 20
 """Refusals in a row after which a refusal says it all the same."""
 
+DOUBT_PAUSE = 0.25
+"""Seconds, at most, after a doubtful refusal before its place is taken again; each in a row is followed by twice as many."""
+
 EXTRA_CONNECTIONS = 1
 """Connections beyond ``max_connections``, for stopping commands when the others are silent."""
 
@@ -57,13 +60,16 @@ class Link:
         self.sessions = 0
         """Sessions that are open or being opened on it."""
         self.most = most
-        """Sessions that the server allows on it, as far as is known."""
+        """Sessions that the server allows on it just now, as far as is known."""
+        self.seen = 0
+        """Sessions that the server has opened on it, and that are not closed."""
         self.has_watcher = False
         self.retired = False
         """Whether nothing new may be started on it."""
         self.closed_one = 0.0
         """When a session on it was closed last, by the monotonic clock."""
         self.doubts = 0
+        """Refusals since the last session that was opened."""
 
     @property
     def room(self) -> int:
@@ -79,6 +85,7 @@ class Slot:
         self._pool = pool
         self._link = link
         self._released = False
+        self._opened = False
 
     @property
     def connection(self) -> asyncssh.SSHClientConnection:
@@ -91,15 +98,28 @@ class Slot:
             self._released = True
             self._pool._give_back(self._link)
 
+    def opened(self) -> None:
+        """The server has opened the session: so many it allows at least."""
+        self._opened = True
+        self._link.doubts = 0
+        self._link.seen += 1
+        self._pool._seen = max(self._pool._seen, self._link.seen)
+
     def closed(self) -> None:
         """The session is closed."""
         if not self._released:
+            link = self._link
             self._released = True
-            self._link.closed_one = time.monotonic()
-            asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._pool._give_back, self._link)
+            link.seen -= self._opened
+            link.most = min(link.most + 1, self._pool._sessions)
+            link.closed_one = time.monotonic()
+            asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._pool._give_back, link)
 
     def refused(self) -> bool:
         """The server has refused the session: give the right back, and learn how many it allows.
+
+        A session that was closed here counts there until its program is gone. So a refusal soon after that, or of a number that
+        was open before, is tried again, and teaches in the end only that it is fewer until a session is closed.
 
         Returns:
             Whether it is worth trying again: another connection, or this one later, may have room.
@@ -107,14 +127,16 @@ class Slot:
         link = self._link
         others = link.sessions - 1
         link.doubts += 1
-        doubtful = time.monotonic() - link.closed_one < DOUBT_SECONDS and link.doubts <= DOUBTS
+        recent = time.monotonic() - link.closed_one < DOUBT_SECONDS or others < self._pool._seen
+        doubtful = recent and link.doubts <= DOUBTS
         if others > 0 and not doubtful:
             self._pool._learn(link, others)
         elif not doubtful:
             link.retired = True
         if doubtful and not self._released:
             self._released = True
-            asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._pool._give_back, link)
+            pause = min(SETTLE_SECONDS * 2.0 ** (link.doubts - 1), DOUBT_PAUSE)
+            asyncio.get_running_loop().call_later(pause, self._pool._give_back, link)
         self.release()
         return doubtful or others > 0
 
@@ -143,6 +165,8 @@ class Pool:
         self._links: set[Link] = set()
         self._sessions = SESSIONS
         """Sessions that the server allows on a connection, as far as is known."""
+        self._seen = 0
+        """Sessions that were open at once on a connection: it allows no fewer."""
         self._waiting: deque[asyncio.Future[Slot]] = deque()
         self._opening: set[asyncio.Task[None]] = set()
         self._empty = asyncio.Event()
@@ -195,7 +219,7 @@ class Pool:
 
     def _learn(self, link: Link, most: int) -> None:
         link.most = min(link.most, most)
-        self._sessions = min(self._sessions, most)
+        self._sessions = min(self._sessions, max(most, self._seen))
 
     def _take(self, link: Link, *, watcher: bool = False) -> Slot:
         link.sessions += 1
