@@ -19,6 +19,7 @@ from anyshell import AnyshellError, ConnectionFailed, Environment, InvalidComman
 from anyshell._types import Command, ExitStatus, Spawn, Terminal
 from anyshell.backends import connect
 from anyshell.backends.ssh.channel import Channel, ChannelReceiveStream
+from anyshell.backends.ssh.connection import pool
 from anyshell.backends.ssh.posix.watcher import WatcherShell
 from anyshell.errors import BackendUnavailable, SpawnError, TerminalUnavailable
 from anyshell.shells import Login
@@ -591,6 +592,19 @@ async def test_a_server_that_allows_less_is_served_as_well(limits: str) -> None:
             )
             assert {outcome.status for outcome in stopped} == {"timed_out"}
             assert living(seconds) == []
+
+
+async def test_a_session_that_will_never_be_free_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stops commands, and the service for files, hold both."""
+    if SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
+    monkeypatch.setattr(pool, "STARVED_SECONDS", 0.2)
+    with (
+        openssh(own_name(), "MaxSessions 2") as server,
+        pytest.raises(ConnectionFailed, match=r"allows \(2\) .* max_connections"),
+    ):
+        async with Environment.detect(server.options(max_connections=1), cwd="/tmp") as env:
+            await env.run("true", timeout=20)
 
 
 async def test_a_server_that_allows_no_session_is_said() -> None:

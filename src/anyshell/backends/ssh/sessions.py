@@ -75,7 +75,13 @@ class Sessions:
         return self._pool.has_room()
 
     async def open(
-        self, channel: Channel, line: str, terminal: Terminal | None = None, *, beside: int = 0
+        self,
+        channel: Channel,
+        line: str,
+        terminal: Terminal | None = None,
+        *,
+        beside: int = 0,
+        lasts: bool = False,
     ) -> bool:
         """Open a session for a command, and ask the server to run a line.
 
@@ -86,6 +92,7 @@ class Sessions:
             line: For the login shell.
             terminal: What it is on.
             beside: Sessions that stay open for it meanwhile, and which it would wait for in vain.
+            lasts: Whether it stays open without a command.
 
         Returns:
             Whether the server keeps a channel open until no process holds it any more. OpenSSH takes a terminal away when the
@@ -126,6 +133,8 @@ class Sessions:
                     return False
                 broken += 1
             else:
+                if lasts:
+                    slot.lasts()
                 return terminal is None and _is_openssh(slot.connection)
         raise ConnectionFailed(f"{self._name} opens no session: the connections break", stage="session")
 
@@ -178,6 +187,7 @@ class Sessions:
                 self._start(_give_up(task, slot))
                 raise
         slot.opened()
+        slot.lasts()
         self._start(_release_after(client, slot))
         return client
 

@@ -47,6 +47,9 @@ DOUBTS = 20
 DOUBT_PAUSE = 0.25
 """Seconds, at most, after a doubtful refusal before its place is taken again; each in a row is followed by twice as many."""
 
+STARVED_SECONDS = 5.0
+"""Seconds for which a session is waited for while all are taken by what stays open; then that is an error."""
+
 EXTRA_CONNECTIONS = 1
 """Connections beyond ``max_connections``, for stopping commands when the others are silent."""
 
@@ -70,6 +73,8 @@ class Link:
         """When a session on it was closed last, by the monotonic clock."""
         self.doubts = 0
         """Refusals since the last session that was opened."""
+        self.lasting = 0
+        """Sessions on it that stay open without a command."""
 
     @property
     def room(self) -> int:
@@ -86,6 +91,7 @@ class Slot:
         self._link = link
         self._released = False
         self._opened = False
+        self._lasts = False
 
     @property
     def connection(self) -> asyncssh.SSHClientConnection:
@@ -96,7 +102,14 @@ class Slot:
         """The session was never opened."""
         if not self._released:
             self._released = True
+            self._link.lasting -= self._lasts
             self._pool._give_back(self._link)
+
+    def lasts(self) -> None:
+        """The session stays open without a command: whatever waits for it waits in vain."""
+        if not self._released and not self._lasts:
+            self._lasts = True
+            self._link.lasting += 1
 
     def opened(self) -> None:
         """The server has opened the session: so many it allows at least."""
@@ -111,6 +124,7 @@ class Slot:
             link = self._link
             self._released = True
             link.seen -= self._opened
+            link.lasting -= self._lasts
             link.most = min(link.most + 1, self._pool._sessions)
             link.closed_one = time.monotonic()
             asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._pool._give_back, link)
@@ -174,10 +188,10 @@ class Pool:
         self._closed = False
 
     async def slot(self) -> Slot:
-        """Wait for the right to a session. Has no bound of its own but those of connecting.
+        """Wait for the right to a session. While commands hold sessions it has no bound of its own.
 
         Raises:
-            ConnectionFailed, HostKeyUntrusted: There is no connection, and none could be made.
+            ConnectionFailed, HostKeyUntrusted: There is no connection, and none could be made; or no session will be free.
         """
         if self._closed:
             raise ConnectionFailed("the connection to this host is closed", stage="session")
@@ -185,8 +199,18 @@ class Pool:
         self._waiting.append(waiting)
         self._dispatch()
         try:
-            return await waiting
+            while not waiting.done():
+                await asyncio.wait([waiting], timeout=STARVED_SECONDS)
+                if not waiting.done() and self._is_starved():
+                    waiting.cancel()
+                    raise ConnectionFailed(
+                        f"the sessions that the host allows ({self.most + 1}) are all taken by what stays open: persistent shells, "
+                        "files, and one for stopping commands; close a shell, or raise MaxSessions there or max_connections here",
+                        stage="session",
+                    )
+            return waiting.result()
         except asyncio.CancelledError:
+            waiting.cancel()
             if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
                 waiting.result().release()
             raise
@@ -224,7 +248,10 @@ class Pool:
     def _take(self, link: Link, *, watcher: bool = False) -> Slot:
         link.sessions += 1
         link.has_watcher = link.has_watcher or watcher
-        return Slot(self, link)
+        slot = Slot(self, link)
+        if watcher:
+            slot.lasts()
+        return slot
 
     def _give_back(self, link: Link) -> None:
         link.sessions -= 1
@@ -255,6 +282,11 @@ class Pool:
             task = asyncio.get_running_loop().create_task(self._open())
             self._opening.add(task)
             task.add_done_callback(self._opened)
+
+    def _is_starved(self) -> bool:
+        """Whether no session will be free: each is one that lasts, and there will be no other connection."""
+        full = len(self._links) >= self._most and not self._opening
+        return full and all(link.sessions <= link.lasting for link in self._links)
 
     async def _open(self) -> None:
         await self._add()
