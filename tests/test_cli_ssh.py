@@ -102,6 +102,9 @@ def take_back(web: str, tmp_path: Path) -> None:
         ],
     )
     assert [path.read_text() for path in (tmp_path / "tree").iterdir()] == ["a\n"]
+    assert anyshell("run", *there, "--checkpoint", "--", 'rm -r "$PWD"').returncode == 0
+    assert anyshell("undo", *there, "--yes").returncode == 0
+    assert kept.read_text() == "a\n"
 
 
 # --- commands on a host ---------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from .ssh_server import SSHD, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from anyshell._types import Channel, HostInfo, HostQuery, Spawn
     from anyshell.abc import Program
@@ -438,6 +439,22 @@ async def test_what_counts_as_a_failure(script: Script) -> None:
     async with Fleet(backends, parallelism=1, stop_on_failure=True) as fleet:
         results = [result async for result in fleet.run("work", timeout=0.2, grace=0)]
     assert [result.state for result in results] == ["failed", "not_started"]
+
+
+async def test_a_host_that_was_not_reached_has_no_file_of_an_earlier_run(tmp_path: Path) -> None:
+    for name in ("fake-0", "fake-1", "other"):
+        (tmp_path / name).write_text("earlier")
+    async with Fleet(
+        fakes(2, work=Script(stdout=[b"now"], exit=ExitStatus(code=1))), parallelism=1, stop_on_failure=True
+    ) as fleet:
+        assert [result.state async for result in fleet.run("work", stdout=tmp_path)] == [
+            "failed",
+            "not_started",
+        ]
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
+        "fake-0": "now",
+        "other": "earlier",
+    }
 
 
 async def test_slow_reader_of_outcomes_holds_back_other_hosts() -> None:

@@ -144,7 +144,7 @@ async def test_a_list_is_started_without_bash_where_the_outcome_is_the_same(tmp_
         bash: f'#!/bin/sh\necho >> {starts}\nexec {real} "$@"\n',
         tmp_path / "no-first-line": "echo $0 $1\n",
         tmp_path / "lost": "#!/no/such/program\n",
-        tmp_path / "here": "#!/bin/sh\necho here $_\n",
+        tmp_path / "here": "#!/bin/sh\necho here $0 $_\n",
     }
     for path, text in files.items():
         path.write_text(text)
@@ -155,7 +155,8 @@ async def test_a_list_is_started_without_bash_where_the_outcome_is_the_same(tmp_
         (0, ["env"], {"SHLVL": None, "A": "é"}),
         (0, ["ls", "/no/such"], {}),  # whose message begins with its name, as it was given
         (0, ["sh", "-c", "kill -9 $$"], {}),
-        (0, ["./here"], {}),
+        (0, ["./here"], {"PS1": "$ "}),  # whose messages begin with its name, too
+        (0, ["env"], {"PS1": "$ ", "PS2": "> "}),
         (0, ["here"], {"PATH": f"{tmp_path}:/usr/bin:/bin"}),
         (1, ["here"], {"PATH": ":/usr/bin:/bin"}),
         (1, ["here"], {}),
@@ -165,6 +166,9 @@ async def test_a_list_is_started_without_bash_where_the_outcome_is_the_same(tmp_
         (1, ["./no-first-line", "a b"], {}),
         (1, ["echo", "-e", r"a\tb"], {}),  # which is a builtin
         (1, ["env"], {"SHELLOPTS": "xtrace"}),
+        (1, ["env"], {"OPTIND": "3", "RANDOM": "4"}),
+        (1, ["env"], {"PWD": "/elsewhere"}),
+        (1, ["env"], {"SHLVL": "999"}),
         (1, ["env"], {"PATH": None}),
     ]
 

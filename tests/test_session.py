@@ -344,6 +344,13 @@ async def test_alias_of_any_reserved_word_leaves_the_session_alone(local: Enviro
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
+async def test_a_text_runs_also_where_the_status_of_the_one_before_cannot_be_kept(shell: str) -> None:
+    async with Environment.detect(shell=shell) as env, env.session() as session:
+        await session.run("trap '' XFSZ; ulimit -f 0; (exit 5)")
+        assert await printed(session, "echo $?") == "1\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
 async def test_arrays_and_options_of_bash_and_zsh_last(shell: str, tmp_path: Path) -> None:
     async with Environment.detect(shell=shell, cwd=tmp_path) as env, env.session() as session:
         option = "shopt -s nullglob" if shell == "bash" else "setopt null_glob"

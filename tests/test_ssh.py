@@ -19,6 +19,7 @@ from anyshell import AnyshellError, ConnectionFailed, Environment, InvalidComman
 from anyshell._types import Command, ExitStatus, Spawn, Terminal
 from anyshell.backends import connect
 from anyshell.backends.ssh.channel import Channel, ChannelReceiveStream
+from anyshell.backends.ssh.connection import pool
 from anyshell.backends.ssh.posix.watcher import WatcherShell
 from anyshell.errors import BackendUnavailable, SpawnError, TerminalUnavailable
 from anyshell.shells import Login
@@ -29,6 +30,7 @@ from .sitting import BOUND, Sitting, sit
 from .ssh_server import (
     SSHD,
     WORKER,
+    Link,
     Server,
     account,
     embedded,
@@ -592,6 +594,19 @@ async def test_a_server_that_allows_less_is_served_as_well(limits: str) -> None:
             assert living(seconds) == []
 
 
+async def test_a_session_that_will_never_be_free_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stops commands, and the service for files, hold both."""
+    if SSHD is None:
+        missing("OpenSSH's server", "install openssh-server")
+    monkeypatch.setattr(pool, "STARVED_SECONDS", 0.2)
+    with (
+        openssh(own_name(), "MaxSessions 2") as server,
+        pytest.raises(ConnectionFailed, match=r"allows \(2\) .* max_connections"),
+    ):
+        async with Environment.detect(server.options(max_connections=1), cwd="/tmp") as env:
+            await env.run("true", timeout=20)
+
+
 async def test_a_server_that_allows_no_session_is_said() -> None:
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
@@ -611,6 +626,22 @@ async def test_with_every_session_taken_everything_can_still_be_stopped(plain: S
         outcomes = await asyncio.gather(*tasks)
         assert {outcome.status for outcome in outcomes} == {"timed_out"}
         assert living(seconds) == []
+
+
+async def test_sessions_that_are_given_up_while_they_are_opened_are_closed_on_the_host(plain: Server) -> None:
+    async with (
+        Link(plain, delay=0.03) as link,
+        Environment.detect(link.options(max_connections=1)) as env,
+    ):
+        for commands in [*[0] * 10, 9, 9]:
+            tasks = [asyncio.ensure_future(env.run("true")) for _ in range(commands)]
+            files = asyncio.ensure_future(env.files.exists("/"))
+            await asyncio.sleep(0.03)
+            for task in (*tasks, files):
+                task.cancel()
+            await asyncio.gather(*tasks, files, return_exceptions=True)
+        outcomes = await asyncio.gather(*(env.run("true", timeout=30) for _ in range(9)))
+        assert {outcome.exit_code for outcome in outcomes} == {0}
 
 
 async def test_what_is_let_go_keeps_its_session_and_gives_it_back(plain: Server) -> None:

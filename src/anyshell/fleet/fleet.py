@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
@@ -199,7 +201,6 @@ class Fleet(AsyncOnly):
         # That of each host quotes it, below; here it is checked.
         request = to_command("" if callable(command) else command, cwd, env, stdin, kind="sh")
         check_choice("left_behind", left_behind, ("stop", "keep"))
-        directory = None if stdout is None else _made(stdout)
         options = RunOptions(
             timeout=timeout,
             silence=silence,
@@ -208,6 +209,7 @@ class Fleet(AsyncOnly):
             split_stderr=split_stderr,
             effects=to_scan(effects),
         )
+        files = {} if stdout is None else _files(stdout, self._targets)
 
         async def perform(environment: Environment, host: HostProgress, control: Control) -> Outcome:
             asked = command(environment) if callable(command) else command
@@ -219,8 +221,8 @@ class Fleet(AsyncOnly):
                 if listener is not None:
                     await listener(host, channel, data)
 
-            file = None if directory is None else OutputFile(directory / quote(host.host, safe="@ ()"))
-            here = replace(options, listener=hear, stdout=file)
+            file = files.get(host.host)
+            here = replace(options, listener=hear, stdout=None if file is None else OutputFile(file))
             return await environment.runner.run(own, here, control=control)
 
         # What a function is given, it may ask for anything.
@@ -254,8 +256,8 @@ class Fleet(AsyncOnly):
             ) from None
 
 
-def _made(stdout: object) -> Path:
-    """The directory for what hosts print.
+def _files(stdout: object, hosts: Iterable[str]) -> dict[str, Path]:
+    """The files for what hosts print, none of which is there from before: a host that is not reached has none.
 
     Raises:
         InvalidCommand: It is no path, or no directory and cannot be made.
@@ -272,4 +274,9 @@ def _made(stdout: object) -> Path:
         raise InvalidCommand(
             f"stdout: the directory {os.fspath(stdout)!r} cannot be made: {why(error)}"
         ) from None
-    return directory
+    files = {host: directory / quote(host, safe="@ ()") for host in hosts}
+    for path in files.values():
+        with suppress(OSError):  # what cannot be removed, its host's command cannot replace, and says so
+            if S_ISREG(path.lstat().st_mode):
+                path.unlink()
+    return files

@@ -248,9 +248,13 @@ class Conversation:
         if exports := [f"{name}={value}" for name, value in frame.env.items() if value is not None]:
             lines.append(f"{builtin} export {self.shell.join(exports)}")
         if frame.status and self.shell.kind != "sh":
-            # A file that returns it sets $? without a function or a subshell. An interrupted printf of zsh (5.9) writes it twice.
+            # The file sets $? without a function or a subshell. An interrupted printf of zsh (5.9) writes it twice.
             lines.append(f"{builtin} printf 'return %s\\n' {frame.status} >|{self._path('status')}")
         return "\n".join(lines)
+
+    def _failing(self, frame: Frame) -> str:
+        """What fails with the status of the text before: with 1 where its file could not be written, as on a full disk."""
+        return f"\\builtin . {self._path('status')} && ! \\builtin : || " if frame.status else ""
 
     def _guarded(self, frame: Frame, status_fd: int, run: str) -> str:
         """The command, if the shell can be where it is to run; otherwise the waiting caller is told."""
@@ -459,8 +463,7 @@ def _run_bash(conversation: Conversation, frame: Frame) -> str:
     if frame.careful:
         source += f" {output.rpartition(' ')[0]}"
     # "!" spares the shell an ERR trap and errexit for the file as a whole; inside it they are as ever.
-    source = f"\\builtin . {conversation._path('status')} || ! {source}" if frame.status else f"! {source}"
-    source += f"; ANYSHELL_STATUS={conversation._number(frame)}${{PIPESTATUS[0]}}"
+    source = f"{conversation._failing(frame)}! {source}; ANYSHELL_STATUS={conversation._number(frame)}${{PIPESTATUS[0]}}"
     undo = ""
     if frame.careful:
         # exec redirects its output, so that an EXIT trap prints there too. Not its input: the shell reads commands from
@@ -535,9 +538,7 @@ def _both_ends(conversation: Conversation, frame: Frame) -> tuple[str, str]:
 
 
 def _run_zsh(conversation: Conversation, frame: Frame) -> str:
-    source = f"\\builtin . {conversation._path('command')} 8>&-"
-    if frame.status:
-        source = f"\\builtin . {conversation._path('status')} || {source}"
+    source = f"{conversation._failing(frame)}\\builtin . {conversation._path('command')} 8>&-"
     number = conversation._number(frame)
     # Without the line behind the text, the status has a letter.
     status = f"ANYSHELL_STATUS={number}" + (

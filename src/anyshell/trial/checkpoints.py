@@ -122,17 +122,18 @@ def _told() -> Iterator[None]:
         raise AnyshellError(f"{error.strerror}{where}") from error
 
 
-def checkpoints_of(runner: Runner) -> Checkpoints:
-    """Those of the directory of an environment.
+def checkpoints_of(runner: Runner, directory: str | None = None) -> Checkpoints:
+    """Those of a directory on the host of an environment; of its own one, if none is named.
 
     Raises:
         AnyshellError: The host is a Windows that SSH reaches.
     """
+    directory = runner.directory if directory is None else directory
     if runner.info.is_this_machine:
-        return Checkpoints(runner.directory)
+        return Checkpoints(directory)
     if runner.info.os == "windows":
         raise AnyshellError("checkpoints need a POSIX host, or this machine: run anyshell on that host")
-    return Checkpoints(runner.directory, Far(runner.backend, "python3", ("files", "store")))
+    return Checkpoints(directory, Far(runner.backend, "python3", ("files", "store")))
 
 
 def _own(path: str) -> None:

@@ -237,7 +237,7 @@ class SSHBackend:
         try:
             beside = 0 if spawn.gate is None else 2  # that of its network, and that of files
             process.holds_channel = await self._sessions.open(
-                channel, start.line, spawn.terminal, beside=beside
+                channel, start.line, spawn.terminal, beside=beside, lasts=bool(spawn.needs)
             )
             tree.leader = await begin(channel, start, spawn, self.name) or tree.leader
             process.be_held(self._watcher.hold)

@@ -75,7 +75,13 @@ class Sessions:
         return self._pool.has_room()
 
     async def open(
-        self, channel: Channel, line: str, terminal: Terminal | None = None, *, beside: int = 0
+        self,
+        channel: Channel,
+        line: str,
+        terminal: Terminal | None = None,
+        *,
+        beside: int = 0,
+        lasts: bool = False,
     ) -> bool:
         """Open a session for a command, and ask the server to run a line.
 
@@ -86,6 +92,7 @@ class Sessions:
             line: For the login shell.
             terminal: What it is on.
             beside: Sessions that stay open for it meanwhile, and which it would wait for in vain.
+            lasts: Whether it stays open without a command.
 
         Returns:
             Whether the server keeps a channel open until no process holds it any more. OpenSSH takes a terminal away when the
@@ -126,6 +133,8 @@ class Sessions:
                     return False
                 broken += 1
             else:
+                if lasts:
+                    slot.lasts()
                 return terminal is None and _is_openssh(slot.connection)
         raise ConnectionFailed(f"{self._name} opens no session: the connections break", stage="session")
 
@@ -164,8 +173,10 @@ class Sessions:
         """Open a session for files, and its service there."""
         while True:
             slot = await self._pool.slot()
+            # In a task of its own, since what is cancelled in the middle would leave a session that is never closed.
+            task = self._start(_open_sftp(slot.connection))
             try:
-                client = await slot.connection.start_sftp_client(env=None, send_env=None)
+                client = await shielded(task)
                 break
             except asyncssh.ChannelOpenError as error:
                 # Refused is the session, or the service on it: the first teaches the pool how few there are.
@@ -173,8 +184,10 @@ class Sessions:
                     slot.release()
                     raise
             except BaseException:
-                slot.release()
+                self._start(_give_up(task, slot))
                 raise
+        slot.opened()
+        slot.lasts()
         self._start(_release_after(client, slot))
         return client
 
@@ -242,11 +255,11 @@ class Sessions:
         if terminal is not None and _is_openssh(slot.connection):
             channel.window = TERMINAL_WINDOW
         wanted = True
+        unwanted = _Unwanted(slot.closed)
 
-        def session() -> Channel:
-            if not wanted:  # the session is open, and nothing was asked of it yet
-                raise ConnectionAbortedError("given up before it was open")
-            return channel
+        def session() -> asyncssh.SSHClientSession[bytes]:
+            slot.opened()
+            return channel if wanted else unwanted
 
         # In a task of its own, since what is cancelled in the middle would leave a session that is never closed. No
         # request for variables may go out: not those of SendEnv or SetEnv either.
@@ -263,7 +276,7 @@ class Sessions:
         except BaseException:
             wanted = False
             if not channel.asked:
-                task.add_done_callback(lambda _: slot.release())
+                task.add_done_callback(lambda _: None if unwanted.closing else slot.closed())
             elif not channel.owned:
                 channel.abort()
             raise
@@ -277,6 +290,26 @@ class Sessions:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         note_failure(task)
+
+
+class _Unwanted(asyncssh.SSHClientSession[bytes]):
+    """A session that was given up before the server opened it: nothing is asked of it, and it is closed there too.
+
+    Args:
+        on_closed: Called when it is.
+    """
+
+    def __init__(self, on_closed: Callable[[], object]) -> None:
+        self._on_closed = on_closed
+        self.closing = False
+
+    def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
+        self.closing = True
+        chan.abort()
+        raise ConnectionAbortedError("given up before it was open")  # asyncssh would ask for the program now
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._on_closed()
 
 
 def _ask_for(terminal: Terminal | None) -> dict[str, Any]:
@@ -296,6 +329,20 @@ def _is_openssh(connection: asyncssh.SSHClientConnection) -> bool:
     """Whether the server is OpenSSH, of which is known what it does."""
     version = str(connection.get_extra_info("server_version", ""))
     return "OpenSSH" in version and "Windows" not in version
+
+
+async def _open_sftp(connection: asyncssh.SSHClientConnection) -> asyncssh.SFTPClient:
+    return await connection.start_sftp_client(env=None, send_env=None)
+
+
+async def _give_up(opening: asyncio.Task[asyncssh.SFTPClient], slot: Slot) -> None:
+    """Close a session for files that is not wanted any more, as soon as it is open."""
+    try:
+        client = await opening
+        client.exit()
+        await client.wait_closed()
+    finally:
+        slot.closed()
 
 
 async def _release_after(client: asyncssh.SFTPClient, slot: Slot) -> None:

@@ -88,13 +88,19 @@ def undo(*, host: str | None, cwd: str | None, listed: bool, to: str | None, yes
 
 
 async def _elsewhere(host: str | None, cwd: str | None, *, listed: bool, to: str | None, yes: bool) -> int:
-    from ... import Environment
+    from ... import Environment, InvalidCommand
     from ...trial.checkpoints import checkpoints_of
     from ..host.reach import Target, mention_notices
 
-    async with Environment.detect(Target(host).options, cwd=cwd) as env:
+    async with Environment.detect(Target(host).options) as env:
         mention_notices(env.info)
-        return await _undo(checkpoints_of(env.runner), listed=listed, to=to, yes=yes)
+        checkpoints = checkpoints_of(env.runner, env.info.resolve(cwd, env.directory))
+        try:
+            await env.runner.place(cwd or ".", env.directory)
+        except InvalidCommand:
+            if not await checkpoints.kept():  # the command may have removed it
+                raise
+        return await _undo(checkpoints, listed=listed, to=to, yes=yes)
 
 
 async def _undo(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -17,9 +18,16 @@ if TYPE_CHECKING:
     from .starter import ProgramStart
 
 _OF_BASH = frozenset(
-    {b"EUID", b"EXECIGNORE", b"IFS", b"OLDPWD", b"POSIXLY_CORRECT", b"PPID", b"PS4", b"SHELLOPTS", b"UID"}
+    b"COMP_WORDBREAKS EPOCHREALTIME EPOCHSECONDS EUID EXECIGNORE HISTCMD IFS LINENO OLDPWD OPTERR OPTIND POSIXLY_CORRECT PPID "
+    b"PS4 RANDOM SHELLOPTS SRANDOM UID".split()
 )
 """Variables, besides those that begin with BASH, by which bash does something else, or which it changes."""
+
+_LEVEL = re.compile(rb"0|[1-9][0-9]{0,2}(?<!999)")
+"""A depth of shells that bash takes as it is."""
+
+_PROMPTS = (b"PS1", b"PS2")
+"""Variables that bash takes away from its programs where no person types."""
 
 
 def start_directly(
@@ -38,6 +46,8 @@ def start_directly(
     argv, env = program.argv, program.env
     if isinstance(argv, ShellArgv) and (path := _find(argv.words[0], program.cwd, env)) is not None:
         given = {**env, b"_": os.fsencode(path), b"SHLVL": env.get(b"SHLVL", b"0")}
+        for prompt in _PROMPTS:
+            given.pop(prompt, None)
         with suppress(OSError):
             return spawn(program._replace(argv=argv.words, env=given, path=path), standard)
     return spawn(program, standard)
@@ -47,8 +57,8 @@ def _find(name: str, cwd: str, env: Mapping[bytes, bytes]) -> str | None:
     """The path of a program as bash finds it; ``None`` where bash might find another, or nothing."""
     if not _OF_BASH.isdisjoint(env) or any(variable.startswith(b"BASH") for variable in env):
         return None
-    if not env.get(b"SHLVL", b"0").isdigit():
-        return None  # bash mends it
+    if env.get(b"PWD") != os.fsencode(cwd) or not _LEVEL.fullmatch(env.get(b"SHLVL", b"0")):
+        return None  # bash mends them
     if "/" in name:
         return name if _runs(os.path.join(cwd, name)) else None
     for directory in os.fsdecode(env.get(b"PATH", b"")).split(":"):

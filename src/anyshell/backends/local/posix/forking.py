@@ -95,7 +95,7 @@ def _fork(program: ProgramStart, become: Callable[[], None], terminal: Terminal,
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # CPython 3.12 on, for a fork beside threads
             return ForkedChild.spawn(
-                [program.find(), *program.argv[1:]],
+                [os.path.join(program.cwd, program.find()), *program.argv[1:]],
                 cwd=program.cwd,
                 env=program.env,
                 preexec_fn=become,

@@ -47,14 +47,14 @@ class ProgramStart(NamedTuple):
     path: str | None = None
 
     def find(self) -> str:
-        """Return its path: below its directory, or looked for on its own PATH.
+        """Return its path: from its directory, as it was named, or looked for on its own PATH.
 
         Raises:
             FileNotFoundError: It is not on that PATH.
         """
         name = self.path or self.argv[0]
         if "/" in name:
-            return os.path.join(self.cwd, name)
+            return name
         import shutil  # here, since most programs are named by their path
 
         path = os.fsdecode(self.env.get(b"PATH", os.fsencode(os.defpath)))

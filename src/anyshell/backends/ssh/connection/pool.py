@@ -44,6 +44,12 @@ DOUBT_SECONDS = 0.5
 DOUBTS = 20
 """Refusals in a row after which a refusal says it all the same."""
 
+DOUBT_PAUSE = 0.25
+"""Seconds, at most, after a doubtful refusal before its place is taken again; each in a row is followed by twice as many."""
+
+STARVED_SECONDS = 5.0
+"""Seconds for which a session is waited for while all are taken by what stays open; then that is an error."""
+
 EXTRA_CONNECTIONS = 1
 """Connections beyond ``max_connections``, for stopping commands when the others are silent."""
 
@@ -57,13 +63,18 @@ class Link:
         self.sessions = 0
         """Sessions that are open or being opened on it."""
         self.most = most
-        """Sessions that the server allows on it, as far as is known."""
+        """Sessions that the server allows on it just now, as far as is known."""
+        self.seen = 0
+        """Sessions that the server has opened on it, and that are not closed."""
         self.has_watcher = False
         self.retired = False
         """Whether nothing new may be started on it."""
         self.closed_one = 0.0
         """When a session on it was closed last, by the monotonic clock."""
         self.doubts = 0
+        """Refusals since the last session that was opened."""
+        self.lasting = 0
+        """Sessions on it that stay open without a command."""
 
     @property
     def room(self) -> int:
@@ -79,6 +90,8 @@ class Slot:
         self._pool = pool
         self._link = link
         self._released = False
+        self._opened = False
+        self._lasts = False
 
     @property
     def connection(self) -> asyncssh.SSHClientConnection:
@@ -89,17 +102,38 @@ class Slot:
         """The session was never opened."""
         if not self._released:
             self._released = True
+            self._link.lasting -= self._lasts
             self._pool._give_back(self._link)
+
+    def lasts(self) -> None:
+        """The session stays open without a command: whatever waits for it waits in vain."""
+        if not self._released and not self._lasts:
+            self._lasts = True
+            self._link.lasting += 1
+
+    def opened(self) -> None:
+        """The server has opened the session: so many it allows at least."""
+        self._opened = True
+        self._link.doubts = 0
+        self._link.seen += 1
+        self._pool._seen = max(self._pool._seen, self._link.seen)
 
     def closed(self) -> None:
         """The session is closed."""
         if not self._released:
+            link = self._link
             self._released = True
-            self._link.closed_one = time.monotonic()
-            asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._pool._give_back, self._link)
+            link.seen -= self._opened
+            link.lasting -= self._lasts
+            link.most = min(link.most + 1, self._pool._sessions)
+            link.closed_one = time.monotonic()
+            asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._pool._give_back, link)
 
     def refused(self) -> bool:
         """The server has refused the session: give the right back, and learn how many it allows.
+
+        A session that was closed here counts there until its program is gone. So a refusal soon after that, or of a number that
+        was open before, is tried again, and teaches in the end only that it is fewer until a session is closed.
 
         Returns:
             Whether it is worth trying again: another connection, or this one later, may have room.
@@ -107,14 +141,16 @@ class Slot:
         link = self._link
         others = link.sessions - 1
         link.doubts += 1
-        doubtful = time.monotonic() - link.closed_one < DOUBT_SECONDS and link.doubts <= DOUBTS
+        recent = time.monotonic() - link.closed_one < DOUBT_SECONDS or others < self._pool._seen
+        doubtful = recent and link.doubts <= DOUBTS
         if others > 0 and not doubtful:
             self._pool._learn(link, others)
         elif not doubtful:
             link.retired = True
         if doubtful and not self._released:
             self._released = True
-            asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._pool._give_back, link)
+            pause = min(SETTLE_SECONDS * 2.0 ** (link.doubts - 1), DOUBT_PAUSE)
+            asyncio.get_running_loop().call_later(pause, self._pool._give_back, link)
         self.release()
         return doubtful or others > 0
 
@@ -143,6 +179,8 @@ class Pool:
         self._links: set[Link] = set()
         self._sessions = SESSIONS
         """Sessions that the server allows on a connection, as far as is known."""
+        self._seen = 0
+        """Sessions that were open at once on a connection: it allows no fewer."""
         self._waiting: deque[asyncio.Future[Slot]] = deque()
         self._opening: set[asyncio.Task[None]] = set()
         self._empty = asyncio.Event()
@@ -150,10 +188,10 @@ class Pool:
         self._closed = False
 
     async def slot(self) -> Slot:
-        """Wait for the right to a session. Has no bound of its own but those of connecting.
+        """Wait for the right to a session. While commands hold sessions it has no bound of its own.
 
         Raises:
-            ConnectionFailed, HostKeyUntrusted: There is no connection, and none could be made.
+            ConnectionFailed, HostKeyUntrusted: There is no connection, and none could be made; or no session will be free.
         """
         if self._closed:
             raise ConnectionFailed("the connection to this host is closed", stage="session")
@@ -161,8 +199,18 @@ class Pool:
         self._waiting.append(waiting)
         self._dispatch()
         try:
-            return await waiting
+            while not waiting.done():
+                await asyncio.wait([waiting], timeout=STARVED_SECONDS)
+                if not waiting.done() and self._is_starved():
+                    waiting.cancel()
+                    raise ConnectionFailed(
+                        f"the sessions that the host allows ({self.most + 1}) are all taken by what stays open: persistent shells, "
+                        "files, and one for stopping commands; close a shell, or raise MaxSessions there or max_connections here",
+                        stage="session",
+                    )
+            return waiting.result()
         except asyncio.CancelledError:
+            waiting.cancel()
             if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
                 waiting.result().release()
             raise
@@ -195,12 +243,15 @@ class Pool:
 
     def _learn(self, link: Link, most: int) -> None:
         link.most = min(link.most, most)
-        self._sessions = min(self._sessions, most)
+        self._sessions = min(self._sessions, max(most, self._seen))
 
     def _take(self, link: Link, *, watcher: bool = False) -> Slot:
         link.sessions += 1
         link.has_watcher = link.has_watcher or watcher
-        return Slot(self, link)
+        slot = Slot(self, link)
+        if watcher:
+            slot.lasts()
+        return slot
 
     def _give_back(self, link: Link) -> None:
         link.sessions -= 1
@@ -231,6 +282,11 @@ class Pool:
             task = asyncio.get_running_loop().create_task(self._open())
             self._opening.add(task)
             task.add_done_callback(self._opened)
+
+    def _is_starved(self) -> bool:
+        """Whether no session will be free: each is one that lasts, and there will be no other connection."""
+        full = len(self._links) >= self._most and not self._opening
+        return full and all(link.sessions <= link.lasting for link in self._links)
 
     async def _open(self) -> None:
         await self._add()

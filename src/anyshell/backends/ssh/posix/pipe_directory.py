@@ -164,6 +164,7 @@ class SSHPipeDirectory:
             Spawn(
                 argv=("/bin/sh", "-c", _RELAY, "sh", self.directory, name, self._name),
                 cwd="/",
+                needs=(self.directory,),
                 stdin=True,
                 split_stderr=True,
             )
