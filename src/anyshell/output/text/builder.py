@@ -329,8 +329,14 @@ class OutputBuilder:
         if condensed is not None and least.size >= condensed.size:
             room = max(room, limit - least.text.size)  # what lines that are shown shorter have left
         between = tail.total - least.size
-        excerpts = chosen(signals.finish(between), between, room, GAP)
+        found = signals.finish(between)
+        excerpts = chosen(found, between, room, GAP)
         sections = [self._section(each, tail, condensed) for each in excerpts]
+        raw, shown = sum(len(each.data) for each in excerpts), sum(each.text.size for each in sections)
+        if shown < raw:
+            # Colours and what lines begin with are not shown, and so there is room for more.
+            excerpts = chosen(found, between, room * raw // max(1, shown), GAP)
+            sections = [self._section(each, tail, condensed) for each in excerpts]
         used = 0
         kept: set[int] = set()
         for place in sorted(range(len(sections)), key=lambda place: -excerpts[place].score):

@@ -33,7 +33,7 @@ HELD = 256 * 1024
 SHAPES = 4096
 """Shapes of lines that are counted, to tell what is repeated; when there are more, the older half is forgotten."""
 
-_SLICE = 8 * 1024
+_SLICE = 16 * 1024
 """Bytes that are asked about at once, whether there may be such a line in them."""
 
 _BLOCK = 64 * 1024
