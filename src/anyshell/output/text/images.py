@@ -270,9 +270,9 @@ class _Parts:
 
 def _may_have(data: bytes) -> bool:
     """Whether an image may begin in some bytes, and not with the last of them."""
-    return any(last in data and start in data for last, start in _MAYBE) or bool(
-        (escapes := data.count(b"\x1b"))
-        and escapes != data.count(b"\x1b[")
+    return any(last in data and start in data for last, start in _MAYBE) or (
+        b"\x1b" in data  # thirty times as fast as to count
+        and data.count(b"\x1b") != data.count(b"\x1b[")
         and any(start in data for start in _MAYBE_LONG)
     )
 
