@@ -520,6 +520,13 @@ def test_lines_worth_as_much_are_found_again_before_the_end() -> None:
         assert data.count(b"\n", 0, each.start) == each.lines
 
 
+def test_a_line_that_is_shown_whole_has_no_marker_in_it() -> None:
+    data = b"".join(b"line %d\n" % number for number in range(1, 401))
+    output = bounded(data, budget=2048)
+    check(data, output)
+    assert "line 39\nline 40\n[..." in output.text
+
+
 def test_the_room_that_folded_lines_leave_goes_to_the_lines_after_the_start() -> None:
     steps = b"".join(b"Downloading layer: %06d of 40000 KB\n" % number for number in range(20_000))
     data = noise(3000) + b"error: in the middle\n" + noise(3000) + steps + b"then it ended\n"
