@@ -478,6 +478,16 @@ def test_an_end_that_grows_as_text_keeps_to_the_budget(budget: int) -> None:
     assert len(output.text.encode()) <= budget + 300
 
 
+def test_colours_take_no_room_from_lines_that_tell_of_errors() -> None:
+    plain = b"".join(
+        noise(20, 20 * number) + b"error: no member %b%b\n" % (WORDS[number], WORDS[99 - number])
+        for number in range(90)
+    )
+    coloured = plain.replace(b"error:", b"\x1b[1m\x1b[31m" * 5 + b"error:" + b"\x1b[0m\x1b[39m" * 5)
+    wanted = bounded(plain + noise(200), budget=8192).text.count("error:")
+    assert bounded(coloured + noise(200), budget=8192).text.count("error:") >= wanted - 2
+
+
 @pytest.mark.parametrize("max_line", [1, 40, 100, 159])
 def test_short_lines_do_not_cut_what_is_said_of_them(max_line: int) -> None:
     data = b"".join(b"line %d of it\n" % number for number in range(5000))
@@ -508,6 +518,13 @@ def test_lines_worth_as_much_are_found_again_before_the_end() -> None:
     for each in found:
         assert data[each.start : each.end] == each.data
         assert data.count(b"\n", 0, each.start) == each.lines
+
+
+def test_a_line_that_is_shown_whole_has_no_marker_in_it() -> None:
+    data = b"".join(b"line %d\n" % number for number in range(1, 401))
+    output = bounded(data, budget=2048)
+    check(data, output)
+    assert "line 39\nline 40\n[..." in output.text
 
 
 def test_the_room_that_folded_lines_leave_goes_to_the_lines_after_the_start() -> None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _TRIMMED = 4096  # no bound: lines after which the places of earlier ones are let go
 
+_TOGETHER = 16 * 1024
+"""Bytes of lines that are let go and are searched together."""
+
 
 @dataclass(slots=True)
 class _Final:
@@ -74,6 +77,8 @@ class FinalLines:
         self._texts, self._bytes, self._feeds = array("q", [0]), array("q", [0]), array("q", [0])
         self._room = head
         self._tail = tail
+        self._most = 0  # bytes of lines that are held of the end
+        self._asked = bytearray()  # of the lines that were let go, those that are still to be searched
         self._folds: list[
             tuple[int, int]
         ] = []  # of the lines of the end, the first and the next after each run that is left out
@@ -144,6 +149,7 @@ class FinalLines:
         count = sum(map(abs, most(limit - room)))
         while len(self._rest) > count:
             moved.append(self._drop())
+        self._search(signals)
         excerpts = chosen(signals.finish(self._let_go), self._let_go, room, GAP)
         counts = most(limit - sum(len(each.data) + GAP for each in excerpts))
         count = sum(map(abs, counts))
@@ -300,29 +306,37 @@ class FinalLines:
         if not self._full:
             self._full = True
             self._tail += self._room
+            # Of lines that may be folded, more are held than there is room for.
+            self._most = self._tail if self._signals is None else max(self._tail, CONDENSED)
         self._rest.append(line)
         self._rest_size += size
-        # Of lines that may be folded, more are held than there is room for.
-        while self._rest_size > (self._tail if self._signals is None else max(self._tail, CONDENSED)):
+        while self._rest_size > self._most:
             self._drop()
 
     def _drop(self) -> _Final:
         line = self._dropped = self._rest.popleft()
         self._rest_size -= line.size
         if self._signals is not None:
-            data = line.text.encode("utf-8", "replace") + b"\n"
+            data = line.text.encode("utf-8", "replace")
             if not self._let_go and self._head:
                 self._bytes[0], self._feeds[0] = self._head[-1].end, self._head[-1].ends
-            self._let_go += len(data)
+            self._let_go += len(data) + 1
             self._texts.append(self._let_go)
             self._bytes.append(line.end)
             self._feeds.append(line.ends)
-            self._signals.feed(data)
-            if not len(self._texts) % _TRIMMED:
-                # What is no longer held by the signals has its marks, or will have none.
-                gone = bisect_right(self._texts, self._signals.start) - 1
-                del self._texts[:gone], self._bytes[:gone], self._feeds[:gone]
+            self._asked += data + b"\n"
+            if len(self._asked) >= _TOGETHER:
+                self._search(self._signals)
         return line
+
+    def _search(self, signals: Signals) -> None:
+        """Search the lines that were let go."""
+        signals.feed(bytes(self._asked))
+        self._asked.clear()
+        if len(self._texts) > _TRIMMED:
+            # What is no longer held by the signals has its marks, or will have none.
+            gone = bisect_right(self._texts, signals.start) - 1
+            del self._texts[:gone], self._bytes[:gone], self._feeds[:gone]
 
     def _marks(self, start: int, end: int) -> tuple[Mark, ...]:
         first, last = bisect_left(self._texts, start), bisect_left(self._texts, end)

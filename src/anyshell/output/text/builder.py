@@ -155,14 +155,16 @@ class OutputBuilder:
         self._total += len(data)
         if b"\0" in data:  # that none is there is seen twenty times as fast
             self._nuls += data.count(b"\0")
-        self._lines += data.count(b"\n")
+        feeds = data.count(b"\n")
+        self._lines += feeds
         self._keeper.write(data)
-        self._take_parts(self._images.feed(data))
+        self._take_parts(self._images.feed(data), data, feeds)
 
-    def _take_parts(self, parts: Iterable[Segment]) -> None:
+    def _take_parts(self, parts: Iterable[Segment], whole: bytes = b"", feeds: int = 0) -> None:
+        """Take parts; of the whole, the line feeds are known."""
         for part in parts:
             if self._recognizer is None:
-                self._put(part.data)
+                self._put(part.data, feeds if part.data is whole else None)
             else:
                 self._put_both(*self._recognizer.feed(part.data))
 
@@ -181,8 +183,8 @@ class OutputBuilder:
         elif self._tail.page is None:
             self._tail.turn(self._page)
 
-    def _put(self, data: bytes) -> None:
-        """Put text where it belongs."""
+    def _put(self, data: bytes, feeds: int | None = None) -> None:
+        """Put text where it belongs; its line feeds are counted where they are not given."""
         if self._tail is None:
             if self._head is None:
                 self._head = BoundedText(self._head_limit, self._max_line)
@@ -190,11 +192,11 @@ class OutputBuilder:
             if taken == len(data):
                 return
             self._tail = self._overflow(self._head)
-            data = data[taken:]
+            data, feeds = data[taken:], None
         self._tail.append(data)
         if self._signals is not None:
             try:
-                self._signals.feed(data)
+                self._signals.feed(data, feeds)
             except _NOT_LOADED:
                 self._signals = None
             self._next += data[: self._tail_limit - len(self._next)]
@@ -329,8 +331,14 @@ class OutputBuilder:
         if condensed is not None and least.size >= condensed.size:
             room = max(room, limit - least.text.size)  # what lines that are shown shorter have left
         between = tail.total - least.size
-        excerpts = chosen(signals.finish(between), between, room, GAP)
+        found = signals.finish(between)
+        excerpts = chosen(found, between, room, GAP)
         sections = [self._section(each, tail, condensed) for each in excerpts]
+        raw, shown = sum(len(each.data) for each in excerpts), sum(each.text.size for each in sections)
+        if shown < raw:
+            # Colours and what lines begin with are not shown, and so there is room for more.
+            excerpts = chosen(found, between, room * raw // max(1, shown), GAP)
+            sections = [self._section(each, tail, condensed) for each in excerpts]
         used = 0
         kept: set[int] = set()
         for place in sorted(range(len(sections)), key=lambda place: -excerpts[place].score):

@@ -12,7 +12,8 @@ The rules, for the end of an output that is too long to be shown whole:
 from __future__ import annotations
 
 import re
-from itertools import accumulate, islice
+from itertools import accumulate, filterfalse, islice
+from operator import eq
 from typing import TYPE_CHECKING, NamedTuple
 
 from .signals import telling
@@ -102,7 +103,7 @@ def condense(data: bytes, limit: int, *, prefixes: bool = True) -> Condensed | N
     texts = lines if pattern is None else [_without(line, pattern) for line in lines]
     plain = b"".join(texts).translate(None, _DIGITS).split(b"\n")[: len(lines)]
     ahead = LEAST_SIMILAR - 1
-    alike = bytes([one == other for one, other in zip(plain, plain[ahead:], strict=False)])
+    alike = bytes(map(eq, plain, plain[ahead:]))
     if pattern is None and not any(alike):
         return None
 
@@ -161,7 +162,7 @@ def similar(lines: int, size: int) -> str:
 
 def _common(lines: Sequence[bytes]) -> tuple[re.Pattern[bytes] | None, bytes]:
     """What is left out of the starts of lines, and how the last of them has it."""
-    told = [line for line in lines if not line.isspace()]
+    told = [*filterfalse(bytes.isspace, lines)]
     if len(told) < LEAST_LINES:
         return None, b""
     if _begin(told, _STAMP):
@@ -177,7 +178,7 @@ def _common(lines: Sequence[bytes]) -> tuple[re.Pattern[bytes] | None, bytes]:
 
 def _begin(lines: Sequence[bytes], pattern: re.Pattern[bytes]) -> bool:
     """Whether nine of ten lines begin so."""
-    without = (line for line in lines if not pattern.match(line))
+    without = filterfalse(pattern.match, lines)
     return sum(1 for _ in islice(without, len(lines) // 10 + 1)) * 10 <= len(lines)
 
 

@@ -102,12 +102,10 @@ class Looker:
 
     Attributes:
         worthless: Hashes of the shapes of lines that are worth nothing.
-        feeds: Line feeds of what was looked at last.
     """
 
     def __init__(self) -> None:
         self.worthless: set[int] = set()
-        self.feeds = 0
         self._known = False  # whether a third of the last lines was known to be worth nothing
         self._pieces = 0
 
@@ -123,7 +121,6 @@ class Looker:
         text = (piece if plain else piece.translate(_TO_ASCII)).decode("ascii")
         gate = _gate(_LINES_OF_HITS if least < 2 else _LINES_OF_FAILURE if least <= 2 else _LINES_OF_STRONG)
         if not gate.anywhere(text):
-            self.feeds = piece.count(b"\n")
             return []
         counting = _counting(text)
         self._pieces += 1
@@ -131,7 +128,6 @@ class Looker:
         shapes: list[int] = []
         if tried:
             shapes = _shapes(piece, counting)
-            self.feeds = len(shapes) - 1
             if self.worthless.issuperset(shapes):  # five times as fast as the next
                 self._known = True
                 return []
@@ -143,7 +139,6 @@ class Looker:
             told = gate.lines([lines[number] for number in numbers])
         else:
             lines = text.split("\n")
-            self.feeds = len(lines) - 1
             numbers = range(len(lines))
             told = gate.lines(lines)
         left = _sifted([*filter(None, told)], [*compress(numbers, told)], counting, least)

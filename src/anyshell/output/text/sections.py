@@ -34,6 +34,10 @@ class Sections:
     def add(self, start: int, line: int, text: str, end: int, last: int, *, within: bool = False) -> None:
         """Add what begins and ends at some bytes and line feeds behind the first part; perhaps within a line whose start is not shown."""
         if start > self._at or (end == self._end and not self._told):
+            if start == self._at and self._parts[-1] and not self._parts[-1].endswith("\n"):
+                # The line goes on with this text, and is shown as one.
+                rest, feed, text = text.partition("\n")
+                self._parts.append(rest + feed)
             if self._parts[-1] and not self._parts[-1].endswith("\n"):
                 self._parts.append("\n")
             if not self._told:

@@ -33,7 +33,7 @@ HELD = 256 * 1024
 SHAPES = 4096
 """Shapes of lines that are counted, to tell what is repeated; when there are more, the older half is forgotten."""
 
-_SLICE = 8 * 1024
+_SLICE = 16 * 1024
 """Bytes that are asked about at once, whether there may be such a line in them."""
 
 _BLOCK = 64 * 1024
@@ -274,7 +274,7 @@ class Signals:
         self._held = bytearray()
         self._start = 0  # where what is held begins
         self._done = 0  # bytes of what is held that were searched, or are not going to be
-        self._lines = 0  # line feeds up to there
+        self._feeds = 0  # line feeds of all that was fed
         self._found = Found(room)
         self._looker = Looker()
         self._tail = tail
@@ -284,11 +284,13 @@ class Signals:
         """The first byte that is held. Nothing before it will be in another excerpt."""
         return self._start
 
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes."""
+    def feed(self, data: bytes, feeds: int | None = None) -> None:
+        """Take the next bytes; their line feeds, too, where those have been counted, since that takes as long as the search."""
         held = self._held
         for at in range(0, len(data), _BLOCK):
-            held += data[at : at + _BLOCK]
+            part = data[at : at + _BLOCK]
+            held += part
+            self._feeds += part.count(b"\n") if feeds is None or len(part) < len(data) else feeds
             while len(held) - self._done >= _BLOCK + EXCERPT:
                 self._take(self._done + _BLOCK)
                 gone = max(0, self._done - (LAST if self._found.least or self._rests else EXCERPT))
@@ -306,9 +308,7 @@ class Signals:
         end = len(self._held) if end is None else min(len(self._held), max(0, end - self._start))
         if self._rests:
             self.searched = found.work < SEARCHED
-            start = self._held.find(b"\n") + 1  # the line before is cut
-            self._lines -= self._held.count(b"\n", start, self._done)
-            self._done = start
+            self._done = self._held.find(b"\n") + 1  # the line before is cut
         if found.least < BEST and end > self._done:
             self._search(self._done, end)
         if found.least:
@@ -324,21 +324,23 @@ class Signals:
         """Search what is held up to a place; context may be beyond it."""
         if not self._rests:
             self._found.settle(self._start + self._done - self._tail)
-            self._lines = self._search(self._done, end)
+            self._search(self._done, end)
             self._found.work += end - self._done
-        else:
-            self._lines += self._held.count(b"\n", self._done, end)
         self._done = end
 
-    def _search(self, start: int, end: int) -> int:
-        """Search the lines that begin in a part of what is held; return the line feeds up to its end."""
+    def _before(self, place: int) -> int:
+        """The line feeds before a place of what is held."""
+        return self._feeds - self._held.count(b"\n", place)
+
+    def _search(self, start: int, end: int) -> None:
+        """Search the lines that begin in a part of what is held."""
         found, looker = self._found, self._looker
         before = max(0, start - EXCERPT)  # where what is looked at begins
         held = bytes(memoryview(self._held)[before : end + 2 * EXCERPT])
         at = self._line_from(start) - before
-        asked = end - before
-        end = held.find(b"\n", asked - 1) + 1 or len(held)
-        feeds = self._lines + held.count(b"\n", start - before, at)
+        end = held.find(b"\n", end - before - 1) + 1 or len(held)
+        feeds: int | None = None  # line feeds before `counted`, once anything was found
+        counted = at
         while at < end:
             known = held.find(b"\n", min(at + _SLICE, end) - 1) + 1 or len(held)
             piece = held[at:known]
@@ -346,19 +348,22 @@ class Signals:
                 if value := found.worth(
                     piece[hit.start : hit.stop], hit.shape, found.least + 1, counts=hit.counts
                 ):
+                    if feeds is None:
+                        feeds = self._before(before + at)
+                    else:
+                        feeds += held.count(b"\n", counted, at)
+                    counted = at
                     self._keep(held, before, at + hit.start, at + hit.stop, value, feeds + hit.number)
                 else:
                     looker.drop(hit.shape)
-            feeds += looker.feeds
             at = known
-        return feeds - held.count(b"\n", asked, at)
 
     def _search_back(self, end: int) -> None:
         """Search from a place of what is held back, for lines that are worth as much as others, as long as there is room."""
         held, found = bytes(self._held), self._found
         kept = {each.start + each.core[0] for each in found.excerpts()}
         first, stop, room = self._line_from(max(0, end - BACK)), held.rfind(b"\n", 0, end) + 1, found.room
-        feeds = self._lines + held.count(b"\n", self._done, stop) - held.count(b"\n", stop, self._done)
+        feeds = self._before(stop)
         while stop > first and room > 0:
             at = held.rfind(b"\n", first, max(first, stop - _SLICE)) + 1 or first
             piece = held[at:stop]
