@@ -42,7 +42,7 @@ from .test_reach import (  # noqa: F401 - fixtures among them
     TALKS,
     WRITES,
     World,
-    codes,
+    endings,
     listening,
     none_succeeds,
     tmp_path,
@@ -98,7 +98,7 @@ async def test_no_escape_succeeds(world: World, env: Environment, server: Server
         assert job.status == "running"
     # What is asked for in the workspace is done, so it is the reach that has refused the others.
     own = {"own": "echo x > own && mkdir d && mv own d && cat d/own && rm -r d"}
-    assert await codes(env, own) == {"own": 0}
+    assert (await endings(env, own))["own"][0] == 0
 
 
 async def test_everything_runs_within_a_reach(world: World, env: Environment) -> None:  # noqa: F811
