@@ -963,6 +963,12 @@ def test_the_lower_limit_of_two_holds() -> None:
     assert lowest == Limits(memory=5, processes=3, cpu=7)
 
 
+def test_two_slashes_are_one() -> None:
+    assert Reach(read=("//",)).read == ("/",)
+    assert Reach(write=("//srv//x/",)).resolved("/", "/").write == ("/srv/x",)
+    assert not Reach(write=("//",), hide=(), protect=(), network=True).confines
+
+
 def test_names_of_hosts_are_narrowed_by_name() -> None:
     outer = Reach(network=("a.example", "b.example"))
     assert Reach(network=("a.example",)).within(outer).network == ("a.example",)
