@@ -128,6 +128,9 @@ async def test_a_call_may_reach_less_and_not_more_by_landlock(world: World, env:
     for wider in (replace(REACH, write=(str(world.outside),)), replace(REACH, write=("link",))):
         with pytest.raises(InvalidCommand, match="than the reach of the environment"):
             await env.run("true", reach=wider)
+    with pytest.raises(ReachUnavailable, match="a trial within Landlock alone"):
+        async with env.trial("true"):
+            pass
     with pytest.raises(InvalidCommand, match="not within the reach"):
         await env.run("true", cwd=world.home / ".ssh")
 
