@@ -109,15 +109,18 @@ async def test_everything_runs_within_a_reach(world: World, env: Environment) ->
 async def test_usage_is_told_beside_the_output(world: World, env: Environment) -> None:  # noqa: F811
     burn = "i=0; while [ $i -lt 60000 ]; do i=$((i + 1)); done"
     # Bubblewrap has pipes of its own until its child runs.
-    held = "for n in $(seq 50); do readlink /proc/$each/fd/3 | grep -q pipe || break; sleep 0.1; done"
-    look = f"env | grep -c ANYSHELL_USED; for each in 1 2 $$; do {held}; readlink /proc/$each/fd/3 | grep pipe; done; echo e >&2"
+    # So has a shell for a pipeline.
+    held = (
+        "for n in $(seq 50); do readlink /proc/$each/fd/3 >held; grep -q pipe held || break; sleep 0.1; done"
+    )
+    look = f"env | grep -c ANYSHELL_USED; for each in 1 2 $$; do {held}; grep pipe held; done; echo e >&2"
     outcome = await env.run(f"{look}; {burn}; kill -9 $$")
     assert (outcome.output.text, outcome.signal) == ("0\ne\n", "SIGKILL")
     used, idle = outcome.usage, (await env.run("env true; env true; :")).usage
     assert used is not None
     assert idle is not None
     assert used.user + used.system > idle.user + idle.system
-    assert (idle.how, idle.processes, idle.memory) == ("waited", 3, None)
+    assert (idle.how, idle.processes, idle.memory, idle.written) == ("waited", 3, None, 0)
     assert (await env.run("echo e >&2", split_stderr=True)).usage is None
     assert (await env.run("sleep 300 & true", left_behind="keep")).usage is None
     (world.home / ".bashrc").write_text("echo noise >&2; exec 2>&1; export JOINED=1\n")

@@ -1,7 +1,6 @@
 """The program that runs in a sandbox and starts the command there. A Python that knows nothing of anyshell runs its text.
 
-Its words, up to ``--``: at ``status=FD`` it tells that it begins, by which signal the command ended, its milliseconds of CPU
-time in programs and in the kernel, and how many processes and threads it started, if the kernel tells; ``errors=FD`` is the
+Its words, up to ``--``: at ``status=FD`` it tells that it begins, by which signal the command ended, and what it used; ``errors=FD`` is the
 standard error of the command, ``limit=NAME:NUMBER`` a limit on resources, and ``scope=BITS`` is for Landlock. ``gate=PATH`` is
 where a listening socket is handed out: ``token=HEX`` says whose it is, and ``port=NUMBER`` is its port.
 
@@ -19,6 +18,7 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 # What Landlock knows since version 5: to execute, write and read files, to list directories, ten changes of these, to truncate, ioctl.
 _ALL = 0xFFFF  # no bound
 _OF_FILES = 0xC007  # no bound
+_TRAFFIC = "/proc/self/io"
 _ALLOWED = {"read": 0x000D, "write": _ALL, "device": 0x8006}
 
 
@@ -77,15 +77,43 @@ def hand_out(path: str, token: bytes, port: int) -> None:
     outside.close()
 
 
-def started(first: int) -> bytes:
-    """How many processes and threads this pid namespace has had, from the first pid of a command on, where the kernel tells."""
+def numbers(path: str) -> "list[int]":
+    """The numbers of a file of the kernel; none where it does not tell."""
     try:
-        file = os.open("/proc/sys/kernel/ns_last_pid", os.O_RDONLY)
+        file = os.open(path, os.O_RDONLY)
     except OSError:
-        return b""
-    last = int(os.read(file, 32))
-    # Numbers begin again after the greatest.
-    return b" %d" % (last - first + 1) if last >= first else b""
+        return []
+    words = os.read(file, 512).split()
+    os.close(file)
+    return [int(word) for word in words if word.isdigit()]
+
+
+def waited(child: int, before: "list[int]") -> "tuple[int, list[int | str]]":
+    """Wait for a command; how it ended, and what it and all that it has waited for used: see `told_usage`.
+
+    Args:
+        child: The pid of the command.
+        before: What this program has read and written so far; what it waits for counts for it as well.
+    """
+    _, ended = os.waitpid(child, 0)
+    now = numbers(_TRAFFIC)
+    traffic = [now[0] - before[0], now[1] - before[1]] if now and before else "--"
+    memory = 0
+    try:
+        import resource  # a Python without its library has none
+    except ImportError:
+        pass
+    else:
+        own, most = (
+            resource.getrusage(whose).ru_maxrss for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        )
+        # It was a copy of this program until it became the command, and its peak began with that.
+        memory = most * 1024 if most > 2 * own else 0
+    # All pids since the command's own, of threads as well; they begin again after the greatest.
+    last = numbers("/proc/sys/kernel/ns_last_pid")
+    started = last[0] - child + 1 if last and last[0] >= child else 0
+    *_, user, system, _ = os.times()
+    return ended, [int(user * 1000), int(system * 1000), started or "-", memory or "-", *traffic]
 
 
 def become(command: "list[str]", given: "list[tuple[str, str]]", status: "int | None") -> None:
@@ -134,6 +162,7 @@ def main(words: "list[str]") -> None:
     os.dup2(errors, 2)
     os.close(errors)
     os.write(status, b"begun\n")
+    before = numbers(_TRAFFIC)
     child = os.fork()
     if not child:
         become(command, given, status)
@@ -141,11 +170,9 @@ def main(words: "list[str]") -> None:
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
-    _, ended = os.waitpid(child, 0)
+    ended, used_there = waited(child, before)
     number = ended & 127
-    # Of the command, and of all that it has waited for.
-    *_, user, system, _ = os.times()
-    os.write(status, b"%d %d %d%s\n" % (number, user * 1000, system * 1000, started(child)))
+    os.write(status, (" ".join(map(str, [number, *used_there])) + "\n").encode())
     os._exit(128 + number if number else ended >> 8)
 
 

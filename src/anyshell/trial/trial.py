@@ -15,8 +15,8 @@ from .._waits import to_the_end
 from ..backends.collect import collect
 from ..reach import NONE, LocalPlaces, Reach, compile_reach, python_here
 from ..reach.bubblewrap import Bubblewrap
-from ..reach.landlock import Landlock
 from ..reach.host import text_of
+from ..reach.landlock import Landlock
 from ..reach.values import lies_in
 from .hosts import Host
 from .told import tell
