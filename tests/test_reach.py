@@ -101,7 +101,8 @@ WRITES: dict[str, str] = {
     "by open_by_handle_at": py(
         f"{SYSCALL}handle = ctypes.create_string_buffer(struct.pack('I', 128), 136); mount = ctypes.c_int(); "
         "libc.name_to_handle_at(-100, b'{outside}/kept', handle, ctypes.byref(mount), 0); "
-        "os.write(libc.open_by_handle_at(os.open('.', 0), handle, 1), b'x')"
+        "fd = libc.open_by_handle_at(os.open('.', 0), handle, 1); "
+        "os.write(fd, b'x') if fd >= 0 else sys.exit(os.strerror(ctypes.get_errno()))"
     ),
     "by fsopen": call("libc.syscall(430, b'tmpfs', 0)"),
     "by open_tree of the whole": call("libc.syscall(428, -100, b'/', 0x8001)"),
@@ -176,7 +177,7 @@ TALKS: dict[str, str] = {
     "settings of a network device": "ip link set lo up",
     "an abstract socket": py("import socket; s = socket.socket(socket.AF_UNIX); s.connect('\\0{name}')"),
     "a socket in a directory": py(
-        "import socket; s = socket.socket(socket.AF_UNIX); s.connect('{outside}/socket')"
+        "import os, socket; os.chdir('{outside}'); s = socket.socket(socket.AF_UNIX); s.connect('socket')"
     ),
     "a socket in /tmp": py("import socket; s = socket.socket(socket.AF_UNIX); s.connect('/tmp/{name}')"),
     "a socket in /run": py("import socket; s = socket.socket(socket.AF_UNIX); s.connect('/run/{name}')"),
@@ -202,6 +203,17 @@ TALKS: dict[str, str] = {
     "the clock": call("libc.adjtimex(struct.pack('I204x', 0x4000))"),  # ADJ_TICK, of a tick that is none
 }
 """Whom a command tries to reach: each fails."""
+
+
+UNEXPLAINED = {
+    "a key by a link": "it names a path of the workspace alone",
+    "by setuid": "su finds no password, for an ordinary user",
+    "disks by their names": "it prints nothing",
+    "variables that hold secrets": "it prints nothing",
+    "a module": "a kernel without modules says so to everyone",
+    "to the user's crontab": "the program is not there",
+}
+"""What says too little for a line about the sandbox, each with the reason."""
 
 
 class World:
@@ -320,28 +332,34 @@ ALONE = "a signal to all"
 """What would end those that share a command with it."""
 
 
-async def codes(env: Environment, texts: Mapping[str, str]) -> dict[str, int]:
-    """Run many texts within one command, each in a shell of its own; give their exit codes by their names."""
+async def endings(env: Environment, texts: Mapping[str, str]) -> dict[str, tuple[int, str]]:
+    """Run many texts within one command, each in a shell of its own; give their exit codes and outputs by their names."""
     lines = [
         f"timeout 20 bash -c {shlex.quote(text)} </dev/null; printf '\\n=%s %s\\n' $? {shlex.quote(name)}"
         for name, text in texts.items()
     ]
     outcome = await env.run("\n".join(lines), timeout=120)
     assert SECRET not in outcome.output.text, outcome
-    told = [line[1:].split(" ", 1) for line in outcome.output.text.splitlines() if line.startswith("=")]
-    ended = {name: int(code) for code, name in told}
+    told = re.findall(r"(.*?)\n=(\d+) (.+?)\n", outcome.output.text, re.DOTALL)
+    ended = {name: (int(code), said) for said, code, name in told}
     assert ended.keys() == texts.keys(), outcome
     return ended
 
 
 async def none_succeeds(env: Environment, world: World, table: Mapping[str, str], **more: object) -> None:
-    """Try what a table has; nothing of it may succeed, or change what lies around the workspace."""
+    """Try what a table has; nothing of it may succeed, or change what lies around the workspace. Each is explained."""
+    assert env.reach is not None
+    lacks = getattr(env.runner.sandbox, "lacks", ())
+    unexplained: list[tuple[str, str]] = []
     before = world.state()
     texts = {name: world.fill(text, **more) for name, text in table.items()}
     alone = texts.pop(ALONE, None)
-    for name, code in (await codes(env, texts)).items():
+    for name, (code, said) in (await endings(env, texts)).items():
         with row(name):
             assert code != 0
+        if name not in UNEXPLAINED and not said.endswith("command not found\n"):
+            unexplained += [] if explain(said, env.reach, env.info.home, lacks) else [(name, said)]
+    assert not unexplained
     if alone is not None:
         assert (await env.run(alone)).exit_code != 0
     assert world.state() == before
@@ -791,7 +809,24 @@ def test_where_no_user_namespace_is_allowed_the_message_says_how_to_allow_them(t
     )
     assert done.returncode == 125
     assert "What to do: allow them: sysctl user.max_user_namespaces=10000" in done.stderr
+    assert "ask for a Reach with landlock=True, network=True, protect=[]" in done.stderr
     assert not (tmp_path / "ran").exists()
+    rules = tmp_path / "rules.toml"
+    rules.write_text(
+        'preset = "trusted"\n[reach]\nwrite = ["."]\nprotect = []\nnetwork = true\nlandlock = true\n'
+    )
+    params = json.dumps({"command": "touch ran && echo x > ../outside"})
+    done = subprocess.run(
+        [*program, "call", "--approve-all", "--policy", rules, params],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert "../outside: Permission denied" in done.stdout, done
+    assert (tmp_path / "ran").exists()
+    assert not (tmp_path / "../outside").exists()
     said = subprocess.run(
         [*program, "doctor"], capture_output=True, text=True, timeout=120, check=False
     ).stdout
@@ -926,6 +961,12 @@ def test_a_job_object_has_limits_alone() -> None:
 def test_the_lower_limit_of_two_holds() -> None:
     lowest = Limits(memory=5, cpu=7).lowest(Limits(memory=6, processes=3))
     assert lowest == Limits(memory=5, processes=3, cpu=7)
+
+
+def test_two_slashes_are_one() -> None:
+    assert Reach(read=("//",)).read == ("/",)
+    assert Reach(write=("//srv//x/",)).resolved("/", "/").write == ("/srv/x",)
+    assert not Reach(write=("//",), hide=(), protect=(), network=True).confines
 
 
 def test_names_of_hosts_are_narrowed_by_name() -> None:

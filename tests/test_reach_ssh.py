@@ -42,7 +42,7 @@ from .test_reach import (  # noqa: F401 - fixtures among them
     TALKS,
     WRITES,
     World,
-    codes,
+    endings,
     listening,
     none_succeeds,
     tmp_path,
@@ -98,7 +98,7 @@ async def test_no_escape_succeeds(world: World, env: Environment, server: Server
         assert job.status == "running"
     # What is asked for in the workspace is done, so it is the reach that has refused the others.
     own = {"own": "echo x > own && mkdir d && mv own d && cat d/own && rm -r d"}
-    assert await codes(env, own) == {"own": 0}
+    assert (await endings(env, own))["own"][0] == 0
 
 
 async def test_everything_runs_within_a_reach(world: World, env: Environment) -> None:  # noqa: F811
@@ -108,16 +108,18 @@ async def test_everything_runs_within_a_reach(world: World, env: Environment) ->
 
 async def test_usage_is_told_beside_the_output(world: World, env: Environment) -> None:  # noqa: F811
     burn = "i=0; while [ $i -lt 60000 ]; do i=$((i + 1)); done"
-    # Bubblewrap has pipes of its own until its child runs, and a shell while it makes a pipeline, so another shell looks at this one.
-    held = "for n in $(seq 50); do readlink /proc/$each/fd/3 | grep -q pipe || break; sleep 0.1; done"
-    look = f"for each in 1 2 $PPID; do {held}; readlink /proc/$each/fd/3 | grep pipe; done"
-    outcome = await env.run(f"env | grep -c ANYSHELL_USED; sh -c '{look}'; echo e >&2; {burn}; kill -9 $$")
+    # Bubblewrap has pipes of its own until its child runs, and a shell while it makes a pipeline.
+    held = (
+        "for n in $(seq 50); do readlink /proc/$each/fd/3 >held; grep -q pipe held || break; sleep 0.1; done"
+    )
+    look = f"env | grep -c ANYSHELL_USED; for each in 1 2 $$; do {held}; grep pipe held; done; echo e >&2"
+    outcome = await env.run(f"{look}; {burn}; kill -9 $$")
     assert (outcome.output.text, outcome.signal) == ("0\ne\n", "SIGKILL")
     used, idle = outcome.usage, (await env.run("env true; env true; :")).usage
     assert used is not None
     assert idle is not None
     assert used.user + used.system > idle.user + idle.system
-    assert (idle.how, idle.processes, idle.memory) == ("waited", 3, None)
+    assert (idle.how, idle.processes, idle.memory, idle.written) == ("waited", 3, None, 0)
     assert (await env.run("echo e >&2", split_stderr=True)).usage is None
     assert (await env.run("sleep 300 & true", left_behind="keep")).usage is None
     (world.home / ".bashrc").write_text("echo noise >&2; exec 2>&1; export JOINED=1\n")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
+import anyshell
 from anyshell import Environment, Reach
 
-from .conftest import bubblewrap
+from .conftest import NOBODY, bubblewrap, python_for_all
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.anyio
 
@@ -24,6 +27,9 @@ async def here(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]
     async with Environment.detect(cwd=tmp_path) as env:
         yield env
 
+
+LARGE = f"{sys.executable} -c 'x = bytes(1) * 200_000_000'"
+"""Takes 200 MB of memory."""
 
 BURN = f"{sys.executable} -c 'import time; [0 for _ in iter(lambda: time.process_time() < 0.3, False)]'"
 """Burns 0.3 s of the CPU."""
@@ -60,6 +66,20 @@ async def test_bytes_are_counted_over_all_that_were_waited_for(here: Environment
     small = (await here.run("true")).usage
     assert small is not None
     assert small.written == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not tell")
+def test_bytes_are_counted_for_an_ordinary_user(tmp_path: Path) -> None:
+    """The kernel lets root alone open the counts of what has ended."""
+    if sys.platform == "win32" or os.geteuid() != 0:
+        pytest.skip("the other tests are those of an ordinary user")
+    program = "import anyshell\nprint(anyshell.run('sleep 0.2; head -c 100000 /dev/zero > /dev/null').usage.written)"
+    places = {str(Path(str(module.__file__)).parents[1]) for module in (anyshell, anyio)}
+    variables = {"PATH": os.environ["PATH"], "HOME": "/", "PYTHONPATH": os.pathsep.join(places)}
+    done = subprocess.run(
+        [python_for_all(), "-c", program], capture_output=True, text=True, check=True, cwd="/", env=variables, user=NOBODY, group=NOBODY,
+    )  # fmt: skip
+    assert 100_000 <= int(done.stdout) < 101_000
 
 
 async def test_memory_is_that_of_the_largest_process(tmp_path: Path) -> None:
@@ -131,10 +151,18 @@ async def test_usage_within_a_reach_is_that_of_the_command(tmp_path: Path) -> No
         assert used is not None
         assert used.how == "waited"
         assert 0.28 <= used.user + used.system < 0.6
-        assert used.memory is used.read is None
+        assert used.read is not None
         idle = (await env.run("env true; env true; :")).usage
         assert idle is not None
-        assert idle.processes == 3
+        assert (idle.processes, idle.written, idle.memory) == (3, 0, None)
+        copied = (await env.run(f"head -c 3000000 /dev/zero | cat >/dev/null; {LARGE}")).usage
+        assert copied is not None
+        assert copied.read is not None
+        assert copied.written is not None
+        assert 6_000_000 <= copied.written < 6_100_000
+        assert 6_000_000 <= copied.read < 8_000_000
+        assert copied.memory is not None
+        assert 200_000_000 <= copied.memory < 400_000_000
         assert idle.user + idle.system < 0.28  # that of the sandbox does not count
         assert (await env.run("kill -9 $$; sleep 300", timeout=20)).usage is not None
         stopped = await env.run("sleep 300; true", timeout=0.5, grace=0)

@@ -66,7 +66,8 @@ class Usage:
         user: Seconds of CPU time in programs.
         system: Seconds of CPU time in the kernel for these.
         memory: Bytes of memory at the peak: of the whole tree if `how` is ``exact``, otherwise of its largest process. On
-            Linux known of a process alone that took more than this program has: the kernel begins to count with that.
+            Linux known of a process alone that took more than this program has, or within a reach than twice what a bare Python does:
+            the kernel begins to count with that.
         read: Bytes that were read by system calls, from files as well as from pipes.
         written: Bytes that were written so.
         processes: Processes that were started, with the program and its console. Windows counts them, and Linux within a reach, with
@@ -83,14 +84,28 @@ class Usage:
     processes: int | None = None
 
 
-LONGEST_USED = 64
-"""Bytes of what the leader of a sandbox says of the command's CPU time and processes; it has three numbers."""
+LONGEST_USED = 128
+"""Bytes of what the leader of a sandbox says of what the command used; it has six numbers."""
 
 
 def told_usage(told: bytes) -> Usage | None:
-    """What the leader of a sandbox has told in the last line; ``None`` if it has told nothing."""
-    numbers = told.rstrip(b"\n").rpartition(b"\n")[2][:LONGEST_USED].split()
-    if len(numbers) not in (2, 3) or not all(each.isdigit() for each in numbers):
+    """What the leader of a sandbox has told in the last line; ``None`` if it has told nothing.
+
+    That is milliseconds of CPU time in programs and in the kernel, processes, and bytes of memory, read and written; a number that
+    the kernel does not tell is ``-``.
+    """
+    words = told.rstrip(b"\n").rpartition(b"\n")[2][:LONGEST_USED].split()
+    if len(words) != 6 or not all(each.isdigit() or each == b"-" for each in words):
         return None
-    user, system, *processes = map(int, numbers)
-    return Usage(how="waited", user=user / 1000, system=system / 1000, processes=(*processes, None)[0])
+    user, system, processes, memory, read, written = (int(each) if each.isdigit() else None for each in words)
+    if user is None or system is None:
+        return None
+    return Usage(
+        how="waited",
+        user=user / 1000,
+        system=system / 1000,
+        memory=memory,
+        read=read,
+        written=written,
+        processes=processes,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from .._exceptions import InvalidCommand, ReachUnavailable
 from .._types import Names
@@ -14,7 +14,7 @@ from .values import lies_in
 from .view import View, not_within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from .._types import Spawn
     from .host import Facts
@@ -121,6 +121,7 @@ class Bubblewrap:
     outer: tuple[Reach, ...] = ()
     proxies: HostProxies | None = None
     given: tuple[str, ...] = ()
+    lacks: ClassVar[Collection[str]] = ("privilege", "process", "network", "kernel", "private")
 
     def __post_init__(self) -> None:
         if (lack := missing(self.reach, self.facts)) is not None:

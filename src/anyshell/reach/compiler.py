@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from .._exceptions import InvalidCommand, ReachUnavailable
 from .bubblewrap import Bubblewrap, missing
 from .job_object import JobLimits
+from .landlock import Landlock, way_to_landlock
 from .sandbox import NONE
 from .seatbelt import Seatbelt
 from .values import Reach, Widened
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 def compile_reach(reach: Reach, facts: Facts, places: Places | None) -> Sandbox:
     """Choose what enforces a reach: bubblewrap on Linux, Seatbelt on macOS; on Windows the Job Object, which limits alone.
 
-    Landlock alone is no choice: it keeps no process from changing mode, times, owner and attributes of its user's files, hides
-    nothing beneath what may be read, and knows neither UDP nor sockets of the file system.
+    Landlock alone is chosen only for a reach that says so, where bubblewrap cannot enforce it: it holds less.
 
     Args:
         reach: With absolute paths.
@@ -47,6 +47,10 @@ def compile_reach(reach: Reach, facts: Facts, places: Places | None) -> Sandbox:
             f"a sandbox for {facts.system or 'this system'}: there is one for Linux, macOS and Windows alone",
             "run the commands on a Linux host, or leave the reach out",
         )
+    if (lack := lack_of(facts, reach)) is not None:
+        if not reach.landlock or facts.python is None:
+            raise ReachUnavailable(*lack)
+        return Landlock(reach, facts, places)
     if places is not None or facts.python is None:
         return Bubblewrap(reach, facts, places)
     from .host_gate import HostProxies  # here, since few hosts are others
@@ -54,9 +58,11 @@ def compile_reach(reach: Reach, facts: Facts, places: Places | None) -> Sandbox:
     return Bubblewrap(reach, facts, places, proxies=HostProxies(facts.python))
 
 
-def lack_of(facts: Facts) -> tuple[str, str] | None:
-    """The part that a host has not for a reach as most have it, and how to get it; ``None`` if it has all."""
-    return missing(Reach.preset("workspace"), facts)
+def lack_of(facts: Facts, reach: Reach | None = None) -> tuple[str, str] | None:
+    """The part that a Linux host has not for a reach, by default as most have it, and how to get it; ``None`` if it has all."""
+    reach = reach or Reach.preset("workspace")
+    lack = missing(reach, facts)
+    return lack and (lack[0], lack[1] + way_to_landlock(reach, facts))
 
 
 def narrow(sandbox: Sandbox, reach: Reach, *, directory: str, home: str) -> Sandbox:

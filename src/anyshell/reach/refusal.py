@@ -1,7 +1,8 @@
 """A refusal by a sandbox, recognised in what a command printed, and explained.
 
 A program says the kernel's error and often the path, and not who refused. So a line counts as a refusal only where the reach
-would refuse just that: a path that it names, or a network that is not there.
+would refuse just that: a path that it names, or a network that is not there. Where no line does, one that would be said without
+a sandbox too is answered by what the sandbox does not give, which holds whatever the cause was.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from .places import PRIVATE
 from .values import lies_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from .._types import Network
     from .values import Reach
@@ -32,24 +34,53 @@ _ERROR = re.compile(
     r"|cpu time limit exceeded|limit of memory was reached)",
     re.IGNORECASE,
 )
+_LACK = re.compile(
+    r"(?P<process>no such process|ESRCH)"
+    r"|(?P<network>connection refused|ECONNREFUSED)"
+    r"|(?P<privilege>operation not permitted|EPERM|must be (?:root|superuser)|\A(?:sudo|unshare|nsenter|mount): )"
+    r"|(?P<place>no such file or directory|not a directory|permission denied|ENOENT|EACCES)",
+    re.IGNORECASE,
+)
+_PRIVILEGE = (
+    "No command in the sandbox has privileges, not as root either: mounts, namespaces, devices, raw sockets, settings of the "
+    "kernel and processes outside are not for it."
+)
+_PROCESS = "A command in the sandbox sees and signals its own processes alone."
+_KERNEL = "/proc, /sys and /dev in the sandbox have no settings that can be written and no devices of disks, memory or others' terminals."
+_KERNELS_OWN = ("/proc", "/sys", "/dev")
+_OUTER_ROOT = re.compile(r"\A/proc/(?:self|\d+)/root(?=/)")
 _PATH = re.compile(r"(?:(?<=[\s'\"(=:])|^)(~?/[^\s'\":;,)]+)")
 
 
-def explain(output: str, reach: Reach, home: str) -> str:
-    """Say in one line what of a reach was in the way of a command, and what to ask for; empty if nothing of it was.
+def explain(output: str, reach: Reach, home: str, lacks: Collection[str] = ()) -> str:
+    """Say in one line what of a reach was in the way of a command that failed, and what to ask for; empty if nothing of it was.
 
     Args:
         output: What the command printed.
         reach: With absolute paths.
         home: The user's home directory.
+        lacks: What the sandbox does not give: ``privilege``, ``process``, ``network`` as `_LACK` has them,
+            ``kernel`` and ``private`` places.
     """
-    for line in reversed(output[-LONGEST_SEARCH:].splitlines()):
+    lines = output[-LONGEST_SEARCH:].splitlines()[::-1]
+    for line in lines:
         found = _ERROR.search(line)
         if found is None:
             continue
-        paths = [re.sub(r"\A~(?=/)", home, path) for path in _PATH.findall(line)]
-        if said := _reason(found.lastgroup or "", paths, reach):
+        paths = [_OUTER_ROOT.sub("", re.sub(r"\A~(?=/)", home, path)) for path in _PATH.findall(line)]
+        # Landlock alone says the same of a write as the owner of a file does.
+        alone = reach.landlock and found[0].lower() in ("permission denied", "eacces")
+        if said := _reason("write" if alone else found.lastgroup or "", paths, reach):
             return said
+    for line in lines:
+        for found in _LACK.finditer(line):
+            kind = found.lastgroup or ""
+            if kind == "place":
+                said = _lacking_place(line, reach, lacks)
+            else:
+                said = _lacking(kind, reach) if kind in lacks else ""
+            if said:
+                return said
     return ""
 
 
@@ -86,6 +117,8 @@ def _reason(kind: str, paths: list[str], reach: Reach) -> str:
             return ""
         return "The sandbox limits memory, processes, file sizes or processor time. To use more, ask for a reach with higher limits."
     for path in paths:
+        if lies_in(path, _KERNELS_OWN):  # these are never given
+            return _KERNEL if kind == "write" else ""
         if lies_in(path, reach.hide):
             return f"The sandbox hides {path}. {_asking('also_read', path, reach.hide)}"
         if kind == "write" or not lies_in(path, (*reach.read, *reach.write)):
@@ -97,6 +130,36 @@ def _reason(kind: str, paths: list[str], reach: Reach) -> str:
     if kind == "write":
         places = ", ".join(reach.write[:3]) or "nothing but its own /tmp"
         return f"The sandbox lets commands write {places}. To write elsewhere, call again with that path in also_write: the user is asked."
+    return ""
+
+
+def _lacking(kind: str, reach: Reach) -> str:
+    """What a sandbox does not give, of a kind; empty if it gives just that."""
+    if kind == "privilege":
+        return _PRIVILEGE
+    if kind == "process":
+        return _PROCESS
+    said = _reason("net", [], reach)
+    return said and f"{said} Otherwise a command connects to what it has started itself."
+
+
+def _lacking_place(line: str, reach: Reach, lacks: Collection[str]) -> str:
+    """What a sandbox does not give at a path of a line; empty if it gives just that."""
+    own = [path for path in PRIVATE if path not in (*reach.read, *reach.write) and "/" not in reach.write]
+    paths = _PATH.findall(line)
+    # Programs say of a socket that it is not there, and not which.
+    if not paths and re.search(r"\[Errno 2\][^:]*\Z|ENOENT\s*\Z", line):
+        paths = own
+    for path in paths:
+        if "process" in lacks and re.match(r"/proc/\d", path):
+            return _PROCESS
+        if "private" in lacks and own and lies_in(path, (*own, "/var/run")):
+            return (
+                f"A command in the sandbox has its own, at first empty {', '.join(own)}: "
+                "what other programs and commands have there, sockets too, is not in them."
+            )
+        if "kernel" in lacks and lies_in(path, _KERNELS_OWN):
+            return _KERNEL
     return ""
 
 

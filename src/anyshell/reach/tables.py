@@ -19,6 +19,7 @@ REACH_SCHEMA: Final[dict[str, Any]] = {
             "properties": {
                 **dict.fromkeys(_PATHS, _TEXTS),
                 "network": {"anyOf": [{"type": "boolean"}, _TEXTS]},
+                "landlock": {"type": "boolean"},
                 "limits": {
                     "type": "object",
                     "properties": {each.name: {"type": "integer", "minimum": 1} for each in fields(Limits)},
@@ -43,7 +44,7 @@ def read_reach(given: object) -> Reach:
     if not isinstance(given, dict):
         raise InvalidCommand(f"reach must be the name of a preset or a table, not {type(given).__name__}")
     values = dict(given)
-    _known("reach", values, (*_PATHS, "network", "limits"))
+    _known("reach", values, (*_PATHS, "network", "limits", "landlock"))
     for name in (*_PATHS, "network"):
         value = values.get(name)
         if name in values and not (

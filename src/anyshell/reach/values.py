@@ -94,6 +94,9 @@ class Reach:
         limits: How much it may use.
         environment: Which of the host's variables it has; ``None`` leaves that to the environment. For one call, those that the
             environment passes and this does as well.
+        landlock: Whether Landlock alone may enforce it on a Linux host where bubblewrap cannot, which holds less: it keeps a command
+            neither from the modes, times and attributes of its user's files, nor from sockets of the file system, and has no ``/tmp`` of its
+            own. For one call, that of the environment counts.
 
     Raises:
         InvalidCommand: Names the field.
@@ -106,6 +109,7 @@ class Reach:
     network: bool | tuple[str, ...] = False
     limits: Limits = field(default_factory=Limits)
     environment: Variables | None = None
+    landlock: bool = False
 
     def __post_init__(self) -> None:
         for name in ("read", "write", "hide", "protect"):
@@ -116,6 +120,8 @@ class Reach:
                 raise InvalidCommand("network must be True, False, or names of hosts such as ['example.org']")
             Names(names)
             object.__setattr__(self, "network", names)
+        if not isinstance(self.landlock, bool):
+            raise InvalidCommand(f"landlock must be True or False, not {type(self.landlock).__name__}")
         if not isinstance(self.limits, Limits):
             raise InvalidCommand(f"limits must be Limits(memory=...), not {type(self.limits).__name__}")
         if self.environment is not None and not isinstance(self.environment, Variables):
@@ -247,4 +253,5 @@ def _paths(name: str, given: object) -> tuple[str, ...]:
             raise InvalidCommand(f"{name} has an empty path; '.' is the directory of the environment")
         if path.startswith("~") and path != "~" and not path.startswith("~/"):
             raise InvalidCommand(f"{name}: {path!r} is below another user's home: give an absolute path")
-    return paths
+    # POSIX leaves two slashes at the beginning to the system, and posixpath keeps them; Linux and macOS take them for one.
+    return tuple("/" + path.lstrip("/") if path.startswith("//") else path for path in paths)

@@ -47,6 +47,9 @@ BUILDS = 8
 """Times that a sandbox is built at most, while the sockets that it covers and the mounts that it shows vanish; then the command
 ends with exit code 125, and has not run."""
 
+MOST_RULES = 4096
+"""Paths that Landlock allows a command; what comes after them it may not read."""
+
 _SHARED = "/dev/shm"  # noqa: S108 - a command gets its own
 
 GATE = "/anyshell-gate-"  # no bound
@@ -75,6 +78,10 @@ _OF_THE_KERNEL = tuple(
 
 _GROUPS = "/sys/fs/cgroup"
 """The control groups: root, and a user who has some, would take the limits of a command away there."""
+
+
+_DEVICES = tuple("/dev/" + name for name in ("null", "zero", "full", "random", "urandom", "tty"))
+"""What Landlock allows of /dev."""
 
 
 class LocalPlaces:
@@ -312,6 +319,45 @@ class View:
         own = (*self._write, *self._hide)
         return [path for path in self._places.sockets() if self._shows_place(path) and not lies_in(path, own)]
 
+    def unruled(self) -> str:
+        """Why Landlock cannot enforce this; empty if it can."""
+        for path in (*self._hide, *self._protect):
+            if self._kind(path) and lies_in(self._real(path), self._write):
+                return f"reach: {path!r} lies in what may be written, and Landlock keeps nothing from that"
+        return ""
+
+    def rules(self) -> "list[str]":
+        """What Landlock allows, as words for the program inside.
+
+        It takes nothing back beneath what it allows. So a directory with something closed in it is not allowed itself, but each entry
+        beside that: the directory cannot be listed, and what appears there later cannot be read.
+        """
+        closed = [path for path in (*self._hide, *self._private, "/dev") if self._kind(path)]
+
+        def opened(path: str) -> "Iterator[str]":
+            if self._real(path) != path or not self._kind(path):
+                return
+            if not any(lies_in(each, (path,)) for each in closed):
+                yield "read=" + path
+            elif path not in closed:
+                try:
+                    names = os.listdir(path)
+                except OSError:
+                    return
+                for name in sorted(names):
+                    yield from opened(posixpath.join(path, name))
+
+        rules = ["write=" + path for path in (*self._write, *self._needs)]
+        rules += ["device=" + self._real(path) for path in _DEVICES]
+        for path in (*self._read, self._real("/etc/resolv.conf"), "/" if self._whole else "/proc"):
+            if not lies_in(path, self._hide):
+                rules += opened(path)
+        return rules[:MOST_RULES]
+
+    def ruled(self, words: "Sequence[str]") -> "list[str]":
+        """The program inside, with its arguments, and these rules before its own words."""
+        return [*words[:5], *self.rules(), *words[5:]]
+
     def command(
         self,
         cwd: str,
@@ -340,7 +386,7 @@ def main(given: "Sequence[str]") -> None:
 
     Its words, up to the first ``--``: ``NAME=PATH`` are those of a plan, ``cwd=PATH``, ``leader=TEXT`` and three
     ``group=TEXT``. The next ones, up to the
-    second ``--``, are bubblewrap with its options, and the last ones the program inside.
+    second ``--``, are bubblewrap with its options, and the last ones the program inside. Without a leader that gets rules of Landlock.
     """
     import _signal as signal  # type: ignore[import-not-found,unused-ignore]  # as in inside.py
 
@@ -350,9 +396,9 @@ def main(given: "Sequence[str]") -> None:
     for word in given[:first]:
         name, _, value = word.partition("=")
         plan.setdefault(name, []).append(value)
-    (cwd,), (leader,) = plan["cwd"], plan["leader"]
+    (cwd,), words = plan["cwd"], given[second + 1 :]
     view = View(plan, LocalPlaces())
-    wrong = view.wrong(cwd)
+    wrong = view.wrong(cwd) or ("" if "leader" in plan else view.unruled())
     if wrong:
         os.write(
             2, ("anyshell: the command was not run: " + wrong + "\n").encode("utf-8", "backslashreplace")
@@ -361,7 +407,10 @@ def main(given: "Sequence[str]") -> None:
     # Python ignores them; the shell that comes next could not change that.
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
-    argv = view.command(cwd, given[second + 1 :], given[first + 1 : second], leader, plan["group"])
+    if "leader" in plan:
+        argv = view.command(cwd, words, given[first + 1 : second], plan["leader"][0], plan["group"])
+    else:
+        argv = view.ruled(words)
     os.execv(argv[0], argv)  # noqa: S606 - its words are those of the caller
 
 

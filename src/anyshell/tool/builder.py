@@ -156,8 +156,9 @@ class ResultBuilder:
         unreached = "" if reach is None else explain_network(outcome.network, reach)
         if outcome.exit_code != 0:
             messages += words.last_line(output)
-            if reach is not None and not unreached and (why := explain(output.text, reach, env.info.home)):
-                messages.append(why)
+            if reach is not None and not unreached:
+                lacks = getattr(env.runner.sandbox, "lacks", ())
+                messages += filter(None, [explain(output.text, reach, env.info.home, lacks)])
         messages += filter(None, [unreached])
         messages += words.nul(output)
         if self._effects and outcome.effects is not None:

@@ -16,6 +16,7 @@ from ..backends.collect import collect
 from ..reach import NONE, LocalPlaces, Reach, compile_reach, python_here
 from ..reach.bubblewrap import Bubblewrap
 from ..reach.host import text_of
+from ..reach.landlock import Landlock
 from ..reach.values import lies_in
 from .hosts import Host
 from .told import tell
@@ -194,6 +195,10 @@ class Trial:
         root = runner.directory
         if asked is not None:
             asked = asked.resolved(root, runner.info.home)
+        if isinstance(base, Landlock):
+            raise ReachUnavailable(
+                "a trial within Landlock alone: it needs namespaces", "run the command without a trial"
+            )
         if isinstance(base, Bubblewrap):
             return asked or base.reach
         if base is not NONE:

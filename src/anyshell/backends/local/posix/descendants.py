@@ -215,8 +215,13 @@ def own_pid(pid: int) -> int:
     return pid
 
 
-def read_traffic(pid: int) -> tuple[int, int] | None:
-    """Bytes that an ended child has read and written: not known on macOS."""
+def open_traffic(pid: int) -> int | None:
+    """What tells the bytes that a child has read and written: nothing on macOS."""
+    return None
+
+
+def read_traffic(fd: int) -> tuple[int, int] | None:
+    """These bytes: not known on macOS."""
     return None
 
 

@@ -19,9 +19,9 @@ from ..process import LocalProcess
 from .pipes import PipeReceiveStream, PipeSendStream
 
 if sys.platform == "linux":
-    from .linux.proc import own_pid, read_cpu, read_traffic, shares_session
+    from .linux.proc import open_traffic, own_pid, read_cpu, read_traffic, shares_session
 else:
-    from .descendants import own_pid, read_cpu, read_traffic, shares_session
+    from .descendants import open_traffic, own_pid, read_cpu, read_traffic, shares_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -60,19 +60,30 @@ class Child:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.usage: Usage | None = None
+        self._traffic = open_traffic(pid)
 
     def poll(self) -> None:
         """Reap it if it has ended, and learn what it and those that it waited for have used."""
-        traffic = read_traffic(self.pid)
-        with contextlib.suppress(ChildProcessError):
+        traffic = None if self._traffic is None else read_traffic(self._traffic)
+        try:
             pid, _, used = os.wait4(self.pid, os.WNOHANG)
-            if pid:
-                self.usage = _usage(used, traffic)
+        except ChildProcessError:
+            self._close()
+            return
+        if pid:
+            self.usage = _usage(used, traffic)
+            self._close()
 
     def wait(self) -> None:
         """Wait for its end and reap it."""
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
+        self._close()
+
+    def _close(self) -> None:
+        traffic, self._traffic = self._traffic, None
+        if traffic is not None:
+            os.close(traffic)
 
 
 class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendStream]):

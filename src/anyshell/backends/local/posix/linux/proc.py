@@ -207,14 +207,18 @@ def _read_fields(pid: int | str) -> tuple[bytes, list[bytes]] | None:
     return (head, fields) if len(fields) >= 20 else None
 
 
-def read_traffic(pid: int) -> tuple[int, int] | None:
+def open_traffic(pid: int) -> int | None:
+    """What `read_traffic` reads of a child. Once that has ended, root alone may open it."""
+    try:
+        return os.open(f"/proc/{pid}/io", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def read_traffic(fd: int) -> tuple[int, int] | None:
     """Bytes that an ended child, and those that it waited for, have read and written by system calls (proc(5), io)."""
     try:
-        fd = os.open(f"/proc/{pid}/io", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            read, written = os.read(fd, _LONGEST_IO).split(b"\n")[:2]
-        finally:
-            os.close(fd)
+        read, written = os.pread(fd, _LONGEST_IO, 0).split(b"\n")[:2]
         return int(read.split()[1]), int(written.split()[1])
     except (OSError, ValueError, IndexError):
         return None

@@ -1,0 +1,93 @@
+"""A reach by Landlock alone, where bubblewrap can make no namespaces: weaker, and so only for a reach that asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from .._exceptions import InvalidCommand, ReachUnavailable
+from .bubblewrap import SCOPED_SINCE, Bubblewrap, limits
+from .host import text_of
+from .values import lies_in
+from .view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from .._types import Spawn
+    from .host import Facts
+    from .values import Reach
+
+_SCOPES = 3  # no bound
+"""Abstract sockets and signals, of version 6 on."""
+
+
+def inexpressible(reach: Reach) -> dict[str, str]:
+    """The fields of a reach that are more than Landlock can enforce, each with what to ask for instead."""
+    found = {}
+    if reach.network is not True:
+        found["network"] = "network=True"  # it knows neither UDP nor sockets of the file system
+    if lies_in("/proc", reach.write) or lies_in("/sys", reach.write) or lies_in("/dev", reach.write):
+        found["write"] = "write= without /, /proc, /sys and /dev"
+    if any(lies_in(path, reach.write) for path in reach.protect):
+        found["protect"] = "protect=[]"
+    if any(lies_in(path, reach.write) for path in reach.hide):
+        found["hide"] = "hide= without what lies in write="
+    if reach.limits.processes is not None:
+        found["limits"] = "no limit of processes"
+    return found
+
+
+def way_to_landlock(reach: Reach, facts: Facts) -> str:
+    """What to ask for to have Landlock alone; empty where the host has it not."""
+    if facts.landlock < SCOPED_SINCE or facts.python is None:
+        return ""
+    asked = ", ".join(("landlock=True", *inexpressible(reach).values()))
+    return f"; or, to be held by Landlock alone, which holds less, ask for a Reach with {asked}"
+
+
+@dataclass(frozen=True, slots=True)
+class Landlock(Bubblewrap):
+    """Runs commands within a reach, by Landlock alone: the program inside becomes the command, in the namespaces of this program.
+
+    Raises:
+        ReachUnavailable: The host has no Landlock that keeps signals, or the reach needs what Landlock cannot express.
+    """
+
+    lacks: ClassVar[Collection[str]] = ("privilege", "kernel")
+
+    def __post_init__(self) -> None:
+        if self.facts.landlock < SCOPED_SINCE:
+            raise ReachUnavailable(
+                f"Landlock of version {SCOPED_SINCE}, of Linux 6.12: this is {self.facts.landlock}",
+                "use another kernel, or user namespaces",
+            )
+        if found := inexpressible(self.reach):
+            raise ReachUnavailable(
+                f"{', '.join(found)}: Landlock alone cannot enforce that",
+                f"ask for {', '.join(found.values())}",
+            )
+
+    def wrap(self, spawn: Spawn) -> Spawn:
+        """Have the program inside become the command. Raises as that of bubblewrap does."""
+        assert self.facts.python is not None
+        plan = {name: paths for name, paths in self._plan(spawn).items() if name != "beside"}
+        python = (self.facts.python, "-I", "-S", "-c")
+        words = (
+            *python,
+            text_of("inside.py"),
+            f"scope={_SCOPES}",
+            *limits(self.reach.limits, ()),
+            "--",
+            *spawn.argv,
+        )
+        if self.places is not None:
+            view = View(plan, self.places)
+            if wrong := view.wrong(spawn.cwd) or view.unruled():
+                raise InvalidCommand(wrong)
+            return replace(spawn, argv=tuple(view.ruled(words)))
+        self._check(spawn)
+        given = (f"{name}={path}" for name, paths in plan.items() for path in paths)
+        return replace(
+            spawn, argv=(*python, text_of("view.py"), *given, f"cwd={spawn.cwd}", "--", "--", *words)
+        )
