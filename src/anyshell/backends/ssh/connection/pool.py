@@ -45,7 +45,9 @@ DOUBTS = 20
 """Refusals in a row after which a refusal says it all the same."""
 
 DOUBT_PAUSE = 0.25
-"""Seconds, at most, after a doubtful refusal before its place is taken again; each in a row is followed by twice as many."""
+"""Seconds, at most, after a doubtful refusal before its place is taken again.
+
+Each in a row is followed by twice as many."""
 
 STARVED_SECONDS = 5.0
 """Seconds for which a session is waited for while all are taken by what stays open; then that is an error."""
@@ -90,8 +92,7 @@ class Slot:
         self._pool = pool
         self._link = link
         self._released = False
-        self._opened = False
-        self._lasts = False
+        self._opened = self._lasts = False
 
     @property
     def connection(self) -> asyncssh.SSHClientConnection:
