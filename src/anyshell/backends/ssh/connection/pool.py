@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 SESSIONS = 10
 """Sessions that a server is taken to allow on a connection, until it refuses one; all but one are for commands and files."""
 
+STARVED_SECONDS = 5.0
+"""Seconds for which a session is waited for while all are taken by what stays open; then that is an error."""
+
 HANDSHAKES = 8
 """Connections that are being opened at the same time."""
 
@@ -45,12 +48,7 @@ DOUBTS = 20
 """Refusals in a row after which a refusal says it all the same."""
 
 DOUBT_PAUSE = 0.25
-"""Seconds, at most, after a doubtful refusal before its place is taken again.
-
-Each in a row is followed by twice as many."""
-
-STARVED_SECONDS = 5.0
-"""Seconds for which a session is waited for while all are taken by what stays open; then that is an error."""
+"""Seconds, at most, after a doubtful refusal before its place is taken again; each in a row is followed by twice as many."""
 
 EXTRA_CONNECTIONS = 1
 """Connections beyond ``max_connections``, for stopping commands when the others are silent."""
@@ -91,8 +89,7 @@ class Slot:
     def __init__(self, pool: Pool, link: Link) -> None:
         self._pool = pool
         self._link = link
-        self._released = False
-        self._opened = self._lasts = False
+        self._released = self._opened = self._lasts = False
 
     @property
     def connection(self) -> asyncssh.SSHClientConnection:
