@@ -20,7 +20,6 @@ from .cli_program import anyshell
 from .conftest import NOBODY, missing
 from .processes import living, unique_seconds
 from .ssh_server import embedded, is_root
-from .test_prefix import NICE
 
 if TYPE_CHECKING:
     from anyshell import ApprovalRequest
@@ -444,12 +443,13 @@ async def test_a_host_has_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -
     there.mkdir()
     (there / ".bashrc").write_text(COUNTS + f'export TOKEN={TOKEN}\nuse() {{ echo "<$TOKEN>"; }}\nfalse\n')
     monkeypatch.setenv("ANYSHELL_TEST_HOME", str(there))
+    nice = min(os.nice(0) + 7, 19)  # these tests may be nice themselves
     with embedded() as server:
         for _ in range(2):
             async with Environment.detect(server.options(), snapshot=True, prefix="nice -n 7") as env:
                 assert env.snapshot_notices == (f"{there}/.bashrc returned 1",)
-                assert await text_of(env, "a; use; nice") == f"1\n<>\n{NICE}\n"
-                assert await text_of(env, LONG + "a; nice") == f"1\n{NICE}\n"
+                assert await text_of(env, "a; use; nice") == f"1\n<>\n{nice}\n"
+                assert await text_of(env, LONG + "a; nice") == f"1\n{nice}\n"
     assert reads(there) == 1
     assert [path.stat().st_mode & 0o777 for path in kept(there)] == [0o600]
     assert TOKEN not in kept(there)[0].read_text()
