@@ -30,8 +30,6 @@ PROXY = 300
 
 _COMMAND = "true"
 
-_SERVED = 512 * 1024 * 1024
-
 # It goes through the proxy if there is one, and says how many megabytes a second came.
 _FETCH = """
 import os, socket, sys, time
@@ -63,7 +61,7 @@ def measure(sizes: Sizes, rounds: int) -> Result:
     with (
         subject() as (runner, bare),
         tempfile.TemporaryDirectory() as directory,
-        _served() as place,
+        _served(sizes.output) as place,
         ssh.server() as there,
     ):
         named = reaches["names of hosts"] = anyshell.Reach(write=(".",), network=(place,))
@@ -135,8 +133,8 @@ def measure(sizes: Sizes, rounds: int) -> Result:
 
 
 @contextlib.contextmanager
-def _served() -> Iterator[str]:
-    """A server on this machine that sends to who has sent something; its address and port."""
+def _served(size: int) -> Iterator[str]:
+    """A server on this machine that answers whatever it is sent with so many bytes; its address and port."""
     data = memoryview(bytes(1024 * 1024))
 
     def serve() -> None:
@@ -147,8 +145,8 @@ def _served() -> Iterator[str]:
                 return
             with client, contextlib.suppress(OSError):
                 client.recv(16)
-                for _ in range(_SERVED // len(data)):
-                    client.sendall(data)
+                for start in range(0, size, len(data)):
+                    client.sendall(data[: size - start])
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=serve, daemon=True).start()

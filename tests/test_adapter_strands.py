@@ -11,7 +11,7 @@ import pytest
 from anyshell import AnyshellError, InvalidCommand
 
 from .conftest import framework
-from .processes import living, unique_seconds
+from .processes import living, unique_seconds, wait_asleep
 
 framework("strands", apart=True)
 from strands import Agent, SandboxPathNotFoundError, SandboxTimeoutError
@@ -174,7 +174,7 @@ async def test_output_comes_as_it_is_printed_and_stops_when_it_is_not_wanted(env
         if "é" in piece.data:
             break
     assert "".join(texts) == "one é"
-    assert living(seconds)
+    await asyncio.to_thread(wait_asleep, seconds)
     await stream.aclose()
     assert not living(seconds)
     pieces = [each async for each in Sandbox(env).execute_streaming("printf 'x\\303'; echo err >&2")]

@@ -130,7 +130,7 @@ def test_two_escapes_stop_all_that_it_started(pane: tmux.Pane) -> None:
     console = Console(pane, f"(setsid sleep {seconds} &); echo ready; sleep {seconds}")
     pane.wait("ready")
     pane.press("Escape", "Escape")
-    assert "ready" in pane.wait("stopped")
+    assert "ready" in pane.wait("stopped  Enter closes")
     assert living(seconds) == []
     assert is_alive(console.anyshell)
     pane.wait_until(lambda: _dismissed(pane, "code=130"), "its end")
