@@ -198,9 +198,10 @@ ONE_WINE = frozenset(
 LONGEST = tuple(
     f"test_{name}"
     for name in (
-        "session", "floods", "ssh", "terminals", "ssh_blind", "trees", "ssh_losing", "endings", "cli_fleet", "mcp_robust",
-        "cli_console", "in_sessions", "cli_jobs", "policy_real", "cli_posix", "cli_mcp", "detached", "ssh_connecting",
-        "local_terminals", "tool_git", "in_jobs", "cli_run", "terminal_programs", "transfer", "silence", "cli_status",
+        "session", "reach_ssh", "floods", "ssh", "terminals", "ssh_blind", "trees", "ssh_losing", "endings", "cli_fleet",
+        "mcp_robust", "cli_console", "in_sessions", "in_reach", "trial", "cli_jobs", "policy_real", "cli_posix", "cli_mcp",
+        "detached", "ssh_connecting", "local_terminals", "tool_git", "in_jobs", "reach", "trial_ssh", "cli_run", "cli_ssh",
+        "terminal_programs", "transfer", "silence", "cli_status", "reach_network", "situations", "player", "package",
     )
 )  # fmt: skip
 """Test modules that take long, the longest first: workers begin with `ONE_WINE` and these, so that none is left with one of

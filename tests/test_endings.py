@@ -486,7 +486,7 @@ BREEDER = textwrap.dedent(
 async def test_a_chain_that_forks_for_ever_is_stopped(env: Environment, tmp_path: Path, wrapped: str) -> None:
     """No process of it lives longer than a look takes, so what it writes tells whether it lives."""
     text = wrapped.replace("{breeder}", f"{PYTHON} -c '{BREEDER}'")
-    outcome = await env.run(text, timeout=2, grace=0.3)  # it has to have begun
+    outcome = await env.run(text, timeout=1.2, grace=0.3)  # it has to have begun
     assert outcome.status == "timed_out"
     beats = tmp_path / "beats"
     size = beats.stat().st_size
