@@ -95,8 +95,8 @@ look() {
                     close(list)
                 }
                 # A process that forks and ends all the time is gone before it is looked at, and what it forked was not listed. So the
-                # newest are looked at, until there are no newer ones.
-                for (turn = 0; turn < 8 && (count = given(newest, now = last())) > 0; turn++) {
+                # newest are looked at, until there are no newer ones, twenty times at most as on this machine (`CATCH_UPS`).
+                for (turn = 0; turn < 20 && (count = given(newest, now = last())) > 0; turn++) {
                     examine_given(newest, count > 64 ? count - 64 : 0, count)
                     newest = now
                 }
