@@ -250,16 +250,37 @@ def embedded(*arguments: str, module: str = "tests.asyncssh_server") -> Iterator
 
 
 @contextlib.contextmanager
+def accounts(*, change: bool = False) -> Iterator[None]:
+    """Have no other test make or remove an account meanwhile: that replaces the files of all, which a reach may hide.
+
+    Args:
+        change: Whether this one does: then only one does so at once.
+    """
+    if sys.platform == "win32" or not is_root():
+        yield
+        return
+    import fcntl
+
+    with open("/run/anyshell-tests-accounts", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if change else fcntl.LOCK_SH)
+        yield
+
+
+@contextlib.contextmanager
 def account(name: str, shell: str) -> Iterator[str]:
     """An ordinary user with a login shell, made by root for the tests and removed afterwards."""
     made = not home(name).is_absolute()
     if made:
-        subprocess.run(["useradd", "--create-home", "--shell", shell, "--password", "*", name], check=True)
+        with accounts(change=True):
+            subprocess.run(
+                ["useradd", "--create-home", "--shell", shell, "--password", "*", name], check=True
+            )
     try:
         yield name
     finally:
         if made:
-            subprocess.run(["userdel", "--force", "--remove", name], check=False, capture_output=True)
+            with accounts(change=True):
+                subprocess.run(["userdel", "--force", "--remove", name], check=False, capture_output=True)
 
 
 @contextlib.contextmanager

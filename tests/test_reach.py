@@ -40,7 +40,7 @@ from .conftest import (
     python_for_all,
     row,
 )
-from .ssh_server import is_root
+from .ssh_server import accounts, is_root
 
 assert sys.platform == "linux"  # mypy follows what is below otherwise
 
@@ -354,7 +354,9 @@ async def none_succeeds(env: Environment, world: World, table: Mapping[str, str]
     before = world.state()
     texts = {name: world.fill(text, **more) for name, text in table.items()}
     alone = texts.pop(ALONE, None)
-    for name, (code, said) in (await endings(env, texts)).items():
+    with accounts():
+        ended = await endings(env, texts)
+    for name, (code, said) in ended.items():
         with row(name):
             assert code != 0
         if name not in UNEXPLAINED and not said.endswith("command not found\n"):

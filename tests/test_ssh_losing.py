@@ -335,7 +335,7 @@ async def test_no_command_runs_twice(env: Environment, server: Server) -> None:
     finally:
         over = True
         await breaking
-    ran = (await env.run(f"cat {trace}")).output.text.split()
+    ran = trace.read_text().split()  # from here: the last connection may break yet
     assert len(ran) == len(set(ran))
     done = [str(n) for n, outcome in enumerate(outcomes) if outcome is not None and outcome.exit_code == 0]
     assert set(done) <= set(ran)
