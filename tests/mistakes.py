@@ -1,7 +1,7 @@
-"""More than ninety mistakes that are made with the library, and what it says of each: ``python -m tests.mistakes`` prints them.
+"""Some hundred and thirty mistakes that are made with the library, and what it says of each: ``python -m tests.mistakes`` prints them.
 
-A mistake stands here as the text that a person writes, with ``env`` an environment that was entered, and ``loose`` one that
-was awaited. `tests/test_mistakes.py` holds the messages to two lines, each with what is wrong and what is right.
+A mistake stands here as the text that a person writes, with ``env`` an environment that was entered, ``loose`` one that
+was awaited, and ``blocked`` a blocking one. `tests/test_mistakes.py` holds the messages to two lines, each with what is wrong and what is right.
 """
 
 from __future__ import annotations
@@ -125,6 +125,42 @@ anyshell.Policy.preset("allow-all")
 anyshell.Policy.load("no-such-file.toml")
 anyshell.Reach.preset("everything")
 anyshell.run("exit 3").check()
+anyshell.run("ls", "-l")
+anyshell.run("true", shell=True)
+anyshell.run("true", capture_output=True)
+anyshell.run("true", check=True)
+anyshell.run("true", text=True)
+anyshell.run("true", input="x")
+anyshell.run("true", host="web-1")
+anyshell.run("true", stdout=-1)
+anyshell.run("true", stdin=["a", "b"])
+anyshell.run([])
+anyshell.run(["ls", None])
+anyshell.run("true").stdout
+anyshell.run("true").returncode
+bool(anyshell.run("true"))
+anyshell.run("true", record="/")
+anyshell.sh("rm {}")
+anyshell.sh("rm", "a")
+anyshell.sh("rm {0!r}", "a")
+anyshell.sh("rm {}", None)
+anyshell.run(anyshell.sh("echo '{}'", "a"))
+env.quote(["a", "b"])
+anyshell.Environment("local")
+anyshell.Environment.detect("host:22")
+anyshell.Environment.detect(interactive="yes")
+anyshell.Environment.detect(resolvers=["skill"])
+await env.run("true", control=3)
+await env.files.write_text("x", b"x")
+await env.files.read(3)
+await entered.send_key("")
+anyshell.ShellTool("local", approver=anyshell.approve_all)
+anyshell.ShellTool(blocked, approver=anyshell.approve_all)
+anyshell.ShellTool(env, approver=anyshell.Approved)
+anyshell.blocking.ShellTool(env, approver=anyshell.approve_all)
+anyshell.Fleet(None)
+anyshell.Policy("workspace")
+anyshell.Audit("")
 """.strip().splitlines()
 
 
@@ -153,8 +189,16 @@ async def messages() -> dict[str, str]:
         loose, closed = await detect(cwd=directory), await detect(cwd=directory)
         stack.push_async_callback(loose.aclose)
         await closed.aclose()
+        blocked = stack.enter_context(anyshell.connect(cwd=directory))
         entered = await stack.enter_async_context(env.terminal("cat"))
-        names = {"anyshell": anyshell, "env": env, "loose": loose, "closed": closed, "entered": entered}
+        names = {
+            "anyshell": anyshell,
+            "env": env,
+            "loose": loose,
+            "closed": closed,
+            "entered": entered,
+            "blocked": blocked,
+        }
         said = {mistake: await message(mistake, names) for mistake in MISTAKES}
         return {mistake: text.replace(directory, "DIRECTORY") for mistake, text in said.items()}
 

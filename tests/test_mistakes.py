@@ -16,7 +16,10 @@ LONGEST = 240
 PYTHONS_OWN = (
     "FileNotFoundError: ",
     "TypeError: ShellTool.__init__() missing",
+    "TypeError: anyshell.run() takes",
+    "TypeError: an Outcome is neither",
     "AttributeError: the env",
+    "AttributeError: an Outcome has no",
 )
 """What is raised by Python, or as Python raises it: every other message is of an exception of anyshell's."""
 

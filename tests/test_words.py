@@ -262,7 +262,7 @@ def test_template_takes_names_numbers_and_lists() -> None:
         ("rm {:>5}", ("x",), r"the field \{0\} of the template says how to format"),
         ("rm {!r}", ("x",), r"the field \{0\} of the template says how to format"),
         ("rm }", (), r"a brace is written \{\{ or \}\}"),
-        ("rm", ("x",), "no field for 0"),
+        ("rm", ("x",), "no field for value 0"),
         ("rm {}", (None,), r"the value of \{0\} must be text"),
         ("rm {}", (["a", "b\0"],), r"item 1 of the value of \{0\} holds a NUL"),
         ("rm {}", (sh("x"),), r"the value of \{0\} must be text, a path or a number, not ShellTemplate"),

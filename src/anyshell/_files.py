@@ -157,14 +157,14 @@ class HostFiles:
         Raises:
             UnicodeEncodeError: The text cannot be told in `encoding`; the file is as it was.
         """
-        await self.write(path, text.encode(encoding, errors))
+        await self.write(path, _encoded(text, encoding, errors))
         return len(text)
 
     async def append_text(
         self, path: AnyPath, text: str, *, encoding: str = "utf-8", errors: str = "strict"
     ) -> int:
         """Append a text to a file, which is made if it is missing. Otherwise as `write_text`."""
-        await self.write(path, text.encode(encoding, errors), append=True)
+        await self.write(path, _encoded(text, encoding, errors), append=True)
         return len(text)
 
     async def mkdir(self, path: AnyPath, *, parents: bool = False, exist_ok: bool = False) -> None:
@@ -292,10 +292,10 @@ class HostFiles:
         return local_place(self._here, given)
 
     def _resolve(self, path: AnyPath) -> str:
-        given = os.fspath(path)
+        given = os.fspath(path) if isinstance(path, os.PathLike) else path
+        check_text("the path", given)
         if not given:
             raise InvalidCommand("the path is empty; the environment's directory is '.'")
-        check_text("the path", given)
         return self._info.resolve(given, self._directory)
 
     async def _kind(self, path: AnyPath) -> str | None:
@@ -323,6 +323,12 @@ class HostFiles:
         if others and others[-1] == "":
             components.append("")
         return components
+
+
+def _encoded(text: str, encoding: str, errors: str) -> bytes:
+    if not isinstance(text, str):
+        raise InvalidCommand(f"text must be a string, not {type(text).__name__}: write() takes bytes")
+    return text.encode(encoding, errors)
 
 
 def place_of(files: HostFiles, path: str) -> Place:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
+import functools
 import os
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from ._environment import Environment
 from ._exceptions import AnyshellError, InvalidCommand
@@ -28,7 +29,21 @@ if TYPE_CHECKING:
     from .reach import Facts, Reach
     from .shells.words import CommandLike
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+_READ = "the outcome has it anyway, as .output.text for reading and .output.data with every byte"
+_OF_SUBPROCESS = {
+    "capture_output": _READ,
+    "check": "call .check() on the outcome",
+    "encoding": _READ,
+    "host": "on a host, use 'with anyshell.connect(host) as env', then env.run(...)",
+    "input": "give it as stdin=",
+    "stderr": "split_stderr=True keeps it apart; otherwise the output has both",
+    "text": _READ,
+    "universal_newlines": _READ,
+}
+"""Arguments of `subprocess.run` and its like that `run` does not take, and what does the same."""
 
 _EXIT_SECONDS = 5.0
 """Seconds for which the end of the interpreter waits for the commands of `anyshell.run` to be stopped."""
@@ -222,6 +237,26 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=front.forget)
 
 
+def _helped(function: Callable[P, T]) -> Callable[P, T]:
+    """Have a function that is called as `subprocess.run` is say how it is called: of that, Python says only that it is wrong."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if len(args) > 1:
+            raise TypeError("anyshell.run() takes one command: a text, or a list such as ['ls', '-l']")
+        if isinstance(kwargs.get("shell"), bool):
+            raise TypeError(
+                "anyshell.run() takes the name of a shell as shell=, such as 'bash': a text is run by one anyway, and of a list "
+                "it interprets nothing"
+            )
+        for name in _OF_SUBPROCESS.keys() & kwargs:
+            raise TypeError(f"anyshell.run() takes no {name}=: {_OF_SUBPROCESS[name]}")
+        return function(*args, **kwargs)
+
+    return call
+
+
+@_helped
 def run(
     command: CommandLike,
     *,

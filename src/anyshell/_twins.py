@@ -166,6 +166,10 @@ def _making(kind: Any) -> Callable[..., None]:
     def make(self: Twin, *args: Any, **kwargs: Any) -> None:
         loop = self._loop = front.started()
         given = {name: _argument(name, each, loop) for name, each in kwargs.items()}
+        if any(isinstance(each, Environment) for each in (*args, *kwargs.values())):
+            raise AnyshellError(
+                f"a blocking {kind.__name__} takes the environment that anyshell.connect() gives, not one of Environment.detect()"
+            )
 
         async def begin() -> Any:
             return kind(*map(_given, args), **given)

@@ -451,7 +451,7 @@ class DetachedJobs:
             return found[0]
         if found:
             raise JobNotFound(f"{id_} is the beginning of {len(found)} jobs: give more of it")
-        raise JobNotFound(f"there is no job {id_} on {self._runner.host}")
+        raise JobNotFound(f"there is no job {id_} on {self._runner.host}: 'list' shows those that there are")
 
     async def _list(self, *prefix: str) -> builtins.list[DetachedRecord]:
         return self._records(await self._look("list", *prefix))

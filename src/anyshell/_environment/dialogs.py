@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .._exceptions import AnyshellError, InvalidCommand
 from .._runner import RunOptions, to_command
 from .._types import DEFAULT_GRACE, LeftBehind, check_text
+from .detection import Detected
 from .facts import EnvironmentFacts
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ..session import Session
     from ..shells.words import CommandLike
     from ..terminal import DrivenTerminal
-    from .detection import Detected
 
 MAX_NAMED_SESSIONS = 256
 """Sessions with a name in one environment; one more is an error."""
@@ -35,7 +35,12 @@ MAX_FORKS = 64
 class EnvironmentDialogs(EnvironmentFacts):
     """The programs on terminals and the persistent shells of an environment."""
 
-    def __init__(self, detected: Detected) -> None:
+    def __init__(self, detected: Detected | None = None) -> None:
+        if not isinstance(detected, Detected):
+            raise InvalidCommand(
+                "an environment is not made so: use 'async with Environment.detect(...) as env', or without an event loop "
+                "'with anyshell.connect(...) as env'"
+            )
         super().__init__(detected)
         self._sessions: dict[str, Session] = {}
         self._all_sessions: set[Session] = set()

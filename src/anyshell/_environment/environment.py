@@ -143,7 +143,7 @@ class Environment(EnvironmentTrials):
             variables=variables,
             redact=to_redaction(redact),
             audit=audit,
-            resolvers=dict(resolvers or {}),
+            resolvers=resolvers or {},
             reach=reach,
         )
         return Detection(host_or_backend, options, Environment)

@@ -109,6 +109,15 @@ class EnvironmentOptions:
                 raise InvalidCommand(
                     f"variables must be Variables(inherit=...), not {type(self.variables).__name__}"
                 )
+        if self.interactive not in (True, False, "watched"):
+            raise InvalidCommand(f"interactive must be True, False or 'watched', not {self.interactive!r}")
+        if not hasattr(self.resolvers, "items"):
+            raise InvalidCommand(
+                f"resolvers must map schemes to resolvers, such as {{'skill': Root(path='/srv')}}, not {type(self.resolvers).__name__}"
+            )
+        object.__setattr__(
+            self, "resolvers", dict(self.resolvers)
+        )  # what the caller changes later is no part of it
         for scheme, resolver in self.resolvers.items():
             if not re.fullmatch(r"[a-z][a-z0-9+.-]{0,31}", scheme):
                 raise InvalidCommand(f"resolvers: {scheme!r} is no scheme: for one, 'skill'")

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol
 
 from .. import _engine, shells
-from .._exceptions import AnyshellError
+from .._exceptions import AnyshellError, InvalidCommand
 from .._types import Outcome, ShellArgv, Spawn, learn
 from .._waits import outlast, shortage_as_spawn_error
 from .._wrapped import WrappingSpawner
@@ -198,6 +198,8 @@ class Runner:
         self.check(options)
         command = await self.addresses.expand(command)
         control = control or _engine.Control()
+        if not isinstance(control, _engine.Control):
+            raise InvalidCommand(f"control must be an anyshell.types.Control, not {type(control).__name__}")
         if options.background_after is not None:
             return await self._run_for_a_while(command, options, options.background_after, control)
         self._running.add(control)

@@ -28,6 +28,10 @@ LONGEST_LINE = 200
 LONGEST_QUOTE = 4_096
 """Characters of an output, from its end, in which these lines are looked for."""
 
+_READ = ".output.text is for reading, .output.data has every byte"
+_ELSEWHERE = {"stdout": _READ, "text": _READ, "data": _READ, "returncode": "it is .exit_code, or .signal"}
+"""What other libraries have in their results, and where it is in an `Outcome`."""
+
 Status = Literal["exited", "timed_out", "cancelled", "lost", "running"]
 JobStatus = Literal["running", "completed", "failed", "stopped", "timed_out", "lost"]
 
@@ -94,6 +98,12 @@ class Outcome:
 
     def __bool__(self) -> NoReturn:
         raise TypeError("an Outcome is neither true nor false: ask .ok, or call .check()")
+
+    if not TYPE_CHECKING:  # a checker is to refuse such a name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            cure = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            raise AttributeError(f"an Outcome has no {name!r}{cure}", name=name, obj=self)
 
     def __repr__(self) -> str:
         how = {"exit_code": self.exit_code, "signal": self.signal, "silence": self.silence, "job": self.job}

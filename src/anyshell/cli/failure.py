@@ -34,11 +34,34 @@ class CommandGroup(click.Group):
             from difflib import get_close_matches
             from shutil import which
 
-            near = get_close_matches(name, known, 1, 0.65)
+            near = get_close_matches(name.lower(), known, 1, 0.65)
             meant = f"Did you mean {near[0]}?" if near else f"The commands are {', '.join(known)}."
-            if name == "help":
-                meant = f"Write it as an option: {ctx.command_path} {' '.join((*args[1:2], '--help'))}"
+            if name == "help" or (name == "version" and ctx.parent is None):
+                words = (*args[1:2], "--help") if name == "help" else ("--version",)
+                meant = f"Write it as an option: {ctx.command_path} {' '.join(words)}"
             elif not near and ctx.parent is None and which(name):
                 meant = f"To run that program: anyshell run -- {name}"
             ctx.fail(f"No such command {name!r}. {meant}")
         return super().resolve_command(ctx, args)
+
+
+def cure_of(error: click.ClickException) -> str:
+    """What is right, to stand behind a message of click's that says only what is wrong; or an empty text."""
+    if not isinstance(error, click.UsageError) or error.ctx is None:
+        return ""
+    arguments = {each.name for each in error.ctx.command.params if isinstance(each, click.Argument)}
+    options = [
+        name for each in error.ctx.command.params if isinstance(each, click.Option) for name in each.opts
+    ]
+    if isinstance(error, click.NoSuchOption):
+        if "commands" in arguments:
+            return " If it is the command's: put quotes around the command."
+        if error.option_name == "-c" and "command" in arguments:
+            return f" The command needs none: {error.ctx.command_path} -- 'TEXT'"
+        other = error.option_name.swapcase()
+        return f" Did you mean '{other}'?" if other in options else ""
+    if error.message.startswith("Got unexpected extra argument"):
+        for option, what in (("--directory", "a directory"), ("--to", "a checkpoint"), ("--host", "a host")):
+            if option in options:
+                return f"; {what} is given by {option}"
+    return ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .._exceptions import BackendUnavailable, InvalidCommand
+from .._exceptions import BackendUnavailable, InvalidCommand, PolicyError
 from .._types import DEFAULT_GRACE
 
 if TYPE_CHECKING:
@@ -79,6 +79,39 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # older versions of clic
         return int(found[1]) * {"k": 1024, "m": 1024**2, "g": 1024**3}.get(found[2], 1)
 
 
+class WholeNumber(click.ParamType):  # type: ignore[type-arg]  # as above
+    """A whole number in a range."""
+
+    name = "number"
+
+    def __init__(self, least: int = 0, most: int | None = None) -> None:
+        self._least = least
+        self._most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number."""
+        try:
+            number = int(value)
+        except ValueError:
+            number = self._least - 1
+        if number < self._least or (self._most is not None and number > self._most):
+            bounds = (
+                f"{self._least} or more" if self._most is None else f"from {self._least} to {self._most:,}"
+            )
+            self.fail(f"it must be a whole number, {bounds}, not {value!r}", param, ctx)
+        return number
+
+
+class Directory(click.Path):
+    """A directory, or a place where one can be made."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse a file."""
+        if os.path.isfile(value):
+            self.fail(f"{os.fspath(value)!r} is a file: give a directory", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Variable(click.ParamType):  # type: ignore[type-arg]  # not generic in the oldest click that we take
     """An environment variable, written ``NAME=VALUE``. No message repeats a value: it may be a secret."""
 
@@ -129,7 +162,8 @@ class HostAddress(click.ParamType):  # type: ignore[type-arg]  # as above
         try:
             parse(value)
         except (BackendUnavailable, InvalidCommand) as error:
-            self.fail(str(error), param, ctx)
+            several = "; for several hosts: anyshell fleet --hosts" if "," in value else ""
+            self.fail(f"{error}{several}", param, ctx)
         return str(value)
 
 
@@ -169,7 +203,9 @@ def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -
     return _items([] if is_elsewhere(ctx) else [incomplete], "file")
 
 
-def _filled(what: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+def filled(what: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """A check of an option that is not to be empty."""
+
     def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
         if value == "":  # often a variable of a script that is not set
             raise click.BadParameter(f"it is empty: give {what}, or leave it out", ctx, param)
@@ -179,7 +215,7 @@ def _filled(what: str) -> Callable[[click.Context, click.Parameter, str | None],
 
 
 def _known_shell(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if _filled("a shell")(ctx, param, value) is not None:
+    if filled("a shell")(ctx, param, value) is not None:
         from ..shells import query
 
         try:
@@ -192,14 +228,14 @@ def _known_shell(ctx: click.Context, param: click.Parameter, value: str | None) 
 def _text_option(
     name: str, metavar: str, what: str, complete: Callable[..., list[CompletionItem]], help_: str
 ) -> Callable[[F], F]:
-    return click.option(name, metavar=metavar, callback=_filled(what), shell_complete=complete, help=help_)
+    return click.option(name, metavar=metavar, callback=filled(what), shell_complete=complete, help=help_)
 
 
 host_option = click.option(
     "--host",
     type=HostAddress(),
     metavar="HOST",
-    callback=_filled("a host"),
+    callback=filled("a host"),
     shell_complete=_complete_host,
     help="The host: user@host, an alias of ~/.ssh/config, or ssh://user@host:port/directory. Default: local, "
     "this machine.",
@@ -317,7 +353,7 @@ def command_options(command: F) -> F:
 policy_option = click.option(
     "--policy",
     metavar="PRESET|FILE",
-    callback=_filled("a preset or a file"),
+    callback=filled("a preset or a file"),
     help="Ask only about what this policy does not allow; refuse what it denies.",
 )
 
@@ -328,7 +364,14 @@ def load_policy(name: str | None) -> Policy | None:
         return None
     from .. import Policy
 
-    return Policy.load(name) if os.sep in name or name.endswith(".toml") else Policy.load(preset=name)
+    if os.sep in name or name.endswith(".toml"):
+        return Policy.load(name)
+    try:
+        return Policy.load(preset=name)
+    except PolicyError as error:
+        if not os.path.isfile(name):
+            raise
+        raise PolicyError(f"{error}; the file is ./{name}") from error
 
 
 left_behind_option = click.option(
@@ -350,7 +393,7 @@ def record_options(command: F) -> F:
             "--record",
             type=click.Path(),
             metavar="FILE",
-            callback=_filled("a file"),
+            callback=filled("a file"),
             help="Record what the command prints, and when, into a new file: asciicast, as asciinema's. With --pty it is "
             "what the terminal shows; without, what one of 80 columns and 24 rows would.",
         ),

@@ -18,7 +18,7 @@ import click
 
 from .. import __version__
 from .._exceptions import AnyshellError
-from .failure import CommandGroup, Failure
+from .failure import CommandGroup, Failure, cure_of
 from .process.inherited import prepare, settle
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ class MainGroup(CommandGroup):
             error.show(said)
             # click itself repeats some arguments as they are.
             with suppress(OSError):  # a failure to print changes nothing
-                click.echo(printable_lines(said.getvalue().replace("\n\t", " ")), nl=False, err=True)
+                text = said.getvalue().rstrip("\n") + cure_of(error) + "\n"
+                click.echo(printable_lines(text.replace("\n\t", " ")), nl=False, err=True)
         settle(sys.stdout)
         settle(sys.stderr)
         gc.freeze()  # at its end the interpreter looks for cycles in all that was loaded, which has none worth a look

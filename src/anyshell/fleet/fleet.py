@@ -122,7 +122,7 @@ class Fleet(AsyncOnly):
             variables=variables,
             redact=to_redaction(redact),
             audit=audit,
-            resolvers=dict(resolvers or {}),
+            resolvers=resolvers or {},
             reach=reach,
         )
         self._entered = False

@@ -27,6 +27,10 @@ def read_hosts(hosts: Iterable[str | SSHOptions | Backend]) -> dict[str, Target]
     """
     if isinstance(hosts, str | bytes | SSHOptions):
         raise InvalidCommand("hosts must be a list of hosts, not one host: put it into a list")
+    if not hasattr(hosts, "__iter__"):
+        raise InvalidCommand(
+            f"hosts must be a list of hosts, such as ['web-1', 'local'], not {type(hosts).__name__}"
+        )
     found: dict[str, Target] = {}
     same_name: dict[str, list[Target]] = {}
     for number, host in enumerate(hosts, 1):

@@ -7,9 +7,17 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from ..cli.failure import Failure
-from ..cli.options import load_policy, load_reach, place_options, policy_option, reach_option
+from ..cli.options import (
+    WholeNumber,
+    load_policy,
+    load_reach,
+    place_options,
+    policy_option,
+    reach_option,
+)
 from ..cli.printing import mention
 from .configs import FILES, config_of
 
@@ -37,7 +45,8 @@ INSTALL = "python -m pip install 'anyshell[mcp]', or '.[mcp]' in a clone"
 @click.option("--http", is_flag=True, help="Serve several programs on loopback instead, by streamable HTTP.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=WholeNumber(0, 65535),
+    metavar="N",
     default=PORT,
     show_default=True,
     help="With --http: the port. 0 takes one that is free.",
@@ -90,6 +99,8 @@ def mcp(
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ..cli.process import signals
 
+    if not http and ctx.get_parameter_source("port") is not ParameterSource.DEFAULT:
+        raise click.UsageError("--port goes with --http: without it the server is on stdin and stdout")
     decides = load_policy(policy)
     if print_config is not None:
         if http:

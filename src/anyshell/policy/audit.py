@@ -21,9 +21,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._exceptions import AnyshellError
+from .._exceptions import AnyshellError, InvalidCommand
 from .._private import check_directory, create_file, make_directories, state_directory
-from .._types import check_count
+from .._types import check_count, check_text
 from .redaction import Redaction
 
 if TYPE_CHECKING:
@@ -77,6 +77,10 @@ class Audit:
         file_size: int = FILE_SIZE,
         max_files: int = MAX_FILES,
     ) -> None:
+        if directory is not None:
+            check_text("directory", os.fspath(directory) if isinstance(directory, os.PathLike) else directory)
+            if directory == "":
+                raise InvalidCommand("directory is empty: give one, or leave it out for the user's own")
         check_count("file_size", file_size)
         check_count("max_files", max_files, least=2)
         self.required = required

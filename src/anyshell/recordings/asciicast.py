@@ -178,7 +178,8 @@ def _parse(line: bytes, number: int) -> Any:
         # Without its end, at which a broken line would count as the next one.
         return json.loads(line.rstrip().decode(), parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise RecordingError(f"line {number + error.lineno - 1}: this is no JSON: {error.msg}") from error
+        at, cure = number + error.lineno - 1, "; 'run --record' and asciinema write recordings"
+        raise RecordingError(f"line {at}: this is no JSON: {error.msg}{cure if at == 1 else ''}") from error
     except (
         ValueError,
         RecursionError,

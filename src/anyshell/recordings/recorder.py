@@ -148,10 +148,12 @@ class Recorder:
                 raise TimeoutError(None, f"the file could not be made in {DISK_SECONDS:g} s")
             making.result()
         except FileExistsError as error:
-            raise RecordingError(
-                f"cannot record to {str(path)!r}: there is such a file already, which is not written over; remove it, "
-                "or choose another name"
-            ) from error
+            cure = (
+                "that is a directory; choose a new file in it"
+                if Path(path).is_dir()
+                else "there is such a file already, which is not written over; remove it, or choose another name"
+            )
+            raise RecordingError(f"cannot record to {str(path)!r}: {cure}") from error
         except OSError as error:
             raise RecordingError(
                 f"cannot record to {str(path)!r}: {error.strerror}; choose a directory that is there and can be "

@@ -124,7 +124,9 @@ def sh(template: str | Template, /, *values: object, **named: object) -> ShellTe
         words.append(_value(f"the value of {{{name}}}", given[name]))
         texts.append("")
     if unused:
-        raise InvalidCommand(f"the template has no field for {', '.join(sorted(unused))}")
+        raise InvalidCommand(
+            f"the template has no field for value {', '.join(sorted(unused))}: write {{}}, {{0}} or {{name}} where it belongs"
+        )
     return ShellTemplate(tuple(texts), tuple(words))
 
 

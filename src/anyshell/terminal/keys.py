@@ -206,5 +206,6 @@ def _unknown(name: str, rest: str) -> InvalidCommand:
     near = difflib.get_close_matches(rest.lower(), _NAMES, NEAREST, cutoff=0.5)
     proper = {" ": "Space"} | {known.lower(): known for known in (*KEYS, *ALIASES)}
     there = ", ".join(proper[known] for known in near)
-    hint = f"nearest are {there}" if there else f"there are single characters, {', '.join(KEYS)}"
+    named = [key for key in KEYS if not key[1:].isdigit()]
+    hint = f"nearest are {there}" if there else f"there are single characters, {', '.join(named)}, F1 to F12"
     return InvalidCommand(f"{name!r} is no key: {hint}; before them may stand Ctrl-, Alt-, Shift-")

@@ -62,9 +62,11 @@ class Approvals:
     """
 
     def __init__(self, approver: Approver, *, timeout: float, shared: bool = True) -> None:
-        if not callable(approver):
+        given: object = approver
+        if not callable(given) or isinstance(given, type):  # Approved itself would approve of all in silence
+            what = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
             raise AnyshellError(
-                f"approver must be a function that answers a request, not {type(approver).__name__}: for one, "
+                f"approver must be a function that answers a request, not {what}: for one, "
                 "anyshell.ask_on_terminal; anyshell.approve_all runs everything"
             )
         try:

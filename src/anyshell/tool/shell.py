@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._environment import descriptions
+from .._environment import Environment, descriptions
 from .._exceptions import AnyshellError, TerminalUnavailable
 from .._types import Outcome, Refused, check_seconds, to_scan
 from . import words
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
     from os import PathLike
 
-    from .._environment import Environment
     from .._stream import Listener
     from .._types import LeftBehind, Scan
     from .._types.checks import Seconds
@@ -132,6 +131,7 @@ class ShellTool:
         approve: Approve = "command",
     ) -> None:
         silence = check_seconds("silence", silence)
+        _check_environment(env)
         if isinstance(advice, str) or not descriptions.ADVICE.issuperset(advice):
             raise AnyshellError(
                 f"advice must be a set of {', '.join(sorted(descriptions.ADVICE))}, not {advice!r}"
@@ -556,3 +556,13 @@ class ShellTool:
             await session.restart()
         cwd = None if run.call.command.cwd is None else request.directory
         return await session.session.run(request.text, cwd=cwd, may_be_fresh=request.fresh, **common)
+
+
+def _check_environment(env: object) -> None:
+    if not isinstance(env, Environment):
+        kind = type(env)
+        what = "a blocking one" if kind.__module__ == "anyshell.blocking" else kind.__name__
+        raise AnyshellError(
+            f"env must be an Environment, not {what}: use 'async with Environment.detect() as env'; with anyshell.connect(), "
+            "make an anyshell.blocking.ShellTool"
+        )

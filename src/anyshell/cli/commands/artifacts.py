@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from ..._exceptions import ArtifactNotFound, InvalidCommand
 from ..failure import CommandGroup, Failure
-from ..options import Duration, Size
+from ..options import Duration, Size, WholeNumber
 from ..printing import ago
 
 if TYPE_CHECKING:
@@ -105,12 +105,12 @@ class OutputRange(click.ParamType):  # type: ignore[type-arg]  # older versions 
 @click.option(
     "--bytes", type=OutputRange(), metavar="A-B", help="Only the bytes from A to B, from 0, B included."
 )
-@click.option("--head", type=click.IntRange(min=0), metavar="N", help="Only the first N lines.")
-@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
+@click.option("--head", type=WholeNumber(), metavar="N", help="Only the first N lines.")
+@click.option("--tail", type=WholeNumber(), metavar="N", help="Only the last N lines.")
 @click.option("--grep", metavar="REGEX", help="Only the lines that match, with their numbers.")
-@click.option("--context", type=click.IntRange(min=0), metavar="N", help="With --grep: N lines around each.")
-@click.option("--offset", type=click.IntRange(min=0), metavar="BYTES", help="Leave out so many bytes first.")
-@click.option("--length", type=click.IntRange(min=0), metavar="BYTES", help="Show so many bytes at most.")
+@click.option("--context", type=WholeNumber(), metavar="N", help="With --grep: N lines around each.")
+@click.option("--offset", type=WholeNumber(), metavar="BYTES", help="Leave out so many bytes first.")
+@click.option("--length", type=WholeNumber(), metavar="BYTES", help="Show so many bytes at most.")
 def show(
     *,
     address: str,

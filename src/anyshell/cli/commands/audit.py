@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..failure import CommandGroup, Failure
+from ..options import Directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ def audit() -> None:
 
 
 def _directory(command: Callable[..., None]) -> Callable[..., None]:
-    place = click.Path(path_type=Path, file_okay=False)
+    place = Directory(path_type=Path)
     return click.option("--directory", type=place, help="Where the files are.")(command)
 
 

@@ -13,7 +13,7 @@ from ..._types import DEFAULT_GRACE
 from ..failure import CommandGroup, Failure
 from ..host.jobs import with_jobs
 from ..host.reach import Target
-from ..options import Duration, host_option, is_elsewhere, json_option
+from ..options import Duration, WholeNumber, host_option, is_elsewhere, json_option
 from ..printing import ago
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def show(*, host: str | None, as_json: bool, id_: str) -> None:
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 @click.option(
     "--since",
-    type=click.IntRange(min=0),
+    type=WholeNumber(),
     metavar="OFFSET",
     help="Leave out so many bytes first; 0 is everything. Default: the last 64 KiB.",
 )

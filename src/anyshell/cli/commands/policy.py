@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from ..failure import CommandGroup, Failure
+from ..options import filled
 from ..printing import mention
 
 if TYPE_CHECKING:
@@ -59,12 +60,14 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
             click.option(
                 "--cwd",
                 type=click.Path(),
+                callback=filled("a directory"),
                 metavar="DIR",
                 help="Where a command would run. [default: the current directory]",
             ),
             click.option(
                 "--workspace",
                 type=click.Path(),
+                callback=filled("a directory"),
                 metavar="DIR",
                 help="What the rules call the workspace. [default: that of --cwd]",
             ),

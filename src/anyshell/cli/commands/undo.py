@@ -65,6 +65,9 @@ def undo(*, host: str | None, cwd: str | None, listed: bool, to: str | None, yes
     from ..host.reach import parse
     from ..process import signals
 
+    if listed and (yes or to is not None):
+        raise click.UsageError("--list changes nothing: leave --to and --yes out")
+
     async def perform(_: Interruption) -> int:
         if parse(host) is not None:
             return await _elsewhere(host, cwd, listed=listed, to=to, yes=yes)

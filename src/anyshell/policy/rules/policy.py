@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,18 +53,24 @@ class Policy:
         file: To which an answer for always is written; empty if it is written nowhere, and holds for the session.
     """
 
-    administrator: tuple[Rule, ...]
-    refused: tuple[Rule, ...]
-    own: tuple[Rule, ...]
-    base: tuple[Rule, ...]
-    programs: Mapping[str, Profile]
-    directories: tuple[str, ...]
-    name: str
+    administrator: tuple[Rule, ...] = ()
+    refused: tuple[Rule, ...] = ()
+    own: tuple[Rule, ...] = ()
+    base: tuple[Rule, ...] = ()
+    programs: Mapping[str, Profile] = field(default_factory=dict)
+    directories: tuple[str, ...] = ()
+    name: str = ""
     variables: Variables | None = None
     reach: Reach | None = None
     file: str = ""
     destinations: tuple[str, ...] = ()
     places: tuple[tuple[str, str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise PolicyError(
+                "a policy is made by Policy.preset('workspace'), or of files by Policy.load('rules.toml')"
+            )
 
     @classmethod
     def preset(cls, name: str) -> Policy:

@@ -71,7 +71,7 @@ class SSHOptions:
             a shell would read; a number out of its range; a value of another type.
     """
 
-    host: str
+    host: str = field(kw_only=False)
     user: str | None = None
     port: int | None = None
     directory: str | None = None
@@ -97,8 +97,8 @@ class SSHOptions:
 
         def __init__(
             self,
-            *,
             host: str,
+            *,
             user: str | None = None,
             port: int | None = None,
             directory: str | None = None,

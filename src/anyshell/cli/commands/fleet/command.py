@@ -13,7 +13,9 @@ import click
 from ...failure import Failure
 from ...options import (
     UP_TO_COMMAND,
+    Directory,
     Duration,
+    WholeNumber,
     complete_file,
     cwd_option,
     env_option,
@@ -62,13 +64,13 @@ _STDIN, _STDOUT = range(2)
 )
 @click.option(
     "--parallel",
-    type=click.IntRange(min=1),
+    type=WholeNumber(1),
     metavar="N",
     help="Hosts to run on in parallel. Default: 32.",
 )
 @click.option(
     "--batch",
-    type=click.IntRange(min=1),
+    type=WholeNumber(1),
     metavar="N",
     help="Hosts to start together; the next N start when all of these have ended. Default: a host starts whenever one "
     "has ended.",
@@ -113,7 +115,7 @@ _STDIN, _STDOUT = range(2)
     "--output-dir",
     "directory",
     metavar="DIRECTORY",
-    type=click.Path(file_okay=False),
+    type=Directory(),
     help="Write what each host prints to a file of its name in this directory, too, which is made if it is not there.",
 )
 @click.option(
