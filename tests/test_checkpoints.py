@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 
 from anyshell import AnyshellError, Environment
 from anyshell.trial import Checkpoints, store
-from anyshell.trial.files import Record, Tree
+from anyshell.trial.files import HeldDirectory, Record
 
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
@@ -197,16 +197,16 @@ async def test_a_swap_in_the_midst_of_an_undo_reaches_nothing_outside(
     # And before the look, so that no content from there is kept and later given to that owner.
     (root / "sub").unlink()
     (root / "away").rename(root / "sub")
-    entries = Tree.entries
+    entries = HeldDirectory.entries
 
-    def entries_late(self: Tree, path: str) -> Iterator[tuple[str, Record]]:
+    def entries_late(self: HeldDirectory, path: str) -> Iterator[tuple[str, Record]]:
         yield from entries(self, path)
         if path == "sub":
             (root / "sub").rename(root / "away")
             (root / "sub").symlink_to(outside)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Tree, "entries", entries_late)
+        patch.setattr(HeldDirectory, "entries", entries_late)
         taken = await env.checkpoint()
     (root / "sub").unlink()
     (root / "sub").mkdir()

@@ -41,7 +41,7 @@ from anyshell.policy.approval.approvers import _Choice
 from anyshell.reach import Facts, Gate, asking, compile_reach, explain, explain_network
 from anyshell.reach.gate import PORT
 from anyshell.reach.host_gate import LINE_BYTES, HostProxies
-from anyshell.reach.proxy import MOST_DESTINATIONS, MOST_QUESTIONS, Proxy, Record
+from anyshell.reach.proxy import MOST_DESTINATIONS, MOST_QUESTIONS, NetworkRecord, Proxy
 from anyshell.reach.requests import HEAD_BYTES
 from anyshell.tool.approvals import key_of
 from anyshell.types import NetworkRequest
@@ -137,9 +137,9 @@ async def proxy(
     *names: str,
     resolve: Callable[[str, int], Sequence[str]] | None = None,
     ask: Callable[[str, int], Any] | None = None,
-) -> AsyncIterator[tuple[int, Record]]:
+) -> AsyncIterator[tuple[int, NetworkRecord]]:
     """A proxy on this machine: its port, and its record."""
-    record = Record(ask)
+    record = NetworkRecord(ask)
     listener = socket.create_server(("127.0.0.1", 0))
     found = Proxy(listener, Names(names), record, **({} if resolve is None else {"resolve": resolve}))
     try:

@@ -18,7 +18,7 @@ import pytest
 from anyshell._terminals import TtyModes
 from anyshell.backends.ssh.facts import FactLines
 from anyshell.backends.ssh.posix.look import LookRow, Sample, parse
-from anyshell.backends.ssh.posix.processes import Blind, Processes, Tree
+from anyshell.backends.ssh.posix.processes import Blind, Processes, SSHTree
 from anyshell.backends.ssh.posix.terminal import read_foreground, read_modes
 from anyshell.backends.ssh.posix.watcher import Answer, boot, text_of
 from anyshell.backends.tree import UNLIMITED
@@ -539,7 +539,7 @@ async def test_members_are_signalled_oldest_first() -> None:
             asked.append(question)
             return Answer((*listed, "looked here") if question.startswith("look ") else (), 0.0, 0.0, 0.0)
 
-    tree = Tree(Processes(cast("Watcher", Answering()), 9), TOKEN, MARK, TAG, since=0.0, after=Sample())
+    tree = SSHTree(Processes(cast("Watcher", Answering()), 9), TOKEN, MARK, TAG, since=0.0, after=Sample())
     members = await tree.members()
     assert [member.pid for member in members] == [9999, 10016, 8]
     await tree.signal("terminate", members)
@@ -551,14 +551,14 @@ BOOT = "4001549d-b5a0-404a-bd8b-d2912a5af50c"
 STAT = "77 (a b) S 1 77 77 0 -1 4194304 165 0 0 0 0 0 0 0 20 0 1 0 654836 4464640 786"
 
 
-def tree_whose_leader_says(said: str, place: str, *lines: str) -> Tree:
+def tree_whose_leader_says(said: str, place: str, *lines: str) -> SSHTree:
     """The tree of a leader of pid 77, where each look at a place shows the same."""
 
     class Showing:
         async def ask(self, question: str, asked: asyncio.Future[Answer] | None = None) -> Answer:
             return Answer(("looked", *lines), 0.0, 0.0, 0.0, place)
 
-    tree = Tree(Processes(cast("Watcher", Showing()), 9), "t" * 20, MARK, TAG, 0.0, Sample(place, 5, 1000))
+    tree = SSHTree(Processes(cast("Watcher", Showing()), 9), "t" * 20, MARK, TAG, 0.0, Sample(place, 5, 1000))
     tree.set_leader(77, said.split())
     return tree
 

@@ -21,7 +21,7 @@ assert sys.platform != "win32"  # mypy follows the imports below otherwise
 
 from anyshell.backends.local.posix.descendants import DescendantTree
 from anyshell.backends.ssh.posix.look import Sample, parse
-from anyshell.backends.ssh.posix.processes import Processes, Tree
+from anyshell.backends.ssh.posix.processes import Processes, SSHTree
 from anyshell.backends.ssh.posix.watcher import Answer
 from anyshell.backends.tree import TAG_BITS, UNLIMITED, Tag
 from anyshell.shells import detached
@@ -223,7 +223,7 @@ async def test_ssh_finds_the_members_of_the_table(
 ) -> None:
     """Variables are read of those alone that have no tag, another's or the command's: they are known by that."""
     host = Host(*surroundings(kind, tmp_path))
-    tree = Tree(
+    tree = SSHTree(
         asking(host),
         TOKEN,
         OWN[0],

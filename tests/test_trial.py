@@ -31,7 +31,7 @@ from anyshell.types import Control
 assert sys.platform == "linux"  # mypy follows what is below otherwise
 
 from anyshell.trial import commit, layer
-from anyshell.trial.files import Tree
+from anyshell.trial.files import HeldDirectory
 
 from . import killed_commits
 from .conftest import bubblewrap, once_more_as_an_ordinary_user, python_for_all, row
@@ -486,7 +486,7 @@ async def test_a_swap_in_the_midst_of_a_commit_reaches_nothing_outside(
             chmod(*words, **named)
 
         patch.setattr(os, "chmod", chmod_late)
-        with Tree(str(tree)) as held, pytest.raises(NotADirectoryError):
+        with HeldDirectory(str(tree)) as held, pytest.raises(NotADirectoryError):
             held.remove("mine", (tree / "mine").stat().st_ino)
         assert truth(outside) == before
     assert (outside.stat().st_mode & 0o777, (outside / "y").stat().st_mode & 0o7777) == (0o750, 0o640)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .._types import HostInfo, OutputLimits, Recording, ShellInfo, Terminal
     from ..output import TerminalOutput
     from ..output.text.builder import Builder
-    from ..output.text.keeper import Store
+    from ..output.text.keeper import OutputStore
     from ..recordings.recorder import Recorder
     from ..terminal import Controller
 
@@ -36,7 +36,7 @@ class Where(Protocol):
         """The code page of output that is not UTF-8."""
 
 
-def pipes_output(where: Where, store: Store | None, *, limits: OutputLimits | None = None) -> Builder:
+def pipes_output(where: Where, store: OutputStore | None, *, limits: OutputLimits | None = None) -> Builder:
     """The builder of the output of a command on pipes."""
     limits = limits or where.limits
     if limits.exact:
@@ -60,7 +60,7 @@ def pipes_output(where: Where, store: Store | None, *, limits: OutputLimits | No
 def terminal_output(
     where: Where,
     terminal: Terminal,
-    store: Store | None,
+    store: OutputStore | None,
     answer: Callable[[bytes], object] | None = None,
     *,
     answers: bool = True,
@@ -82,7 +82,7 @@ def terminal_output(
 def controller_of(
     where: Where,
     terminal: Terminal,
-    store: Store | None,
+    store: OutputStore | None,
     *,
     answers: bool = True,
     scrollback: int | None = None,

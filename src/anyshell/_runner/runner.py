@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..jobs import Job, Jobs, Ready, Work
     from ..output import ArtifactStore
     from ..output.text.builder import Builder
-    from ..output.text.keeper import Store
+    from ..output.text.keeper import OutputStore
     from ..policy.audit import Audit
     from ..policy.redaction import Masks, Redaction
     from ..reach import Reach, Sandbox
@@ -409,7 +409,7 @@ class Runner:
         spawn: Spawn,
         *,
         control: _engine.Control,
-        store: Store | None,
+        store: OutputStore | None,
         spawner: Spawner | None = None,
         controller: Controller | None = None,
         watch: Callable[[Process], Process] | None = None,
@@ -538,7 +538,11 @@ class Runner:
         return {**settings_of(self.info, self.shell, interactive=True), "TERM": terminal.term}
 
     def _builder(
-        self, store: Store | None, terminal: Terminal | None = None, *, limits: OutputLimits | None = None
+        self,
+        store: OutputStore | None,
+        terminal: Terminal | None = None,
+        *,
+        limits: OutputLimits | None = None,
     ) -> Builder:
         if terminal is not None:
             return terminal_output(self, terminal, store, limits=limits)

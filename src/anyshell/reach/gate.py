@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from .._exceptions import SpawnError
-from .proxy import Proxy, Record
+from .proxy import NetworkRecord, Proxy
 from .view import GATE
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Gate:
         self._directory = (
             directory or f"{os.path.realpath(tempfile.gettempdir())}{GATE}{secrets.token_hex(8)}"
         )
-        self._record = Record()
+        self._record = NetworkRecord()
         self._proxy: Proxy | None = None
         self._waiting: asyncio.Task[None] | None = None
         self._meeting = contextlib.ExitStack()
@@ -97,12 +97,12 @@ class Gate:
         own = "" if self._names.here else "localhost,127.0.0.1,::1"
         return {**told, "no_proxy": own, "NO_PROXY": own, "NODE_USE_ENV_PROXY": "1"}
 
-    async def belongs(self) -> Record:
+    async def belongs(self) -> NetworkRecord:
         """Begin to count for the command that runs now, and to ask as it is asked for here."""
-        self.count(Record(ASKING.get()))
+        self.count(NetworkRecord(ASKING.get()))
         return self._record
 
-    def count(self, record: Record) -> None:
+    def count(self, record: NetworkRecord) -> None:
         """Begin to count in another record."""
         self._record.forget()
         self._record = record

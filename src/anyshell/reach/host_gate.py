@@ -25,7 +25,7 @@ from .._types.network import Destination, Network
 from .._waits import note_failure, to_the_end
 from .gate import ASKING, HANDOVER_SECONDS, Gate
 from .host import text_of
-from .proxy import MOST_DESTINATIONS, MOST_QUESTIONS, Record
+from .proxy import MOST_DESTINATIONS, MOST_QUESTIONS, NetworkRecord
 from .view import GATE
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _texts() -> bytes:
     return base64.b64encode(zlib.compress(json.dumps(texts).encode()))
 
 
-class _Heard(Record):
+class _Heard(NetworkRecord):
     """A record as the program on the host tells of it."""
 
     def __init__(self, ask: Ask | None = None) -> None:
@@ -287,7 +287,7 @@ class _HostGate(Gate):
         given = (self._directory, self._token.hex(), self._names.given, record.ask is not None)
         await program.request("open", self._number, *given, seconds=HANDOVER_SECONDS)
 
-    async def belongs(self) -> Record:
+    async def belongs(self) -> NetworkRecord:
         program = self._program
         assert program is not None
         program.records.pop(self._counted, None)

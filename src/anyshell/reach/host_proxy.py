@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from .._exceptions import SpawnError
 from .._types.names import Names
 from .gate import Gate
-from .proxy import Proxy, Record
+from .proxy import NetworkRecord, Proxy
 
 if TYPE_CHECKING:
     import socket
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .proxy import Tally
 
 
-class _Told(Record):
+class _Told(NetworkRecord):
     """A record that is told, with the number by which it is known."""
 
     def __init__(self, number: int, program: _Program, *, asks: bool) -> None:
@@ -59,7 +59,7 @@ class _Told(Record):
 
 
 class _Proxy(Proxy):
-    async def _served(self, sock: socket.socket, record: Record) -> None:
+    async def _served(self, sock: socket.socket, record: NetworkRecord) -> None:
         try:
             await super()._served(sock, record)
         finally:

@@ -58,7 +58,7 @@ REFUSED_BYTES = 1024 * 1024
 """Bytes that are still read from a client that was told why not, so that it reads that; then its connection is reset."""
 
 
-class Record:
+class NetworkRecord:
     """What a command has asked of the network so far.
 
     Args:
@@ -141,7 +141,7 @@ class Proxy:
     """
 
     def __init__(
-        self, listener: socket.socket, names: Names, record: Record, *, resolve: Resolve = addresses_of
+        self, listener: socket.socket, names: Names, record: NetworkRecord, *, resolve: Resolve = addresses_of
     ) -> None:
         listener.setblocking(False)
         self.record = record
@@ -179,7 +179,7 @@ class Proxy:
         self._tasks.discard(task)
         self._room.release()
 
-    async def _served(self, sock: socket.socket, record: Record) -> None:
+    async def _served(self, sock: socket.socket, record: NetworkRecord) -> None:
         with sock, contextlib.suppress(OSError, EOFError, OverflowError, TimeoutError):
             sock.setblocking(False)
             client = Client(sock)
@@ -214,7 +214,7 @@ class Proxy:
             while rest > 0 and (piece := await client.some()):
                 rest -= len(piece)
 
-    async def _reached(self, host: str | Address, port: int, record: Record) -> socket.socket:
+    async def _reached(self, host: str | Address, port: int, record: NetworkRecord) -> socket.socket:
         """Connect to a destination.
 
         The addresses are asked for once, and those that were checked are those that are connected to: a name that leads
@@ -247,7 +247,7 @@ class Proxy:
     def _fits(self, address: Address, port: int) -> bool:
         return is_public(address) or self._names.allow(address, port)
 
-    async def _asked(self, host: str | Address, port: int, record: Record) -> None:
+    async def _asked(self, host: str | Address, port: int, record: NetworkRecord) -> None:
         """Ask the approver about a name, once for each."""
         key = (str(host), port)
         why = "this destination is not within the reach of the command"

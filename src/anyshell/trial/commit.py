@@ -20,8 +20,8 @@ assert sys.platform == "linux"
 if __name__ != "__main__":
     from .files import (
         Conflict,
+        HeldDirectory,
         Record,
-        Tree,
         below,
         create_file,
         from_json,
@@ -99,7 +99,12 @@ class Commit:
     """
 
     def __init__(
-        self, upper: str, journal: str, tree: Tree, changes: "dict[str, Change]", stays: "dict[str, Stay]"
+        self,
+        upper: str,
+        journal: str,
+        tree: HeldDirectory,
+        changes: "dict[str, Change]",
+        stays: "dict[str, Stay]",
     ) -> None:
         self._upper, self._journal, self._tree = upper, journal, tree
         self._changes, self._stays = changes, stays
@@ -152,7 +157,7 @@ class Commit:
             changes[path] = Change(beside, put, [(each, Record(*record)) for each, record in before], [])
         for path, (before, *rest) in stays.items():
             stays[path] = Stay(Record(*before), *rest)
-        with Tree(top) as tree:
+        with HeldDirectory(top) as tree:
             commit = cls(upper, journal, tree, changes, stays)
             if lines and lines[-1] == "done":
                 commit._finish()

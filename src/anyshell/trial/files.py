@@ -63,7 +63,7 @@ _READ = _flags("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC")
 _CREATE = _flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_CLOEXEC")
 
 
-class Tree:
+class HeldDirectory:
     """A directory, held by its descriptor. What another program puts in the place of it, or of one below it, is not entered.
 
     Each step opens one name in the directory before, and follows no link; on Windows, which has no such descriptors, it is a path.
@@ -97,7 +97,7 @@ class Tree:
             raise
         self._fd = fd
 
-    def __enter__(self) -> "Tree":
+    def __enter__(self) -> "HeldDirectory":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -221,7 +221,7 @@ def is_missing(error: OSError) -> bool:
     return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
-class Files(NamedTuple):
+class FileListing(NamedTuple):
     """The files of a directory as a look has seen them, by their paths relative to it; the empty one is the directory.
 
     Attributes:
@@ -252,16 +252,16 @@ class Files(NamedTuple):
         return self.inside.get(path, {}).items()
 
 
-def loaded(told: "Any") -> Files:
+def loaded(told: "Any") -> FileListing:
     """Files from JSON."""
     top, inside, unseen, skipped = told
     records = {
         above: {name: Record(*each) for name, each in names.items()} for above, names in inside.items()
     }
-    return Files(Record(*top), records, unseen, skipped)
+    return FileListing(Record(*top), records, unseen, skipped)
 
 
-def below(files: "Tree | Files", path: str) -> "Iterator[tuple[str, Record]]":
+def below(files: "HeldDirectory | FileListing", path: str) -> "Iterator[tuple[str, Record]]":
     """What is at a path and below it, a directory before what is in it."""
     top = files.record(path)
     waiting = [] if top is None else [(path, top)]
@@ -272,7 +272,9 @@ def below(files: "Tree | Files", path: str) -> "Iterator[tuple[str, Record]]":
             waiting += [(join(path, name), each) for name, each in files.entries(path)]
 
 
-def look(top: str, most: int, seconds: float, *, ours: bool = False, skip: "Sequence[str]" = ()) -> Files:
+def look(
+    top: str, most: int, seconds: float, *, ours: bool = False, skip: "Sequence[str]" = ()
+) -> FileListing:
     """Look at all files of a directory.
 
     Args:
@@ -288,7 +290,7 @@ def look(top: str, most: int, seconds: float, *, ours: bool = False, skip: "Sequ
     inside = {}  # type: dict[str, dict[str, Record]]
     unseen, count, give_up, waiting = [], 0, time.monotonic() + seconds, [""]
     skipped = []  # type: list[str]
-    with Tree(top) as tree:
+    with HeldDirectory(top) as tree:
         while waiting:
             above = waiting.pop()
             names = inside[above] = {}
@@ -313,7 +315,7 @@ def look(top: str, most: int, seconds: float, *, ours: bool = False, skip: "Sequ
                 raise TimeoutError(errno.ETIME, f"its files are not seen within {seconds:g} s", top)
         found = tree.record("")
     assert found is not None
-    return Files(found, inside, unseen, skipped)
+    return FileListing(found, inside, unseen, skipped)
 
 
 def own_directory(path: str) -> None:

@@ -28,9 +28,9 @@ if __name__ != "__main__":  # otherwise their texts stand before this one
     from .commit import BESIDE, Change, Commit, Stay, attributes
     from .files import (
         Conflict,
-        Files,
+        FileListing,
+        HeldDirectory,
         Record,
-        Tree,
         below,
         from_json,
         is_directory,
@@ -65,7 +65,7 @@ class Layer:
     def __init__(self, state: str, far: float = 0) -> None:
         self._state, self._far = state, far
         self.top = self.root = self.upper = ""
-        self.before = self.written = Files(Record("", 0, 0, 0, 0, 0, 0), {})
+        self.before = self.written = FileListing(Record("", 0, 0, 0, 0, 0, 0), {})
         self._lock = None  # type: int | None
 
     def prepare(self, paths: "Sequence[str]") -> "tuple[list[str], str, list[str]]":
@@ -155,7 +155,7 @@ class Layer:
     def contents(self, paths: "Sequence[str]", above: bool) -> "dict[str, str]":
         """The contents of files in base64, as they are, or `above` as they would be. What cannot be read is left out."""
         found = {}
-        with Tree(self.upper if above else self.root) as tree:
+        with HeldDirectory(self.upper if above else self.root) as tree:
             for path in paths:
                 with suppress(OSError), open(tree.open(path), "rb") as file:
                     found[path] = binascii.b2a_base64(file.read()).decode()
@@ -182,7 +182,7 @@ class Layer:
                 stays[stay] = Stay(then, now.mode, None if self.written.inside[stay] else now.modified)
         if self._lock is None:
             self._lock = _locked(self.top + _LOCK)  # until this program ends
-        with Tree(self.root) as tree:
+        with HeldDirectory(self.root) as tree:
             there = tree.record("")
             if there is None or there.inode != self.before.top.inode:
                 raise Conflict(".")
@@ -298,7 +298,7 @@ def _sweep(place: str) -> "list[tuple[str, list[str]]]":
 
 def _remove(top: str) -> None:
     """Remove a layer, and its lock."""
-    with Tree(os.path.dirname(top)) as tree:
+    with HeldDirectory(os.path.dirname(top)) as tree:
         name = os.path.basename(top)
         found = tree.record(name)
         tree.remove(name, 0 if found is None else found.inode)

@@ -16,9 +16,9 @@ from functools import partial
 
 if __name__ != "__main__":
     from .files import (
-        Files,
+        FileListing,
+        HeldDirectory,
         Record,
-        Tree,
         below,
         create_file,
         from_json,
@@ -124,7 +124,9 @@ class Store:
         last = self._read(kept[0]["id"])[1] if kept else {}
         there = os.path.isdir(self._root)
         seen = (
-            look(self._root, most, seconds, skip=skip) if there else Files(Record("", 0, 0, 0, 0, 0, 0), {})
+            look(self._root, most, seconds, skip=skip)
+            if there
+            else FileListing(Record("", 0, 0, 0, 0, 0, 0), {})
         )
         now = time.time()
         if any(max(each[5:]) > (now - settle) * 1e9 for _, each in below(seen, "")):
@@ -132,7 +134,7 @@ class Store:
         entries = {}  # type: dict[str, Entry]
         left_out = dict.fromkeys(seen.unseen, "its files cannot be read")
         skipped, lost, added = set(seen.skipped), set(), 0
-        with Tree(self._root if there else os.path.abspath(os.sep)) as tree:
+        with HeldDirectory(self._root if there else os.path.abspath(os.sep)) as tree:
             for path, record in below(seen, ""):
                 place, kind = os.path.normpath(os.path.join(self._root, path)), stat.S_IFMT(record.mode)
                 if not path or place.startswith(self._state + os.sep):
@@ -204,7 +206,7 @@ class Store:
         """
         then, lost = self._read(*checkpoint)[1:]
         start, end = self._read(checkpoint[0])[0], self._read(*until)[1] if until else None
-        Tree(self._root, make=True).__exit__()
+        HeldDirectory(self._root, make=True).__exit__()
         skip, most, seconds, settle = words
         before = self.take(skip, most, seconds, settle, needed=checkpoint[0])
         now = self._read(before["id"])[1]
@@ -235,7 +237,7 @@ class Store:
         # What came goes first, what is in a directory before that, so that there is room for what was there.
         gone = [path for path in sorted(now, reverse=True) if not _is_same_kind(now[path], then.get(path))]
         steps = [(path, None) for path in gone] + sorted(then.items())  # type: list[tuple[str, Entry | None]]
-        with Tree(self._root) as tree:
+        with HeldDirectory(self._root) as tree:
             for path, entry in steps:
                 there, why = now.get(path), ""
                 if entry is None and is_uncovered(path):
@@ -261,7 +263,12 @@ class Store:
         return {"restored": restored, "removed": removed, "kept": kept, "before": before}
 
     def _undo(
-        self, tree: Tree, path: str, entry: "Entry | None", now: "Entry | None", modes: "dict[str, int]"
+        self,
+        tree: HeldDirectory,
+        path: str,
+        entry: "Entry | None",
+        now: "Entry | None",
+        modes: "dict[str, int]",
     ) -> str:
         """Have one path be as it was; say why not if it cannot. Directories get their `modes` at the end."""
         above = os.path.dirname(path)

@@ -36,7 +36,7 @@ from .connection.options import describe_address
 from .facts import FactLines
 from .posix.pending_stops import PendingStops
 from .posix.process import SSHProcess
-from .posix.processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, Tree
+from .posix.processes import CLOCK_SLACK, ROUNDING, SIGNALS, Processes, SSHTree
 from .posix.start import begin, check_sizes
 from .posix.watcher import SILENCE_SECONDS, HostAway, Watcher, WatcherShell, boot
 from .sessions import Sessions
@@ -213,7 +213,7 @@ class SSHBackend:
         start = self._login.start(spawn, token=token, mark=mark, tag=tag)
         since = processes.host_time(time.monotonic() - CLOCK_SLACK) - ROUNDING
         on_terminal = spawn.terminal is not None
-        tree = Tree(processes, token, mark, tag, since, processes.sample, on_terminal=on_terminal)
+        tree = SSHTree(processes, token, mark, tag, since, processes.sample, on_terminal=on_terminal)
         high_water = HIGH_WATER if spawn.terminal is None else TERMINAL_HIGH_WATER
         channel = Channel(token, split_stderr=spawn.split_stderr, high_water=high_water)
         channel.owned = True
@@ -366,7 +366,7 @@ class SSHBackend:
             f"Microsoft.PowerShell), and see that the account may run it{told(noise)}"
         )
 
-    async def _signal_beside(self, channel: Channel, tree: Tree, signal: Signal) -> None:
+    async def _signal_beside(self, channel: Channel, tree: SSHTree, signal: Signal) -> None:
         """Signal the leader's group over the connection that it was started over: other ways lead elsewhere.
 
         The server itself is asked, which OpenSSH heeds unless one is logged in as root; and another session, which need

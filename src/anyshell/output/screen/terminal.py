@@ -13,7 +13,7 @@ from ..._types import Output, Screen, Terminal, TerminalLines, check_count
 from ..sequences import DIGITS, PARAMETERS, RENDITION, SWITCH, long_form
 from ..text.builder import COALESCE
 from ..text.images import Images
-from ..text.keeper import Keeper, Store
+from ..text.keeper import Keeper, OutputStore
 from ..text.sections import marker
 from .backlog import PIECE, Backlog, Piece, pieces
 from .emulator import Emulator
@@ -87,7 +87,7 @@ class TerminalOutput:
         tail: int = 30 * 1024,
         excerpts: int = 0,
         max_line: int = 2_000,
-        artifacts: Store | None = None,
+        artifacts: OutputStore | None = None,
         name_path: bool = True,
         answer: Callable[[bytes], object] | None = None,
         scrollback: int | None = None,

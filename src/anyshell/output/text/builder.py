@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .condense import Condensed, Line
     from .images import Segment
-    from .keeper import Store
+    from .keeper import OutputStore
     from .signals import Excerpt, Signals
 
 COALESCE = 16 * 1024
@@ -87,7 +87,7 @@ class OutputBuilder:
         excerpts: int = 0,
         max_line: int = 2_000,
         keep_from: int | None = None,
-        artifacts: Store | None = None,
+        artifacts: OutputStore | None = None,
         name_path: bool = True,
         code_page: int | None = None,
         utf8_bytes: int | None = None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..._types import Artifact, OutputImage
-    from .keeper import Store
+    from .keeper import OutputStore
 
 LARGEST_IMAGE = 8 * 1024 * 1024
 """Bytes of an image's sequences that are held. One that is larger is text as without this; of one in parts, nothing but a note is kept."""
@@ -73,7 +73,7 @@ class Images:
         size: Bytes of the output that were images.
     """
 
-    def __init__(self, store: Store | None) -> None:
+    def __init__(self, store: OutputStore | None) -> None:
         self.found: list[OutputImage] = []
         self.size = 0
         self._store = store
@@ -281,7 +281,7 @@ def _may_have(data: bytes) -> bool:
     )
 
 
-def _kept(data: bytes, store: Store) -> Artifact | None:
+def _kept(data: bytes, store: OutputStore) -> Artifact | None:
     try:
         writer = store.create()
     except OSError:

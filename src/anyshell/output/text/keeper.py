@@ -24,7 +24,7 @@ class RawWriter(Protocol):
         """It is not needed."""
 
 
-class Store(Protocol):
+class OutputStore(Protocol):
     """Where the raw whole of an output is kept. An `ArtifactStore` is one."""
 
     def create(self) -> RawWriter:
@@ -39,7 +39,7 @@ class Keeper:
         limit: Bytes that are held in memory.
     """
 
-    def __init__(self, store: Store | None, limit: int) -> None:
+    def __init__(self, store: OutputStore | None, limit: int) -> None:
         self._store = store
         self._limit = limit
         self._held: list[bytes] | None = []  # None when it is not all there any more

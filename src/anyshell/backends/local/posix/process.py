@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..process import ReleasedStreams
     from .exits import ExitWatch
     from .terminals import TerminalReceiveStream
-    from .tree import Tree
+    from .tree import ProcessTree
 
 _LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
 """Seconds between two looks for the remaining processes of a tree; the last one repeats."""
@@ -90,7 +90,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
     """A program on this machine, with everything that it starts.
 
     Three things hold the tree: its own session and process group; the *life pipe*, one inherited descriptor
-    whose end-of-file says at once that no process holds it; and what `Tree` looks for.
+    whose end-of-file says at once that no process holds it; and what `ProcessTree` looks for.
 
     The leader is not reaped until its group has been dealt with, so that neither its pid nor its group's
     number can come to mean other processes while we may still signal them.
@@ -99,7 +99,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
     def __init__(
         self,
         child: Child,
-        tree: Tree,
+        tree: ProcessTree,
         watch: ExitWatch,
         *,
         stdout: PipeReceiveStream,
@@ -344,7 +344,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
 class PosixCommandTree:
     """One command of a persistent shell, with everything that it starts."""
 
-    def __init__(self, program: PosixProcess, shell: int, mark: str, tree: Tree) -> None:
+    def __init__(self, program: PosixProcess, shell: int, mark: str, tree: ProcessTree) -> None:
         self._program = program
         self._shell = shell
         self._tree = tree

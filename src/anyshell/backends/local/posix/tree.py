@@ -45,7 +45,7 @@ RESERVED_FDS = 2
 """Descriptors that each backend puts aside for finding and signalling a process when there are no others."""
 
 
-class Tree(Protocol):
+class ProcessTree(Protocol):
     """The processes of one command."""
 
     @property
@@ -79,7 +79,7 @@ class Tree(Protocol):
     def chase(self) -> None:
         """Kill a process that forks and exits faster than `members` can look, where that can be done."""
 
-    def part(self, shell: int, *, mark: bytes, number: int, pipes: Collection[str]) -> Tree:
+    def part(self, shell: int, *, mark: bytes, number: int, pipes: Collection[str]) -> ProcessTree:
         """The processes of a part: of what a shell among them starts from now on. The shell itself is not one of them."""
 
     def hides_holder(self, held: Collection[str]) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ...._terminals import TtyModes
     from ...._types import Foreground, Signal, Terminal, TerminalKind, Usage
-    from .processes import Processes, Tree
+    from .processes import Processes, SSHTree
     from .watcher import Answer
 
 ABANDON_GRACE = 0.5
@@ -50,14 +50,14 @@ _LOOK_AGAIN = (0.005, 0.02, 0.04, 0.08, 0.15)
 class SSHProcess(ChannelProcess[Channel]):
     """A program that runs behind a channel.
 
-    What holds the tree is what `Tree` looks for, and the channel: its output ends only when no process on the host holds
+    What holds the tree is what `SSHTree` looks for, and the channel: its output ends only when no process on the host holds
     it any more, and beside what is read there is a descriptor of the same channel that everything inherits.
     """
 
     def __init__(
         self,
         channel: Channel,
-        tree: Tree,
+        tree: SSHTree,
         processes: Processes,
         *,
         name: str,
@@ -67,7 +67,7 @@ class SSHProcess(ChannelProcess[Channel]):
         on_closed: Callable[[SSHProcess], object],
         on_released: Callable[[Channel], object],
         on_away: Callable[[SSHProcess], object],
-        signal_beside: Callable[[Channel, Tree, Signal], Awaitable[object]],
+        signal_beside: Callable[[Channel, SSHTree, Signal], Awaitable[object]],
         holder: str | None = None,
     ) -> None:
         stdin: ByteSendStream | None = None
@@ -460,7 +460,7 @@ class SSHProcess(ChannelProcess[Channel]):
 class SSHCommandTree:
     """One command of a persistent shell, with everything that it starts."""
 
-    def __init__(self, shell: Tree, part: Tree, name: str, *, inner: bool) -> None:
+    def __init__(self, shell: SSHTree, part: SSHTree, name: str, *, inner: bool) -> None:
         self._shell = shell
         self._inner = inner
         self._part = part

@@ -279,7 +279,7 @@ def _believed(answer: Answer) -> ProcessLook:
 
 
 @dataclass(slots=True)
-class Tree:
+class SSHTree:
     """The processes of one command.
 
     Args:
@@ -489,14 +489,14 @@ class Tree:
     def _name(self, signal: Signal) -> str:
         return _HANG_UP if self.on_terminal and signal == "terminate" else SIGNALS[signal]
 
-    def part(self, number: int, shell: int) -> Tree:
+    def part(self, number: int, shell: int) -> SSHTree:
         """The processes of a part: of what a shell starts from now on, with a mark and a tag of its own.
 
         Args:
             number: What tells it from other parts.
             shell: The shell's pid.
         """
-        return Tree(
+        return SSHTree(
             self.processes,
             self.token,
             f"{self.mark}_{number:x}",
