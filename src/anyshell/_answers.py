@@ -1,4 +1,4 @@
-"""What a host says, read with bounds: it may lie, and no number of its own may become another exception than one."""
+"""Bounded reading of a host's answers. An answer may lie; every wrong number in it becomes the same exception."""
 
 from __future__ import annotations
 

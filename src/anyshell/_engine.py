@@ -66,7 +66,7 @@ class Control:
         self.last_input = 0.0  # by the monotonic clock
         self.hurry = asyncio.Event()
         self.process: Process | None = None
-        """What was started; ``None`` before."""
+        """The process that was started; ``None`` before."""
         self._clock: asyncio.Timeout | None = None
         self._stopping = False
 

@@ -1,4 +1,4 @@
-"""What ``env.files`` is: paths as people give them, text, lines and glob, on top of a backend's `Files`."""
+"""The class of ``env.files``: paths as people give them, text, lines and glob, on top of a backend's `Files`."""
 
 from __future__ import annotations
 

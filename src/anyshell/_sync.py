@@ -61,7 +61,7 @@ class Front:
         self._environments: dict[tuple[str | None, bool], asyncio.Task[Environment]] = {}
         self._facts: Facts | None = None
         self.open: set[Environment] = set()
-        """What `anyshell.connect` has given, and is closed with the interpreter at the latest."""
+        """The environments of `anyshell.connect` that are still open; each is closed with the interpreter at the latest."""
 
     def call(
         self,

@@ -1,4 +1,4 @@
-"""What the terminals of a kernel do, on this machine or on a host."""
+"""The rules of kernel terminals, on this machine or on a host."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NUMBERS = {"x86_64": {"7": 2, "271": 2, "23": 1, "270": 1}, "aarch64": {"73": 2
 """Of poll, ppoll, select and pselect6 where the number of their descriptors stands."""
 
 _RESTART = {"x86_64": "219", "aarch64": "128"}
-"""That of restart_syscall, by which a call goes on that a stop has interrupted; what it is does not show then."""
+"""The number of restart_syscall, which continues a system call after a stop; that call's own number is not shown then."""
 
 _FUNCTIONS: dict[str, Sleep] = {
     "n_tty_read": "read",
@@ -159,7 +159,7 @@ class TypedLine:
 
 
 def sleep_of(machine: str, call: Sequence[str], function: str, terminal: Collection[int]) -> Sleep | None:
-    """What a thread of a process that has a terminal open sleeps in, if it may wait for what is typed there.
+    """The system call in which a thread may wait for input from a terminal that its process has open.
 
     Args:
         machine: The architecture, as the host names itself.

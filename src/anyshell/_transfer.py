@@ -203,7 +203,7 @@ async def _look(source: Place, windows: bool, mode: int, plan: _Plan) -> None:
 
 
 def _translated(link: str, from_windows: bool, to_windows: bool) -> str:
-    """What a link points to, with the separators of the host that gets it. What is absolute leads nowhere there."""
+    """The target of a link, with the separators of the host that gets it. An absolute target leads nowhere there."""
     if from_windows == to_windows:
         return link
     return link.replace("/", "\\") if to_windows else link.replace("\\", "/")

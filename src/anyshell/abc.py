@@ -1,4 +1,4 @@
-"""What others implement: a backend, its processes and files, and the approver of commands; and the values of a backend.
+"""Protocols for others to implement: a backend, its processes and files, the approver of commands; and values of a backend.
 
 Each is a small Protocol: any object of the right shape will do. `anyshell.testing` has scripted ones.
 """

@@ -237,7 +237,7 @@ class EditorTerminal(Ungrouped):
         return self._exit.done()
 
     async def printed(self) -> tuple[str, bool]:
-        """What the editor keeps of the output, and whether that is its end alone."""
+        """The output that the editor keeps, and whether it is the end alone."""
         answer = await self._client.terminal_output(self._session, self.id)
         return answer.output, answer.truncated
 
@@ -310,7 +310,7 @@ class EditorTerminal(Ungrouped):
 
 
 class _Output(ByteReceiveStream):
-    """What a terminal of the editor prints, piece by piece: the protocol has looks, and no stream."""
+    """The output of an editor's terminal, piece by piece: the protocol has looks, and no stream."""
 
     def __init__(self, terminal: EditorTerminal) -> None:
         self._terminal = terminal

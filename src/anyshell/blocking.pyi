@@ -192,7 +192,7 @@ class Environment:
     def terminal(self, command: CommandLike, *, columns: int=80, rows: int=24, term: str='xterm-256color', cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: LeftBehind='adopt', listener: Listener | None=None, answers: bool=True, scrollback: int | None=None, record: str | PathLike[str] | Recording | None=None, reach: Reach | None=None, control: _engine.Control | None=None) -> DrivenTerminal: r"""Give a program a terminal, and drive it: type, read its screen, wait for what it shows."""
     def session(self, name: str | None=None, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, reach: Reach | None=None) -> Session: r"""Give a shell that lasts: directory, variables and functions go from one command to the next."""
     @property
-    def reach(self) -> Reach | None: r"""What its commands may see, write and reach, with absolute paths; ``None`` if no reach confines them."""
+    def reach(self) -> Reach | None: r"""The reach of its commands, with absolute paths; ``None`` if no reach confines them."""
     @property
     def unconfined(self) -> bool: r"""Whether its commands may do what their user may, and that was not asked for: by a preset ``none``."""
     @property
@@ -380,9 +380,9 @@ class Stream:
 
 class Trial:
     @property
-    def outcome(self) -> Outcome: r"""What became of the command; its `Outcome.effects` are `effects`. Raises `AnyshellError` before the end."""
+    def outcome(self) -> Outcome: r"""The outcome of the command; its `Outcome.effects` are `effects`. Raises `AnyshellError` before the end."""
     @property
-    def effects(self) -> Effects: r"""What it would change in the directory of the environment."""
+    def effects(self) -> Effects: r"""The effects that the trial would have in the directory of the environment."""
     @property
     def diff(self) -> str: r"""The changes of text files as a unified diff; `Effects.without_diff` names the files that are not in it."""
     def __enter__(self) -> Self: ...

@@ -520,7 +520,7 @@ class DetachedJobs:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What one of our own programs has said: whole lines, and the beginning of what was said on stderr."""
+    """The answer of one of our own programs: whole lines, and the beginning of its stderr."""
 
     lines: list[str]
     said: str
@@ -574,7 +574,7 @@ def _read(line: str, directory: str, host: str) -> DetachedRecord:
 
 
 def _request(asked: str) -> dict[str, str]:
-    """What was asked for. A record that a full disk has cut names its processes all the same."""
+    """The request of a record. A record that a full disk has cut names its processes all the same."""
     try:
         request = json.loads(asked)
         return {name: str(request[name]) for name in ("command", "directory")}

@@ -1,4 +1,4 @@
-"""What enforces the reach of an environment, by the facts of its host."""
+"""The enforcement of an environment's reach, chosen by the facts of its host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model reads about a shell: templates, and the facts and limits that are filled into them.
+"""Descriptions of a shell for models: templates, and the facts and limits that are filled into them.
 
 A template is Markdown in the top-level ``descriptions/``, one paragraph or list item a line, with two marks:
 
@@ -50,7 +50,7 @@ _PLACEHOLDER = re.compile(r"\$\{([^}\n]*)\}?")
 _SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
 _SET_UP = " It has the user's aliases, functions, options and PATH."
 ADVICE = frozenset({"git", "programs"})
-"""What a description advises besides its rules: on git, and which helpful programs the host has."""
+"""Advice of a description besides its rules: on git, and the helpful programs of the host."""
 
 _PROGRAMS = ("rg", "fd", "fdfind", "jq", "python3", "python", "gh")
 _WHOLE = {

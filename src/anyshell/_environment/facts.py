@@ -1,4 +1,4 @@
-"""What an environment says of itself: its host, its shell, and how it was made."""
+"""Properties of an environment: its host, its shell, and its options."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class EnvironmentFacts:
 
     @property
     def reach(self) -> Reach | None:
-        """What its commands may see, write and reach, with absolute paths; ``None`` if no reach confines them."""
+        """The reach of its commands, with absolute paths; ``None`` if no reach confines them."""
         reach: Reach | None = getattr(self.runner.sandbox, "reach", None)
         return reach
 

@@ -133,7 +133,7 @@ def private() -> Iterator[SecurityAttributes]:
 
 @contextlib.contextmanager
 def attributes(text: str) -> Iterator[SecurityAttributes]:
-    """What a new file is made with, from how it is written in the language of security descriptors (SDDL)."""
+    """The security attributes of a new file, from a text in the security descriptor definition language (SDDL)."""
     descriptor = ctypes.c_void_p()
     if not _advapi32().ConvertStringSecurityDescriptorToSecurityDescriptorW(
         text, 1, ctypes.byref(descriptor), None
@@ -222,7 +222,7 @@ def this_user() -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Security:
-    """What is known of a file, as long as it is looked at: pointers into one piece of memory."""
+    """The security descriptor of a file, while it is looked at: pointers into one block of memory."""
 
     path: str
     descriptor: ctypes.c_void_p

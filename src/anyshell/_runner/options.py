@@ -1,4 +1,4 @@
-"""What a door is given beside a command's text: made and checked once there, and handed on whole."""
+"""The options of a run: each door makes and checks them once, and hands them on whole."""
 
 from __future__ import annotations
 

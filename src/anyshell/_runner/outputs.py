@@ -1,4 +1,4 @@
-"""What takes the output of a command on pipes, on a terminal, and of one that is recorded."""
+"""Builders of the output of a command: on pipes, on a terminal, and recorded."""
 
 from __future__ import annotations
 

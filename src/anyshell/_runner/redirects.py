@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .._types import Channel, Outcome
 
     Stdin: TypeAlias = bytes | str | os.PathLike[str] | IO[bytes] | AsyncIterable[bytes]
-    """What a command reads: bytes, a text, a file by its path or opened for bytes, or pieces as they come."""
+    """The standard input of a command: bytes, a text, a file by its path or opened for bytes, or pieces as they come."""
 
     Stdout: TypeAlias = str | os.PathLike[str] | IO[bytes]
     """Where a command's output goes as well: a file by its path, or opened for bytes."""

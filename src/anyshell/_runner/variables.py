@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .._types import HostInfo, ShellInfo
 
 Interactive = bool | Literal["watched"]
-"""Which variables of the host are left as they are: none of those below, all, or, where a person watches on a terminal, all but
+"""The variables of the host that stay as they are: none of those below, all, or, where a person watches on a terminal, all but
 those that guard against hanging: a command without a terminal waits as long for an editor."""
 
 # Bare names, looked up on PATH: true and false are in /bin on one system, in /usr/bin on the next. git, ssh
@@ -153,7 +153,7 @@ REMOVED: frozenset[str] = _LEADS_TO_A_PERSON | _COLOURS
 """Variables of the host that no command has unless its environment is interactive, or the caller sets them."""
 
 NOT_FOR_MODELS: frozenset[str] = HANG_GUARDS | _LEADS_TO_A_PERSON
-"""What a model cannot set unless the environment is interactive: it would make a command wait for a person."""
+"""Variables that a model cannot set unless the environment is interactive: they make a command wait for a person."""
 
 _PYTHON = {
     "PYTHONUTF8": "1",  # python(1), UTF-8 mode: files and arguments too
@@ -163,7 +163,7 @@ _PYTHON = {
 _WSL = {"WSL_UTF8": "1"}  # wsl.exe since 0.64; it writes UTF-16 otherwise
 
 ASK_FOR_UTF8: Mapping[str, str] = MappingProxyType(_PYTHON | _WSL)
-"""What makes programs on Windows write UTF-8, which they do not by themselves when stdout is no console.
+"""Variables that make programs on Windows write UTF-8, which they do not by themselves when stdout is no console.
 
 bash's are not among them: without LANG, those of MSYS2 and Cygwin speak UTF-8 (Cygwin's user guide, "Internationalization").
 """

@@ -1,4 +1,4 @@
-"""What a tool asks its approver, and the answers."""
+"""The requests of a tool to its approver, and the answers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunRequest(_Request):
-    """What is asked of a command that has not run yet.
+    """The common part of requests for a command that has not run yet.
 
     In a session, two equal requests do the same only as far as what earlier commands have set up there allows: a
     function may have been given the name of a program meanwhile.

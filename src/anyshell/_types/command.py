@@ -1,4 +1,4 @@
-"""What a caller asks for, and what a backend starts for it."""
+"""Commands, as a caller gives them, and spawns, as a backend starts them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ShellArgv(tuple[str, ...]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spawn:
-    """What a backend starts: one program with its surroundings, ready to run and already quoted.
+    """One program with its surroundings, ready to be started by a backend and already quoted.
 
     Attributes:
         argv: The program's path on the host and its arguments.

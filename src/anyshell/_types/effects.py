@@ -1,4 +1,4 @@
-"""What a command did to files, how that is asked for, and what a command used."""
+"""The effects of a command on files, the request for them, and the resources that a command used."""
 
 from __future__ import annotations
 

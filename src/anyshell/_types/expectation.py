@@ -1,4 +1,4 @@
-"""What is raised where a program on a terminal does not show what it is expected to."""
+"""The exceptions of a program on a terminal that does not show the expected text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host knows of its files, and what a copy of them did."""
+"""Facts about files of a host, and the result of a copy."""
 
 from __future__ import annotations
 

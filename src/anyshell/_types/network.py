@@ -1,4 +1,4 @@
-"""What a command asked of the network, where a proxy stands between them."""
+"""The network use of a command that a proxy serves."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ LONGEST_QUOTE = 4_096
 
 _READ = ".output.text is for reading, .output.data has every byte"
 _ELSEWHERE = {"stdout": _READ, "text": _READ, "data": _READ, "returncode": "it is .exit_code, or .signal"}
-"""What other libraries have in their results, and where it is in an `Outcome`."""
+"""Attributes of other libraries' results, and their names in an `Outcome`."""
 
 Status = Literal["exited", "timed_out", "cancelled", "lost", "running"]
 JobStatus = Literal["running", "completed", "failed", "stopped", "timed_out", "lost"]

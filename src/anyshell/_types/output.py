@@ -1,4 +1,4 @@
-"""What a command printed, as it came, bounded, or kept whole."""
+"""The output of a command: as it came, bounded, or kept whole."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNLIMITED = 64 * 1024 * 1024
 """Bytes of an output of `OutputLimits.unlimited` that are text, unless `up_to` says otherwise; of more, a bounded text is made."""
 
 MASK = b"[secret]"
-"""What stands in the place of a secret."""
+"""The text in the place of a secret."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a text runs, as values: commands, their arguments, redirections and variables."""
+"""The commands of a text as values, with their arguments, redirections and variables."""
 
 from __future__ import annotations
 

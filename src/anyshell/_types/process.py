@@ -89,7 +89,7 @@ LONGEST_USED = 128
 
 
 def told_usage(told: bytes) -> Usage | None:
-    """What the leader of a sandbox has told in the last line; ``None`` if it has told nothing.
+    """The usage that the leader of a sandbox has told in the last line; ``None`` if it has told nothing.
 
     That is milliseconds of CPU time in programs and in the kernel, processes, and bytes of memory, read and written; a number that
     the kernel does not tell is ``-``.

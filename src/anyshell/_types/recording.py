@@ -1,4 +1,4 @@
-"""What is asked of a recording, and what became of it."""
+"""The options of a recording, and its result."""
 
 from __future__ import annotations
 

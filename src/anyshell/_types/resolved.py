@@ -1,4 +1,4 @@
-"""What an internal address, such as ``skill://review/SKILL.md``, stands for."""
+"""The target of an internal address such as ``skill://review/SKILL.md``."""
 
 from __future__ import annotations
 

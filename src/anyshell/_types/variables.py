@@ -1,4 +1,4 @@
-"""Which variables of the host commands have."""
+"""The variables of the host that commands get."""
 
 from __future__ import annotations
 

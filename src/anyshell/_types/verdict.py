@@ -1,4 +1,4 @@
-"""What a policy says of a text, and why."""
+"""The verdict of a policy on a text, with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a path may be on a host that runs Windows, wherever it is asked from."""
+"""The rules for paths of a Windows host, on every system that asks."""
 
 from __future__ import annotations
 

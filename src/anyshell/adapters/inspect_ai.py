@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .._environment.detection import Detection
 
 CANNOT_RUN = 126  # no bound: an exit code
-"""What a shell says of a program that is there and cannot be run."""
+"""The exit code of a shell for a program that exists and cannot be run."""
 
 REMOVE_SECONDS = 60
 """Seconds until the removal of a sample's directory is given up, with a warning."""

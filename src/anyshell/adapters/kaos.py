@@ -313,7 +313,7 @@ class _Input:
         self._closing = self._over = False
 
     async def pieces(self) -> AsyncGenerator[bytes]:
-        """What is written, as it comes; the process runs when it asks for the first."""
+        """The pieces that are written to stdin, as they come; the process runs when it asks for the first."""
         self.begun.set()
         while self._data or not self._closing:
             self._changed.clear()

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from ..tool import ShellTool
 
 NOT_STARTED = 126  # no bound: an exit code
-"""What the SDK is told of a command that did not run, since it asks for a number: as a shell says of one that cannot be run."""
+"""The exit code of a command that did not run, since the SDK needs a number: a shell gives it for a program that cannot run."""
 
 UNKNOWN = 1  # no bound: an exit code
-"""What the SDK is told of a command that ran and has no exit code, such as one that was cancelled."""
+"""The exit code for the SDK of a command that ran and has no exit code, such as a cancelled one."""
 
 
 def shell_tool(tool: ShellTool) -> AgentsShellTool:

@@ -65,7 +65,7 @@ class Whole:
         return f"; still alive: {', '.join(names)}" if names else ""
 
     def stopped(self, timeout: float | None) -> str:
-        """What kept it from its own end, to be said behind "the command was"; empty if nothing did.
+        """The reason why the command did not end by itself, as words behind "the command was"; empty if it did.
 
         Args:
             timeout: The seconds that it had.

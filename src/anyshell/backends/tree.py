@@ -27,7 +27,7 @@ Mark = TypeVar("Mark", contravariant=True)
 
 
 class Ungrouped:
-    """What a `Process` says where its host has no process groups, and no pids of a tree's own."""
+    """The answers of a `Process` whose host has no process groups, and no pids of a tree's own."""
 
     async def pid_outside(self, pid: int) -> int | None:
         """The same."""

@@ -1,4 +1,4 @@
-"""What a failure of anyshell itself is: its exit code, and how it is said. And what is said of a command that is not there."""
+"""A failure of anyshell itself: its exit code and its message; and the message for a command that does not exist."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CommandGroup(click.Group):
 
 
 def cure_of(error: click.ClickException) -> str:
-    """What is right, to stand behind a message of click's that says only what is wrong; or an empty text."""
+    """The fix, to stand behind a message of click's that names only the fault; or an empty text."""
     if not isinstance(error, click.UsageError) or error.ctx is None:
         return ""
     arguments = {each.name for each in error.ctx.command.params if isinstance(each, click.Argument)}

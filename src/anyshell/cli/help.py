@@ -1,4 +1,4 @@
-"""What ``--help`` looks like: commands in groups, and colours on a terminal."""
+"""The look of ``--help``: commands in groups, and colours on a terminal."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _MARKS = (
     (r"^ {4,6}[0-9]+(?:\+n)?(?=  )", {"fg": "cyan"}),
     (r"^ {4,6}(?:[a-z. ]+ \| )?(?:anyshell|eval) .*", {"fg": "green"}),
 )
-"""What is marked in a help, and how: headings, options and commands, exit codes, examples."""
+"""The styles of a help, by pattern: headings, options and commands, exit codes, examples."""
 
 
 def colour() -> bool | None:
-    """What click is told: never colours, or only on a terminal."""
+    """The value of click's ``color``: never colours, or only on a terminal."""
     return None if has_colour() and os.environ.get("TERM") != "dumb" else False
 
 

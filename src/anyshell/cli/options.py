@@ -340,7 +340,7 @@ snapshot_option = click.option(
 
 
 UP_TO_COMMAND = {"allow_interspersed_args": False}
-"""What click is told where a command follows: what stands after its first word is the command's own."""
+"""Settings of click where a command follows: the words after its first one are the command's own."""
 
 
 def command_options(command: F) -> F:

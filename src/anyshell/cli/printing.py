@@ -103,7 +103,7 @@ def elapsed(value: float) -> str:
 
 
 def stopping(pids: Iterable[int], system: str) -> str:
-    """What a person types to stop processes on a host of some system."""
+    """The command line with which a person stops processes on a host of some system."""
     if system == "windows":
         return "taskkill /F /T " + " ".join(f"/PID {pid}" for pid in pids)
     return "kill " + " ".join(map(str, pids))

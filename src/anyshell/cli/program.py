@@ -177,7 +177,7 @@ def _failures() -> Iterator[None]:
 
 
 def _said() -> logging.Handler:
-    """What the library logs, as messages of this program."""
+    """The log records of the library, as messages of this program."""
     import logging
 
     class Said(logging.Handler):

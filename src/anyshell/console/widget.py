@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..terminal import DrivenTerminal
 
 STOP_KEYS = ("Escape Escape", "Ctrl-]")
-"""What stops the program by default: Escape twice, or the chord that telnet has for leaving."""
+"""The default keys that stop the program: Escape twice, or telnet's chord for leaving."""
 
 STOP_SECONDS = 0.5
 """Seconds between two keys that stop a console's program together, such as Escape and Escape."""

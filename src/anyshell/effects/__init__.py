@@ -1,4 +1,4 @@
-"""What a command did to files: two looks at directories, and the difference between them."""
+"""The effects of a command on files: two looks at directories, and the difference between them."""
 
 from .comparison import compare as compare
 from .comparison import parse as parse

@@ -52,7 +52,7 @@ def parse(records: Mapping[str, Iterable[Record]], names: Mapping[str, str]) -> 
     """
     entries: dict[str, Entry] = {}
     told: dict[str, str] = {}
-    """What each file is called: roots may lie in one another, and their files are told once, by the shortest name."""
+    """The name by which each file is told: roots may lie in one another, and their files are told once, by the shortest name."""
     for directory, record in ((each, record) for each, found in records.items() for record in found):
         if isinstance(record, tuple):
             name, mode, size, owner, inode, modified, changed = record
@@ -85,13 +85,13 @@ def _read(record: bytes) -> tuple[str, Entry]:
 
 
 def _name(path: str, names: Mapping[str, str]) -> str:
-    """What effects call a path; empty for a root itself."""
+    """The name of a path in effects; empty for a root itself."""
     root, _, inside = path.partition("/./")
     return posixpath.join(names[root], inside) if inside else ""
 
 
 def _below(path: str, names: Mapping[str, str]) -> str:
-    """What the paths of all that is in a directory begin with; empty for that to which they are relative."""
+    """The prefix of all paths in a directory; empty for the directory to which they are relative."""
     root, _, inside = path.removesuffix("/.").partition("/./")
     called = posixpath.join(names.get(root, ""), inside)
     return called and f"{called.rstrip('/')}/"

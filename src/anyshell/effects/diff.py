@@ -26,7 +26,7 @@ LONGEST_DIFF = 256 * 1024
 """Characters of a diff, after which no file is added to it."""
 
 _EMPTY_FILE, _NO_FILE = "e69de29", "0000000"
-"""What git calls these. Without it `patch` does not remove an empty file, which has no line to remove."""
+"""The name of git for these. Without it `patch` does not remove an empty file, which has no line to remove."""
 
 _LARGE = f"larger than {LARGEST_FILE >> 10} KiB"
 

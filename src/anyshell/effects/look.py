@@ -23,7 +23,7 @@ Record: TypeAlias = bytes | _Found
 """As the program prints it; or name, mode, size, of a directory the owner, inode, and the times of modification and change."""
 
 END = b"//\n"
-"""What a printed record ends with. No path holds it, since no name holds a slash."""
+"""The end of a printed record. No path holds it, since no name holds a slash."""
 
 _FORMAT = stat.S_IFMT(0o7777777)
 
@@ -31,7 +31,7 @@ _BY_DESCRIPTOR = os.scandir in os.supports_fd
 _TO_LIST = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 _DIRECTORIES = (b"d", b"x 4", b"o 4")
-"""What the printed record of a directory begins with."""
+"""The beginning of a directory's printed record."""
 
 _REFUSED = re.compile(rb"^find: '?(.+?)'?: Permission denied$", re.MULTILINE)
 """Of what find complains, by which the rest of a directory is not known. What is gone by then is no such thing."""

@@ -1,4 +1,4 @@
-"""Which hosts a fleet has: their names, what reaches each, and that each is there once."""
+"""The hosts of a fleet: their names and their targets, each once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..abc import Backend
 
     Target = SSHOptions | Backend | None
-    """What `Environment.detect` takes; ``None`` is this machine."""
+    """A target for `Environment.detect`; ``None`` is this machine."""
 
 MAX_HOSTS = 10_000
 """Hosts in one fleet; more is an error."""

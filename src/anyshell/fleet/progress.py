@@ -49,7 +49,7 @@ class HostOutcome:
 
     @property
     def survivors(self) -> tuple[ProcessInfo, ...]:
-        """What of it was alive when the host was asked last, or may be, as the host did not answer any more."""
+        """The processes of the command that lived at the last answer of the host, or may live as it no longer answers."""
         return () if self.outcome is None else alive_of(self.outcome)
 
     def check(self) -> Outcome:
@@ -87,7 +87,7 @@ class HostProgress:
 
     @property
     def state(self) -> HostState:
-        """What it does: waits for its turn, connects, runs, closes, or how it has ended, as in its `HostOutcome`."""
+        """The state of the host: waits for its turn, connects, runs, closes, or its end, as in its `HostOutcome`."""
         return self._state
 
     @property

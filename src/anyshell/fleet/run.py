@@ -53,7 +53,7 @@ class FleetRun:
         self._over = False
         """Whether no further host begins."""
         self._failure: Exception | None = None
-        """What the observer has raised."""
+        """The exception of the observer."""
         self._turns: set[_Turn] = set()
         self._send, self._receive = anyio.create_memory_object_stream[HostOutcome](0)
         self._task: asyncio.Task[None] | None = None
@@ -238,7 +238,7 @@ class FleetRun:
 
 
 class _Turn:
-    """What a host that has its turn can be stopped by."""
+    """The handle that stops a host which has its turn."""
 
     def __init__(self) -> None:
         self.control = Control()
@@ -275,5 +275,5 @@ def _is_cancelled() -> bool:
 
 
 def _own_cancellation(what: str) -> AnyshellError:
-    """What stands for a cancellation that was not requested: raised as it is, it would end the run in silence."""
+    """The error in the place of a cancellation that was not requested: raised as it is, that would end the run in silence."""
     return AnyshellError(f"{what} was cancelled from within; that is a bug in its code")

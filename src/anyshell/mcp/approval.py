@@ -214,7 +214,7 @@ def _question(request: ApprovalRequest) -> str:
 
 
 def _read(result: types.ElicitResult | None) -> Approved | Refused:
-    """What a user has answered. Nothing but a plain yes is one."""
+    """The answer of a user. Only a plain yes is a yes."""
     if result is None or result.action == "cancel":
         return Refused("the question was left without an answer", by="unanswered")
     content = result.content or {}

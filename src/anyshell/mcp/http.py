@@ -344,7 +344,7 @@ async def serve(
 
 
 def application(server: Server[Any], clients: HTTPClients, token: str, port: int) -> ASGIApp:
-    """What answers the requests to a port: those that show the token, and that are meant for this server."""
+    """The application that answers requests to a port: those that show the token, and are meant for this server."""
     names = [f"{name}:{port}" for name in ("127.0.0.1", "localhost")]
     app = server.streamable_http_app(
         max_request_body_size=LONGEST_MESSAGE,

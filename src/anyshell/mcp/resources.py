@@ -1,4 +1,4 @@
-"""What a client can read besides results: kept outputs and jobs, with news of jobs; and completions of what it asks for."""
+"""Resources for a client besides results: kept outputs and jobs, with news of jobs; and completions of their addresses."""
 
 from __future__ import annotations
 

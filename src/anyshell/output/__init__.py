@@ -1,4 +1,4 @@
-"""What becomes of a command's output: carried, decoded, bounded, counted, and kept whole in a file."""
+"""The way of a command's output: carried, decoded, bounded, counted, and kept whole in a file."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ CACHED_WIDTHS = 8_192
 """Characters whose width is remembered."""
 
 REST = "\uffff"
-"""What stands in the second column of a wide character. It is a noncharacter: no text has it."""
+"""The content of a wide character's second column. It is a noncharacter: no text has it."""
 
 # Stand-ins for what one code point cannot say: plane 16 is for private use, and output that uses it loses it.
 _FIRST = 0x100000  # no bound: a code point

@@ -82,8 +82,8 @@ SWITCH = (
     rb"\x1b(?:c|\[(?=" + PARAMETERS + rb"[hl])"
     rb"\?(?:(?!" + _ALTERNATE + rb"[;hl])[0-9]*+;)*+" + _ALTERNATE + rb"(?:;[0-9;]*+)?+([hl]))"
 )
-"""What shows the alternate screen (``h`` is its group) or the main one, in the long form: xterm's private modes, alone or among
-others, and RIS."""
+"""Sequences in the long form that show the alternate screen (``h`` is the group) or the main one: xterm's private modes,
+alone or among others, and RIS."""
 
 _C1 = re.compile(rb"\xc2([\x80-\x9f])")
 

@@ -1,4 +1,4 @@
-"""What happens to a command before it runs: it may be rewritten, then an approver is asked, or it is refused."""
+"""The steps before a command runs: it may be rewritten, then an approver is asked, or it is refused."""
 
 from __future__ import annotations
 

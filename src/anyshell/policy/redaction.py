@@ -95,7 +95,7 @@ _LITERALS = (
 _BEGINNINGS_GATE = "|".join(
     (*(each.decode() for each in _LITERALS), "-----BEGIN ", "(?i:bearer |authorization)")
 )
-"""What every shape but the URL's begins with: it takes half the time of the shapes, which are asked for where it is found."""
+"""The beginnings of every shape but the URL's: they take half the time of the shapes, which are searched where one is found."""
 
 _SCHEME = f"(?i:{'|'.join(_SCHEMES)})"
 _HEADERS = (b"bearer ", b"authorization: ")
@@ -105,7 +105,7 @@ _OPEN = re.compile(
     + rb"|-----BEGIN [A-Z ]{0,48}-{0,5}\Z|%s[\w.~+/=-]*\Z" % _SCHEME.encode()
     + rb"|(?i:authorization[\"']?: ?[\"']?[a-z]{0,16})\Z"
 )
-"""What has begun, and is not over, at the end of what has come."""
+"""A secret at the end of the data that may continue in the next."""
 
 _LONGEST_URL = 2 + 64 + 256
 """Bytes of a URL from its slashes to the ``@``, at most, as `_URL` has it."""
@@ -507,7 +507,7 @@ def _may_have(gate: SchemaValidator | None, text: str) -> bool:
 
 
 def _gate(pattern: str) -> SchemaValidator | None:
-    """What tells whether a pattern is in a text; ``None`` where it is too large for that."""
+    """A test whether a pattern is in a text; ``None`` where the pattern is too large for that."""
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern))
     except SchemaError:

@@ -345,7 +345,7 @@ class Leased:
 
 
 def _read(text: str, arguments: RunArguments) -> tuple[Command, RunOptions]:
-    """What is sent to an actor, checked.
+    """The checked arguments of a call to an actor.
 
     Raises:
         InvalidCommand: Names what is wrong.

@@ -96,7 +96,7 @@ class ActorPlace:
         self.opened = False
         """Whether the last use of it has opened it, or found it open."""
         self.started: set[str] = set()
-        """What is under way here and is known to have started."""
+        """The calls under way here whose commands have started."""
 
     async def open(self) -> None:
         """Have the environment open."""

@@ -1,4 +1,4 @@
-"""What a command may see, write and reach, and what enforces it."""
+"""The reach of a command on files and the network, and its enforcement."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def lack_of(facts: Facts, reach: Reach | None = None) -> tuple[str, str] | None:
 
 
 def narrow(sandbox: Sandbox, reach: Reach, *, directory: str, home: str) -> Sandbox:
-    """What enforces a narrower reach than a sandbox does, or a wider one that a person has approved.
+    """The sandbox of a narrower reach than another has, or of a wider one that a person has approved.
 
     Args:
         sandbox: That of the environment.

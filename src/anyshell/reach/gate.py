@@ -113,7 +113,7 @@ class Gate:
         """Wait until everything has been counted that has happened."""
 
     def network(self) -> Network:
-        """What that command has asked of the network so far."""
+        """The network use of that command so far."""
         return self._record.network()
 
     async def open(self, spawner: Spawner) -> None:

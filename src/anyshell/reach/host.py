@@ -1,4 +1,4 @@
-"""What a host has for confining commands: asked for once, by a program of its shell."""
+"""The means of a host to confine commands: asked for once, by a program of its shell."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OLDEST_COUNT = (5, 14)  # no bound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a host has for confining commands.
+    """The means of a host to confine commands.
 
     Attributes:
         system: The name of its kernel, such as ``Linux``.

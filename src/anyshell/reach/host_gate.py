@@ -220,7 +220,7 @@ class _Program:
 
 
 class HostProxies:
-    """What serves the networks of commands on one host: one program for all that run at a time.
+    """The program that serves the networks of commands on one host: one for all that run at a time.
 
     Args:
         python: Runs it there.
@@ -254,7 +254,7 @@ class HostProxies:
             return self._program
 
     def gate(self, names: Names) -> Gate:
-        """What serves the network of one program, which may connect to these."""
+        """The gate of one program's network, which may connect to these names."""
         return _HostGate(names, self)
 
     async def leave(self, program: _Program) -> None:

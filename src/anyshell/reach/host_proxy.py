@@ -79,7 +79,7 @@ class _Gate(Gate):
 
 
 class _Program:
-    """What it does."""
+    """The program on the host."""
 
     def __init__(self) -> None:
         self._gates: dict[int, _Gate] = {}

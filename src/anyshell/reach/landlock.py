@@ -39,7 +39,7 @@ def inexpressible(reach: Reach) -> dict[str, str]:
 
 
 def way_to_landlock(reach: Reach, facts: Facts) -> str:
-    """What to ask for to have Landlock alone; empty where the host has it not."""
+    """The advice to use Landlock alone; empty where the host does not have it."""
     if facts.landlock < SCOPED_SINCE or facts.python is None:
         return ""
     asked = ", ".join(("landlock=True", *inexpressible(reach).values()))

@@ -41,7 +41,7 @@ SECRETS = (
     /etc/rancher /etc/kubernetes /var/lib/docker /var/lib/containerd /var/lib/kubelet
     """),
 )
-"""What `Reach` hides by default: keys, logins, browser profiles, histories, and the configuration of other agents."""
+"""Paths that `Reach` hides by default: keys, logins, browser profiles, histories, and the configuration of other agents."""
 
 PROTECTED = _listed("""
     # Below each directory that may be written: what git, editors and agents run later, outside of any reach.
@@ -54,14 +54,14 @@ PROTECTED = _listed("""
     ~/.gitconfig ~/.config/git ~/.vimrc ~/.vim ~/.config/nvim ~/.emacs ~/.emacs.d ~/.tmux.conf
     ~/.local/bin ~/bin ~/.pythonrc ~/.config/pip ~/.cargo/config.toml ~/.crontab
 """)
-"""What stays as it is by default in directories that may be written: files from which other programs take commands. A relative
+"""Paths in writable directories that stay as they are by default: files from which other programs take commands. A relative
 path is looked for below each of those directories."""
 
 SYSTEM = _listed("""
     /usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix/store /gnu/store
     /run/current-system /var/lib/dpkg /sys
 """)
-"""What every command may read, since programs do not start without it."""
+"""Paths that every command may read, since programs do not start without them."""
 
 PRIVATE = ("/tmp", "/var/tmp", "/run", "/dev/shm")  # noqa: S108 - a command gets its own
 """Directories of which a command has its own, empty ones: others' temporary files and sockets are in these."""

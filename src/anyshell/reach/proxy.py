@@ -59,7 +59,7 @@ REFUSED_BYTES = 1024 * 1024
 
 
 class NetworkRecord:
-    """What a command has asked of the network so far.
+    """The network use of a command so far.
 
     Args:
         ask: Is asked about destinations that are not among the names; ``None`` refuses these.
@@ -108,7 +108,7 @@ class NetworkRecord:
 
 
 class Tally:
-    """What went over the connections to one destination."""
+    """The traffic of the connections to one destination."""
 
     __slots__ = ("connections", "received", "sent")
 

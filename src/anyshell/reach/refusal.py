@@ -134,7 +134,7 @@ def _reason(kind: str, paths: list[str], reach: Reach) -> str:
 
 
 def _lacking(kind: str, reach: Reach) -> str:
-    """What a sandbox does not give, of a kind; empty if it gives just that."""
+    """The missing right behind an error of a kind; empty if the sandbox gives that right."""
     if kind == "privilege":
         return _PRIVILEGE
     if kind == "process":
@@ -144,7 +144,7 @@ def _lacking(kind: str, reach: Reach) -> str:
 
 
 def _lacking_place(line: str, reach: Reach, lacks: Collection[str]) -> str:
-    """What a sandbox does not give at a path of a line; empty if it gives just that."""
+    """The missing right at a path of a line; empty if the sandbox gives that right."""
     own = [path for path in PRIVATE if path not in (*reach.read, *reach.write) and "/" not in reach.write]
     paths = _PATH.findall(line)
     # Programs say of a socket that it is not there, and not which.

@@ -1,4 +1,4 @@
-"""What a client asks of a proxy: by HTTP (CONNECT, or a whole URL) and by SOCKS5, read from its bytes.
+"""Requests of a client to a proxy: by HTTP (CONNECT, or a whole URL) and by SOCKS5, read from its bytes.
 
 What is not exactly as the standards have it is refused, since another reader might take it for something else: RFC 9110, 9112
 and 1928.
@@ -33,7 +33,7 @@ Kind = Literal["connect", "http", "socks"]
 
 
 class Malformed(Exception):  # noqa: N818 - an answer; it never leaves the proxy
-    """What a client sent is no request; with the reason, and the answer by the protocol that it speaks."""
+    """The bytes of a client are no request; with the reason, and the answer by the client's protocol."""
 
     def __init__(self, why: str, answer: bytes | None = None) -> None:
         super().__init__(why)
@@ -42,7 +42,7 @@ class Malformed(Exception):  # noqa: N818 - an answer; it never leaves the proxy
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client asks for.
+    """The request of a client.
 
     Attributes:
         kind: How: ``connect`` and ``socks`` are a tunnel, ``http`` is one request.
@@ -59,7 +59,7 @@ class Request:
     body: int = 0
 
     def answer(self, verdict: str, why: str = "") -> bytes:
-        """What the client is told: ``allowed``, ``refused`` or ``failed``."""
+        """The answer to the client for a verdict: ``allowed``, ``refused`` or ``failed``."""
         if self.kind == "socks":
             code = {"allowed": 0, "refused": 2}.get(verdict, 4)
             return socks_answer(code)
@@ -96,7 +96,7 @@ class Client:
         await asyncio.get_running_loop().sock_sendall(self.sock, data)
 
     async def some(self, most: int = 65536) -> bytes:
-        """What comes next; nothing is the end."""
+        """The next bytes; empty at the end."""
         if self.ahead:
             data, self.ahead = self.ahead[:most], self.ahead[most:]
             return data
@@ -117,7 +117,7 @@ class Client:
         return data
 
     async def until(self, end: bytes, most: int) -> bytes:
-        """What comes up to a mark, with it.
+        """The next bytes up to a mark, with the mark.
 
         Raises:
             EOFError: The mark does not come.

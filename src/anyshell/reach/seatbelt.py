@@ -24,7 +24,7 @@ _PROGRAM = "/usr/bin/sandbox-exec"
 _BLOCK = 512  # no bound
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/System", "/Library", "/opt", "/private/etc", "/private/var/db", "/dev")
-"""What every command may read, since programs do not start without it."""
+"""Paths that every command may read, since programs do not start without them."""
 
 _PRIVATE = ("/private/tmp", "/private/var/tmp", "/private/var/folders", "/private/var/run")
 """Others' temporary files and sockets are in these."""

@@ -1,4 +1,4 @@
-"""What a command may see, write and reach, as a value."""
+"""The reach of a command as a value: the paths it may see and write, and the hosts it may reach."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What a command may see, write and reach.
+    """The paths that a command may see and write, and the hosts that it may reach.
 
     A path is absolute, below ``~``, or relative to the directory of the environment; ``.`` is that directory. The system's
     programs and libraries can always be read. Every command has its own ``/tmp``, which ends with it.
@@ -196,7 +196,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widened(Reach):
-    """What a person lets one command do beyond the reach of its environment: `read` and `write`, absolute; no more of it counts.
+    """A person's widening of the reach for one command: `read` and `write`, absolute; its other fields do not count.
 
     A tool alone makes one, of an approver's answer.
     """

@@ -1,4 +1,4 @@
-"""What of the file system a command sees, and how: the options of bubblewrap that make it so.
+"""The view that a command has of the file system, and bubblewrap's options for it.
 
 The order of the mounts is what makes the view, since a later one covers an earlier one: the system, the own directories, what
 lies in these and may be read or written, what of that is protected, and what is hidden, last.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Plan = Mapping[str, Sequence[str]]
 
     class Places(Protocol):
-        """What a host says of its paths."""
+        """Facts about the paths of a host."""
 
         def real(self, path: str) -> str:
             """The path without links."""
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
             """Whether it is a link itself."""
 
         def kind(self, path: str) -> Kind:
-            """What is there; empty for nothing, and for what a command could not look at either."""
+            """The kind of the path; empty where nothing is, and where a command could not look either."""
 
         def sockets(self) -> Sequence[str]:
             """The sockets of the file system at which programs listen, `MOST_SOCKETS` at most."""
@@ -81,7 +81,7 @@ _GROUPS = "/sys/fs/cgroup"
 
 
 _DEVICES = tuple("/dev/" + name for name in ("null", "zero", "full", "random", "urandom", "tty"))
-"""What Landlock allows of /dev."""
+"""The paths of /dev that Landlock allows."""
 
 
 class LocalPlaces:
@@ -96,7 +96,7 @@ class LocalPlaces:
         return os.path.islink(path)
 
     def kind(self, path: str) -> "Kind":
-        """What is there."""
+        """The kind of the path."""
         try:
             mode = os.stat(path).st_mode
             if sys.platform != "win32" and os.geteuid() == 0 and not all(map(_may_enter, _above(path))):
@@ -164,7 +164,7 @@ class _Once(dict):  # type: ignore[type-arg]  # which needs Python 3.9
 
 
 class View:
-    """What of the file system a command sees, and how.
+    """The view that a command has of the file system.
 
     Args:
         plan: Under ``read``, ``write``, ``hide``, ``protect`` and ``needs`` the absolute paths of a reach and of a command; under
@@ -327,7 +327,7 @@ class View:
         return ""
 
     def rules(self) -> "list[str]":
-        """What Landlock allows, as words for the program inside.
+        """The rules of Landlock, as words for the program inside.
 
         It takes nothing back beneath what it allows. So a directory with something closed in it is not allowed itself, but each entry
         beside that: the directory cannot be listed, and what appears there later cannot be read.
@@ -366,7 +366,7 @@ class View:
         leader: str,
         group: "Sequence[str]",
     ) -> "list[str]":
-        """What starts a command: the leader, that bubblewrap, and that the program inside.
+        """The words that start a command: the leader, which starts bubblewrap, which starts the program inside.
 
         Args:
             cwd: Where the command runs.

@@ -1,4 +1,4 @@
-"""What happened on a terminal, as a file: asciicast, which asciinema's player and others play."""
+"""Recordings of a terminal as files: asciicast, which asciinema's player and others play."""
 
 from .asciicast import AsciicastWriter as AsciicastWriter
 from .asciicast import Event as Event

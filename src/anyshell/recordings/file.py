@@ -31,7 +31,7 @@ moment."""
 
 Source = Literal["stdout", "stderr", "input", "size"]
 Happened = tuple[float, Source, bytes]
-"""What is recorded: seconds from the beginning, where it comes from, and what it is."""
+"""One recorded event: the seconds from the beginning, the source, and the data."""
 
 _CODES: dict[Source, str] = {"stdout": "o", "stderr": "o", "input": "i", "size": "r"}
 

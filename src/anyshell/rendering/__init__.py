@@ -1,4 +1,4 @@
-"""What came of a call, drawn by rich for a person: the command, what it printed, what is cut, and how it ended.
+"""The result of a call, drawn by rich for a person: the command, its output, the cuts, and its end.
 
 A result's `display` is text in blocks. Here it becomes a renderable of `rich <https://rich.readthedocs.io>`_, to be printed
 by its `Console` or put into whatever takes one. A command that a person runs themselves has no result of a tool: it is drawn

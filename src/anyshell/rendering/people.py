@@ -49,7 +49,7 @@ _QUOTED = re.compile(r"\bthe user says: ", re.IGNORECASE)
 
 
 def told(notice: str) -> str:
-    """What of a notice is said to a person; empty where all of it is advice. What a person has said stays as it is."""
+    """The part of a notice for a person; empty where all of it is advice. The words of a person stay as they are."""
     own, *quoted = _QUOTED.split(notice, maxsplit=1)
     if quoted:
         return notice

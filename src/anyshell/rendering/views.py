@@ -252,7 +252,7 @@ class RenderedCommand:
         return text.text()[1:] if shown == self._tail.total else text.text()
 
     def _printed(self, page: MarkedRows, outcome: Outcome, rows: int | None) -> Iterator[Text]:
-        """What a command has printed, and what else a person should know of its outcome."""
+        """The output of a command, and the other facts of its outcome for a person."""
         failed = outcome.status == "exited" and outcome.exit_code != 0
         outputs = _outputs(outcome)
         for name, output in outputs.items():
@@ -303,7 +303,7 @@ def _check_rows(rows: int) -> None:
 
 
 def _outputs(outcome: Outcome) -> dict[str, Output]:
-    """What was printed, by what a person calls it."""
+    """The outputs, by their names for a person."""
     if outcome.stderr is None:
         return {"output": outcome.output}
     return {"stdout": outcome.output, "stderr": outcome.stderr}

@@ -1,4 +1,4 @@
-"""What a client can ask for: each method, its parameters, and their JSON schema."""
+"""The methods of the protocol: their parameters, and the JSON schema of these."""
 
 from __future__ import annotations
 

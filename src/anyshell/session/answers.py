@@ -1,4 +1,4 @@
-"""What a shell says of a command, understood."""
+"""The parsed answers of a shell about a command."""
 
 from __future__ import annotations
 

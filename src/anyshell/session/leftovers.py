@@ -1,4 +1,4 @@
-"""What a shell that has ended has left in its process group, and the end of that."""
+"""The processes that an ended shell has left in its process group, and their stop."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class SessionProcess:
         self._shell = shell
         self._command_tree = command_tree
         self.number = b"%d" % number
-        """What the shell calls it."""
+        """The number of the command in the shell's answers."""
         self._output_pipes = [stdout] if stderr is None else [stdout, stderr]
         self._stdin = stdin
         self._signalled = False
@@ -144,7 +144,7 @@ class SessionProcess:
         """Done when it has ended and no signal to its shell is under way: the shell is free for the next command."""
         self.on_over: Callable[[], object] | None = None
         self.network: Callable[[], Network | None] = lambda: None
-        """What it has asked of the network, if its shell's is served."""
+        """The network use of the command, if the network of its shell is served."""
         self._cpu_before = _cpu(command_tree)
         self._cpu: tuple[float, float] | None = None
         self._waiting: asyncio.Future[None] | None = None
@@ -179,7 +179,7 @@ class SessionProcess:
         return self.ended.result().problem if self.ended.done() else ""
 
     def changes(self) -> Mapping[str, str | None] | None:
-        """What it did to the exported variables; ``None`` when that was not asked or not told."""
+        """The changes to exported variables; ``None`` when these were not asked or not told."""
         if len(self.dumps) != 2 or not all(self.dumps):
             return None
         before, after = self.dumps
@@ -191,7 +191,7 @@ class SessionProcess:
 
     @property
     def state(self) -> Literal["kept", "ended", "lost"]:
-        """What it did to its shell, once it has ended or that shell was killed."""
+        """The state of the shell after the command: once the command has ended or the shell was killed."""
         if not self._shell.doomed and not self.ended.result().shell_ended:
             return "kept"
         return "lost" if self._stopped or self.away else "ended"
@@ -322,7 +322,7 @@ class SessionProcess:
         return members if self.ended.done() else [*members, self._shell.info]
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """What lives of what it has started. Raises what `CommandTree.members` raises."""
+        """The live processes that the command has started. Raises what `CommandTree.members` raises."""
         return await self._command_tree.members()
 
     async def wait_gone(self) -> None:

@@ -76,15 +76,15 @@ class SessionShell:
         self._entries: list[bytes] | None = None
         self._problem = ""
         self._word = secrets.token_hex(5)
-        """What no text can find, and so not say in its stead: it stands before what keeps it from its first command."""
+        """A secret word, which no text can print: it marks the problem that keeps the shell from its first command."""
         self.ended = False
         self.doomed = False  # whether it was killed, and may not know that yet
         self.leaving = False  # whether it was told to exit, so that its traps alone can start anything more
         self._newest: int | None = None  # the pid that the host had given last when the last command ended
         self.abandoned: Sequence[ProcessInfo] = ()
-        """What of it could not be ended when it was closed, and may still run."""
+        """The processes of the shell that its closing could not stop, and which may still run."""
         self.left: Sequence[ProcessInfo] = ()
-        """What is still in its process group though it was to be stopped when the shell had ended."""
+        """The processes still in its process group after the stop that follows the end of the shell."""
         self._commands: set[SessionProcess] = set()
         """Those that run, or have left something running that goes on when the shell has ended."""
         self._most_commands = KEPT

@@ -1,4 +1,4 @@
-"""What starts the texts of a session: commands in their turns, and texts of anyshell's own."""
+"""The starts of a session's texts: commands in their turns, and texts of anyshell's own."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class Turn:
             self.ended()
 
     def network(self) -> Network | None:
-        """What the command has asked of the network; ``None`` where that is not known."""
+        """The network use of the command; ``None`` where that is not known."""
         return None if self._process is None else self._process.network()
 
     @property
     def shell(self) -> SessionShell | None:
-        """What it runs in, once it has begun."""
+        """The shell of the command, once the command has begun."""
         return self._shell
 
     @property
@@ -94,7 +94,7 @@ class Turn:
         return await self._shell.why_not(self.problem)
 
     def report(self) -> SessionReport | None:
-        """What the command did to the session; ``None`` when it never began."""
+        """The effects of the command on the session; ``None`` when it never began."""
         process = self._process
         if process is None or self._shell is None or not (process.ended.done() or self._shell.doomed):
             return None

@@ -92,7 +92,7 @@ _EXPECTED: Mapping[bool, tuple[ShellKind, ...]] = {
     False: ("bash", "zsh", "sh"),
     True: ("pwsh", "powershell", "bash"),
 }
-"""What a host is expected to have, in the order in which it is named, and whether the host is a Windows one."""
+"""The shells that a host is expected to have, in the order of their naming, by whether the host is a Windows one."""
 
 
 def kinds(os: OperatingSystem) -> Mapping[ShellKind, bool]:

@@ -23,8 +23,8 @@ LONGEST_LINE = 8_000
 """Characters of a batch file's arguments; more are refused. cmd.exe takes 8,191 with what stands before and behind them."""
 
 NO_PERCENT = "%%cd:~,%"
-"""What is no ``%`` but becomes one in a line that cmd.exe reads: what follows the first is an empty part of a variable that
-is always there, and so no ``%`` is left that could begin the name of another."""
+"""The spelling of one ``%`` in a line of cmd.exe: behind the first stands an empty part of a variable that is always there,
+and so no ``%`` is left that could begin the name of another."""
 
 SWITCHES = "/d /e:ON /v:OFF /s /c"
 """No commands that run first, the extensions that `NO_PERCENT` needs, no ``!``, and quotes that are taken off once."""

@@ -1,4 +1,4 @@
-"""What surrounds one command of a persistent shell, as a value."""
+"""The surroundings of one command of a persistent shell, as a value."""
 
 from __future__ import annotations
 

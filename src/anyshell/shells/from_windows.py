@@ -1,4 +1,4 @@
-"""What a text for bash has of Windows when it was written there: ``>nul``, and line ends.
+"""Habits of Windows in a text for bash: ``>nul``, and line ends.
 
 ``nul`` is a device to Windows and a file to bash; and what MSYS2 makes of that name, most programs of Windows can neither
 open nor remove. A carriage return is a character like any other to bash, and would end up in the last word of a line.

@@ -1,4 +1,4 @@
-"""What a server's login shell is given, so that a command starts as it would have started here.
+"""The text for a server's login shell, so that a command starts as it would have started here.
 
 A server hands the one string that it is sent to the user's login shell, as ``SHELL -c STRING``: there is no argument
 list, no directory and, on most servers, no environment. So the string changes the directory, sets the variables,
@@ -49,7 +49,7 @@ _LIFE_FD_OF_BASH = 197
 _READ_LINE = 'IFS= \\read -r ANYSHELL_LINE; eval "$ANYSHELL_LINE"; unset ANYSHELL_LINE'
 
 _MENDED = "cd printf read ulimit"
-"""What a startup file may have replaced by functions of its own."""
+"""Commands that a startup file may have replaced by functions of its own."""
 
 _MENDED_TO_READ = "echo eval head printf stty"
 """The same, of what reads from a terminal."""
@@ -62,7 +62,7 @@ _TELLING = "{a..c} {1..3..2} {a..c..2}"
 No shell takes them for an error, as tcsh does ``$BASH_VERSION``."""
 
 _OPTIONS = "\\unalias -a 2>/dev/null; set +C +e +f +u +v +x; trap - EXIT HUP INT QUIT PIPE TERM"
-"""What a startup file may have set that would change what the text means, or what the command inherits."""
+"""Settings of a startup file that would change the meaning of the text, or the surroundings of the command."""
 
 _MORE_OPTIONS = {"bash": "set +k; trap - DEBUG ERR", "zsh": "emulate -R zsh; trap - DEBUG ZERR"}
 """The same, which other shells would refuse."""

@@ -39,7 +39,7 @@ _RESERVED = frozenset(
 )
 
 _UNSET = frozenset({"BASH_ENV", "ENV", "CDPATH", "OLDPWD"})
-"""What would change what a text means: files that a shell reads first, and where ``cd DIR`` and ``cd -`` go."""
+"""Variables that would change the meaning of a text: files that a shell reads first, and targets of ``cd DIR`` and ``cd -``."""
 
 
 class Launch(NamedTuple):

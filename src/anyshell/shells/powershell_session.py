@@ -1,4 +1,4 @@
-"""What a persistent PowerShell is given, so that it runs one text after another and says how each has ended.
+"""The program for a persistent PowerShell, which runs one text after another and tells the end of each.
 
 The shell is started not with a prompt but with a program of anyshell, the host, as an encoded command. It reads one line for each
 command, and runs the text in a second runspace, which is the session's: as a prompt would, in the global scope, with
@@ -33,7 +33,7 @@ HISTORY = 100
 """Texts that ``Get-History`` gives in a session of PowerShell, unless a text sets ``$MaximumHistoryCount``."""
 
 _FILES = "Microsoft.PowerShell.Core\\FileSystem::"
-"""What makes a path one of files, wherever the shell is; a registry is a place, too."""
+"""The prefix that makes a path one of files in every location of the shell, such as the registry."""
 
 # All on one line, and without double quotes: it is part of an encoded command, whose length is bounded.
 _HOST = r"""
@@ -299,7 +299,7 @@ class PowerShellConversation:
         return self.shell.argv(info, host)
 
     def begin(self, snapshot: str | None, word: str) -> str:
-        """What the shell reads first: nothing. There are no snapshots of PowerShell."""
+        """The first input of the shell: empty. There are no snapshots of PowerShell."""
         assert snapshot is None
         return ""
 

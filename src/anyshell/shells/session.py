@@ -1,4 +1,4 @@
-"""What a persistent shell is given, so that it runs one text after another and says how each has ended.
+"""The program for a persistent shell, which runs one text after another and tells the end of each.
 
 The shell reads its own input line by line. For each command it is told to source a text of anyshell, which sources
 ``command``, a file that holds the caller's text and nothing else (but for zsh, see `Conversation.text`): so quotes and heredocs that are never closed end with
@@ -107,7 +107,7 @@ class Conversation:
         return (info.path, *self.shell.options, "-s")
 
     def begin(self, snapshot: str | None, word: str) -> str:
-        """What the shell reads first, a file of the user's own set-up among it; `word` stands before what it says of itself."""
+        """The first input of the shell, with the file of the user's set-up; `word` stands before the shell's report on itself."""
         trap = self.shell.quote(_INTERRUPT_BASH.replace("DIRECTORY", self._path("")))
         begin = _ENOUGH.get(self.shell.kind, "").replace("WORD", word) + _BEGIN[self.shell.kind]
         begin = begin.replace("TRAP ", f"{trap} ").replace("DIRECTORY", self._path(""))
@@ -253,7 +253,7 @@ class Conversation:
         return "\n".join(lines)
 
     def _failing(self, frame: Frame) -> str:
-        """What fails with the status of the text before: with 1 where its file could not be written, as on a full disk."""
+        """A command that fails with the status of the text before: with 1 where its file could not be written (full disk)."""
         return f"\\builtin . {self._path('status')} && ! \\builtin : || " if frame.status else ""
 
     def _guarded(self, frame: Frame, status_fd: int, run: str) -> str:
@@ -354,7 +354,7 @@ _AT_HOME = "anyshell:shell"
 """The first positional parameter of sh where nothing of a text runs."""
 
 _UNWOUND = "anyshell:unwound"
-"""What bash gives its file when a text has had it unwind to its input: the text must not run again, and its end must be told."""
+"""The argument of bash's file after a text made bash unwind to its input: the text must not run again; its end must be told."""
 
 _BUILTIN: dict[ShellKind, str] = {"bash": "\\builtin", "zsh": "\\builtin", "sh": "\\command"}
 
@@ -389,14 +389,14 @@ _WITH_ALIASES: dict[ShellKind, str] = {
     "bash": "case ${ANYSHELL_ALIASES-} in ?*) \\builtin unset ANYSHELL_ALIASES;; *) \\builtin shopt -s expand_aliases;; esac",
     "zsh": "case ${ANYSHELL_ALIASES-} in ?*) \\builtin unset ANYSHELL_ALIASES;; *) \\builtin setopt aliases;; esac",
 }
-"""What is read by then has them count again if they did."""
+"""The text that restores aliases which were expanded before."""
 
 _KEEP: dict[ShellKind, str] = {
     "bash": "\\builtin enable . printf exec",
     "zsh": "\\builtin enable -r case esac if then else fi '{' '}' '[[' || :; \\builtin enable . printf return || :; "
     "(( ${FUNCNEST:-1} )) || FUNCNEST=1",
 }
-"""What gives a shell back that the next command begins with."""
+"""The text that restores the builtins and words with which the next command begins."""
 
 _INTERRUPT_BASH = (
     f"{_WITHOUT_ALIASES['bash']}{_WITH_ALIASES['bash']}; "
@@ -507,7 +507,7 @@ _SET_BACK = (
     'case ${ANYSHELL_SET-} in "") ;; *) \\builtin trap - DEBUG; \\builtin shopt -u extdebug\n'
     "case $ANYSHELL_SET in *E*) \\builtin set -E;; esac; case $ANYSHELL_SET in *e*) \\builtin set -e;; esac;; esac\n"
 )
-"""What gives bash back that an interrupt, or an error of syntax, has taken."""
+"""The text that restores in bash what an interrupt or a syntax error has taken."""
 
 _HIDE_EXEC = (
     "{ ! \\builtin declare -F exec || "
@@ -521,7 +521,7 @@ _SHOW_EXEC = (
 
 
 def _both_ends(conversation: Conversation, frame: Frame) -> tuple[str, str]:
-    """What opens the pipes at both ends in bash, and closes them when they are open at the one that is meant.
+    """The texts that open the pipes at both ends in bash, and close the ends that are not needed.
 
     By exec: of what another command redirects, bash keeps a copy until that has ended.
     """

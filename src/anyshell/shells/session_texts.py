@@ -1,4 +1,4 @@
-"""What has to be understood of a text that a persistent shell is to run: what the text may do to that shell."""
+"""The possible effects of a text on the persistent shell that is to run it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNINTERRUPTIBLE: dict[ShellKind, tuple[str, ...]] = {
     # bash and busybox as sh run an ERR trap before ours.
     "sh": ("DEBUG", "RETURN", "ERR"),
 }
-"""What a trap is for that takes ours away, or makes it do something else."""
+"""The conditions of traps that remove ours, or change what it does."""
 
 _NEEDS_CARE = {
     **{
@@ -30,7 +30,7 @@ _NEEDS_CARE = {
     "TRAP": re.compile(r"TRAP(?<!\wTRAP)"),
     ".": re.compile(r"\.(?<![^\s;&|\\]\.)\s"),
 }
-"""What sets a trap or traces, by a part that is found at once."""
+"""Patterns of texts that set a trap or trace, by a part that a search finds at once."""
 
 
 def stays_interruptible(text: str, kind: ShellKind) -> bool:
@@ -95,7 +95,7 @@ _UNFINISHED = re.compile(
     r"(?:^|[;&|({\n]|\b(?:do|then|else)\s)[^\S\n]*+(?:for|foreach|select|repeat|function)"
     r"(?:[^\S\n][^;{\n]*+(?:\s*+\Z)?|\s++\Z)|(?:(?<!\|)\|&?|\(\s*+\))\s*+\Z"
 )
-"""What is an error by itself, and none with one more line, if it goes as far as the end of the text.
+"""The beginning of a construct at the end of a text: an error by itself, which one more line may complete.
 
 To be found one after another: a search for the last alone takes time that grows with the square of a line.
 """

@@ -1,4 +1,4 @@
-r"""What a shell is given to tell its user's own set-up, and what recreates that set-up in another shell.
+r"""The text with which a shell tells its user's own set-up, and the text that recreates it in another shell.
 
 The set-up is told in *records* on a descriptor of their own: three texts each, every text ended by a NUL byte. A
 first set of them is told before the user's file is read, so that only what the file has changed counts.
@@ -298,7 +298,7 @@ ANYSHELL_FILE=${{ZDOTDIR:-$ANYSHELL_HOME}}/.zshrc ANYSHELL_STATUS=
 {_READ}"""
 
 _CALM = "trap - DEBUG ERR RETURN; set +efuvx"
-"""What a startup file may have set that would get into the records, or end the subshell that writes them."""
+"""Settings of a startup file that would get into the records, or end the subshell that writes them."""
 
 _USED = "builtin unset trap set exec eval read alias shopt export"
 """Besides declare and printf: what the records of bash are written with, and any function may be called."""

@@ -1,4 +1,4 @@
-"""What has to be understood of a command's text: whether it begins by going to another directory.
+"""The leading ``cd`` of a command's text.
 
 This is no parser. It recognises a small part of what bash, zsh and sh have in common, and says no to all the
 rest: to be wrong in that direction costs nothing.

@@ -1,4 +1,4 @@
-"""What a Windows server's login shell is given, so that PowerShell starts a command there.
+"""The text for a Windows server's login shell, so that PowerShell starts a command there.
 
 OpenSSH for Windows hands the one string to cmd.exe, as ``cmd.exe /c "STRING"``, or to whatever its ``DefaultShell`` is:
 PowerShell, or the bash of Git for Windows, MSYS2 or Cygwin, as ``SHELL -c STRING``. These read it by different rules,
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 QUESTION = "echo anyshell-%OS%-$env:OS-"
-"""What each login shell of Windows answers in a way of its own, and in a single round trip."""
+"""A line that each login shell of Windows answers differently, in a single round trip."""
 
 _CMD = re.compile(r"anyshell-Windows_NT-")
 _POWERSHELL = re.compile(r"anyshell-%OS%-Windows_NT-")
 
 _POSIX = re.compile(r"(?:MINGW(?:32|64)|UCRT64|CLANG\w*|MSYS|CYGWIN)_NT-|Windows_NT\Z")
-"""What ``uname -s`` says in Git for Windows, MSYS2, Cygwin, and in a busybox for Windows."""
+"""The output of ``uname -s`` in Git for Windows, MSYS2, Cygwin, and in a busybox for Windows."""
 
 _PROGRAMS = ("pwsh", "powershell")
 """PowerShell 7 and Windows PowerShell. Either will do; the first to answer is taken."""

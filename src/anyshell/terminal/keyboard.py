@@ -1,4 +1,4 @@
-"""What is typed on a terminal: in order, and never more than the program takes."""
+"""Input for a terminal: in order, and never more than the program takes."""
 
 from __future__ import annotations
 

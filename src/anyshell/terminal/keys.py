@@ -124,7 +124,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 """Other names of keys."""
 
 CONTROLS = "@[\\]^_?"
-"""What Ctrl goes with besides letters: it makes a control character of each."""
+"""Characters besides letters that Ctrl makes control characters of."""
 
 _NAMES = {name.lower(): name for name in KEYS}
 _NAMES[" "] = "Space"

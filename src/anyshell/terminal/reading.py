@@ -235,7 +235,7 @@ class TerminalReader:
         return match
 
     def _unmet(self, patterns: list[Any], timeout: Seconds | None) -> ExpectTimeout | ProgramEnded:
-        """What to raise for patterns that did not come."""
+        """The exception for patterns that did not come."""
         rows = [row[:SHOWN_COLUMNS] for row in self.screen.rows]
         while rows and not rows[-1]:
             rows.pop()
@@ -284,7 +284,7 @@ class TerminalReader:
         return self._task
 
     def _result(self, task: asyncio.Task[Outcome]) -> Outcome:
-        """What became of a run that is over. Of one that was cancelled itself the program is stopped all the same."""
+        """The outcome of a run that is over. A run that was cancelled has stopped its program as well."""
         if task.cancelled():
             return Outcome(status="cancelled", duration=self._duration)
         return task.result()

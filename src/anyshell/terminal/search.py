@@ -1,4 +1,4 @@
-"""What is looked for in the output of a program on a terminal, and waited for."""
+"""The search for texts in the output of a program on a terminal, and the wait for them."""
 
 from __future__ import annotations
 

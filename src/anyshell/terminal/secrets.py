@@ -47,7 +47,7 @@ def _ways() -> Iterator[tuple[re.Pattern[bytes], re.Pattern[bytes]]]:
 
 
 _WRAPS = tuple(_ways())
-"""What is taken for that: whole, and unfinished at the end. In every way, for a blank, or a character that is there twice,
+"""The patterns of that: whole, and unfinished at the end. In every way, for a blank, or a character that is there twice,
 may be the secret's own."""
 
 _LONGEST_MOVE = LONGEST_CONTROL + 8

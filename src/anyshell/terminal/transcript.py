@@ -1,4 +1,4 @@
-"""What a program has printed and was not looked at yet."""
+"""The output of a program that was not yet read."""
 
 from __future__ import annotations
 

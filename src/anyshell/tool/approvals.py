@@ -91,7 +91,7 @@ class Approvals:
         return getattr(self._approver, "__name__", type(self._approver).__name__)
 
     def question(self, request: CommandRequest, *, given: bool) -> ApprovalRequest:
-        """What is asked about a command: also its reach, where it has more than that and it is not granted for the session.
+        """The request for approval of a command; with the paths beyond its reach that are not granted for the session.
 
         Args:
             request: The command.

@@ -1,4 +1,4 @@
-"""What is made of a call for the model, the person and the program: its result."""
+"""The making of a call's result, for the model, the person and the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tools of one environment share."""
+"""The common part of one environment's tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is told about the tool, in the forms in which its maker wants to hear it."""
+"""The definition of the tool for models, in the formats of their makers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is shown, without the secrets that were typed for it."""
+"""Results for a model without the secrets that were typed for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tool asks a host about a call, beside running it."""
+"""Questions of a tool to a host about a call."""
 
 from __future__ import annotations
 

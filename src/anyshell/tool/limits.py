@@ -1,4 +1,4 @@
-"""What a model may ask for."""
+"""The limits of a model's requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model says when it calls the shell tool, and what is wrong with it."""
+"""The parameters of the shell tool, and the mistakes in them."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class PowerShellParser:
         env.runner.helpers.append(self)
 
     async def parse(self, text: str) -> Parsed:
-        """What a text runs; a hint that is not understood, if the host does not say. Never raises for any text."""
+        """The commands of a text; a hint, marked as not understood, if the host does not answer. Never raises for any text."""
         kind = self._shell.kind
         hint = parse(text, kind)
         if len(text) > MAX_TEXT:
@@ -93,7 +93,7 @@ class PowerShellParser:
         return parsed
 
     async def tell(self, words: Sequence[str]) -> list[str | None]:
-        """What a Windows host says of itself: one answer for each kind of question and its argument; ``None`` is not known."""
+        """Facts of a Windows host: one answer for each kind of question and its argument; ``None`` is not known."""
         unknown: list[str | None] = [None] * (len(words) // 2)
         try:
             "".join(words).encode()

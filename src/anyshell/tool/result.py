@@ -1,4 +1,4 @@
-"""What a model, a program and a person learn of one call."""
+"""The result of one call for a model, a program and a person."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ async def prepare(
 def intercepted(
     request: CommandRequest, rules: Iterable[InterceptionRule], tools: Collection[str]
 ) -> Intercepted | None:
-    """What a rule says of a command: of the text that a model gave, and of what that became."""
+    """The verdict of an interception rule on a command: on the text of the model, and on the rewritten text."""
     from ..policy.interception import intercept  # with the parser, where it is asked for
     from ..policy.parse import parse
 

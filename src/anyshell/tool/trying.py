@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 Approve = Literal["command", "effects"]
-"""What an approver sees of a command: its text, or what it would do to files as well."""
+"""The view of an approver: the text of a command, or also its effects on files."""
 
 
 class Tries:

@@ -1,4 +1,4 @@
-"""What a policy says of a call, with what it has to know of the host."""
+"""The verdict of a policy on a call, with the facts of the host that it needs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ done
 
 
 def _known(kind: str, answer: str) -> str | tuple[str, ...] | None:
-    """What `_ASKED` has answered."""
+    """The value of an answer to `_ASKED`."""
     if kind == "find":
         return answer.rstrip("\n")
     if kind == "names" and answer:
@@ -233,7 +233,7 @@ class Verdicts:
         return {**dict.fromkeys(questions), **known}
 
     async def _answer(self, words: tuple[str, ...]) -> bytes | None:
-        """What a program of anyshell's own prints on the host; ``None`` if that is too much, or not there in time."""
+        """The output of a program of anyshell's own on the host; ``None`` if it is too long or too late."""
         try:
             # Bounded already, and the start with it.
             status, out, _ = await collect(

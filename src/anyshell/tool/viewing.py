@@ -54,7 +54,7 @@ def installed() -> bool:
 
 
 def limited_view(text: str, env: Environment) -> ViewLimit | None:
-    """What the end of a command's text says of its view; ``None`` where the text is to run as it is."""
+    """The view limit at the end of a command's text; ``None`` where the text is to run as it is."""
     from ..policy.parse import parse
     from ..policy.view_limit import view_limit
 

@@ -1,4 +1,4 @@
-"""What of a command is more than its reach, and the questions about it: paths before it runs, destinations while it does."""
+"""The wishes of a command beyond its reach, and the questions about them: paths before it runs, destinations while it does."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from .params import Call
 
 _SHARED = ("text", "shell", "host", "directory", "prefix", "snapshot", "description", "call_id")
-"""What the question tells of the command."""
+"""The fields of a command that its question takes over."""
 
 _LONGEST_REASON = 200
 """Characters of a reason that a command is told."""
 
 _KERNEL = ("/proc", "/sys", "/dev")
-"""What leads out of every sandbox, so that no answer gives it."""
+"""Paths that lead out of every sandbox, so that no answer gives them."""
 
 
 def can_be_widened(env: Environment) -> bool:
@@ -78,7 +78,7 @@ def reach_of(request: CommandRequest, env: Environment) -> Reach | None:
 
 
 def widened(request: CommandRequest) -> Widened | None:
-    """What runs an approved request beyond the reach of its environment; ``None`` if nothing does."""
+    """The widened reach with which an approved request runs; ``None`` if it needs none."""
     if not (request.also_write or request.also_read):
         return None
     from ..reach import Widened

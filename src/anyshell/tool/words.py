@@ -1,4 +1,4 @@
-"""What a model reads after a call: sentences of one line each, the fact first, then one next step if there is one."""
+"""Sentences for a model after a call, of one line each: the fact first, then one next step if there is one."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ INVISIBLE_OUTPUT = "(nothing visible: only blank lines or control characters)"
 BINARY = "Binary output not shown"
 
 CLOSED = "Not run: this tool is closed. Do not call it again; tell the user."
-"""What is said when the tool, or the environment, was closed."""
+"""The sentence for a call whose tool, or environment, was closed."""
 
 UNBEGUN = "Cancelled on request; nothing ran. Do not call again unless asked to."
-"""What is said of a command whose call was cancelled before it was approved, or had its turn, or was started."""
+"""The sentence for a command whose call was cancelled before it was approved, or had its turn, or was started."""
 
 NO_JOB = "Cancelled on request while it started; it and all it started were stopped. Do not run it again unless asked to."
 
 CUT_SHORT = "Cancelled on request; this call waits no longer."
-"""What is said of a call that has waited for a job or a terminal, which goes on."""
+"""The sentence for a call that has waited for a job or a terminal, which goes on."""
 
 UNSENT = "Cancelled on request; nothing was sent. Do not send it again unless asked to."
-"""What is said of input that was not approved before its call was cancelled."""
+"""The sentence for input that was not approved before its call was cancelled."""
 
 _CANCELLED = "Stopped {by}; its output so far is kept.{unasked} Do not run it again unless asked to."
 

@@ -49,7 +49,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What a way back has done.
+    """The result of an undo.
 
     Attributes:
         restored: Paths that are as they were.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BESIDE = ".anyshell-trial-"
-"""What the names begin with of files that a commit makes beside others. After SIGKILL to it they stay until the next trial of this
+"""The prefix of files that a commit makes beside others. After SIGKILL to it they stay until the next trial of this
 user, or the next ``anyshell undo``; then what was there before is in its place again."""
 
 PIECE = 1024 * 1024
@@ -58,7 +58,7 @@ def attributes(path: str, *, follow: bool = False) -> "dict[str, bytes]":
 
 
 class Change(NamedTuple):
-    """What is done with one path.
+    """The change of one path.
 
     Attributes:
         beside: The name that what is new has until then, and what was there before has afterwards.

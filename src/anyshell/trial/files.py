@@ -35,7 +35,7 @@ class Record(NamedTuple):
 
 
 def to_record(name: str, at: os.stat_result) -> Record:
-    """What a file is, by what the system says of it."""
+    """The record of a file, from its ``stat``."""
     owner = at.st_uid << 32 | at.st_gid if stat.S_ISDIR(at.st_mode) else 0
     return Record(name, at.st_mode, at.st_size, owner, at.st_ino, at.st_mtime_ns, at.st_ctime_ns)
 
@@ -120,7 +120,7 @@ class HeldDirectory:
             os.close(fd)
 
     def record(self, path: str) -> "Record | None":
-        """What is at a path now; ``None`` is nothing."""
+        """The record of a path now; ``None`` where nothing is."""
         try:
             with self.held(path) as (at, name):
                 return to_record(
@@ -132,7 +132,7 @@ class HeldDirectory:
             raise
 
     def entries(self, path: str) -> "Iterator[tuple[str, Record]]":
-        """What is in a directory, less what goes meanwhile."""
+        """The entries of a directory, without those that go meanwhile."""
         with self.held(join(path, "")) as (at, name):
             if at is None:
                 with os.scandir(name) as entries:
@@ -237,7 +237,7 @@ class FileListing(NamedTuple):
     skipped: "Sequence[str]" = ()
 
     def record(self, path: str) -> "Record | None":
-        """What was at a path; ``None`` is nothing."""
+        """The record of a path then; ``None`` where nothing was."""
         above, _, name = path.rpartition("/")
         return self.inside.get(above, {}).get(name) if path else self.top
 
@@ -248,7 +248,7 @@ class FileListing(NamedTuple):
         return found
 
     def entries(self, path: str) -> "Iterable[tuple[str, Record]]":
-        """What was in a directory."""
+        """The entries of a directory then."""
         return self.inside.get(path, {}).items()
 
 
@@ -262,7 +262,7 @@ def loaded(told: "Any") -> FileListing:
 
 
 def below(files: "HeldDirectory | FileListing", path: str) -> "Iterator[tuple[str, Record]]":
-    """What is at a path and below it, a directory before what is in it."""
+    """The files at a path and below it, a directory before its content."""
     top = files.record(path)
     waiting = [] if top is None else [(path, top)]
     while waiting:
@@ -341,7 +341,7 @@ def to_json(value: object) -> bytes:
 
 
 def from_json(data: bytes) -> "Any":
-    """What `to_json` has made."""
+    """The value that `to_json` has written."""
     return json.loads(os.fsdecode(data))
 
 

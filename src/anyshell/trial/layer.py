@@ -207,7 +207,7 @@ class Layer:
                 os.close(self._lock)
 
     def changes(self) -> "Iterator[tuple[str, str]]":
-        """What is to be done with each path.
+        """The change of each path.
 
         ``put`` what the layer has there in its place, a directory with all that is in it; ``delete`` it; or give the directory
         there other ``facts``.
@@ -235,7 +235,7 @@ class Layer:
         return os.path.join(self.root, path)
 
     def _new(self, path: str) -> "Iterator[tuple[str, Record]]":
-        """What the command has put at a path, less the marks of what is gone."""
+        """The files that the command has written at a path and below it, without the marks of removed ones."""
         return (each for each in below(self.written, path) if not stat.S_ISCHR(each[1].mode))
 
     def _is_same(self, path: str, now: Record, then: Record) -> bool:

@@ -1,4 +1,4 @@
-"""What a layer would change, as effects: those that a command would have if it ran without one."""
+"""The changes of a layer as effects: those that the command would have without a layer."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Trial:
 
     @property
     def outcome(self) -> Outcome:
-        """What became of the command; its `Outcome.effects` are `effects`. Raises `AnyshellError` before the end."""
+        """The outcome of the command; its `Outcome.effects` are `effects`. Raises `AnyshellError` before the end."""
         if self._outcome is None:
             raise AnyshellError(
                 "the trial has not run to its end: enter it with 'async with', or await run()"
@@ -73,7 +73,7 @@ class Trial:
 
     @property
     def effects(self) -> Effects:
-        """What it would change in the directory of the environment."""
+        """The effects that the trial would have in the directory of the environment."""
         assert self.outcome.effects is not None
         return self.outcome.effects
 

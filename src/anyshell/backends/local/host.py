@@ -33,7 +33,7 @@ CONTAINER_FILES: Mapping[str, str] = {
 
 
 def operating_system() -> OperatingSystem:
-    """Which system this is; every other Unix is taken for a Linux, whose tools it most resembles."""
+    """The name of this system; every other Unix counts as Linux, whose tools it most resembles."""
     if sys.platform == "win32":
         return "windows"
     return "macos" if sys.platform == "darwin" else "linux"
@@ -81,7 +81,7 @@ def user() -> str:
 
 
 def home() -> str:
-    """That user's home directory; the root where the user has none, as in a container of an arbitrary uid."""
+    """The user's home directory; the root where the user has none, as in a container of an arbitrary uid."""
     path = os.path.expanduser("~")
     return path if os.path.isabs(path) else os.path.abspath(os.sep)
 
@@ -103,7 +103,7 @@ def directory() -> str:
 
 
 def container() -> str | None:
-    """What kind of container this machine is, if it is one."""
+    """The kind of container that this machine is; ``None`` if it is no container."""
     for path, kind in CONTAINER_FILES.items():
         if sys.platform != "win32" and os.path.exists(path):
             return kind

@@ -322,7 +322,7 @@ class SSHBackend:
         return shell
 
     async def _ask_what_else(self, channel: Channel) -> str:
-        """What a login shell says that is no POSIX one.
+        """The answer of a login shell that is not a POSIX shell.
 
         Raises:
             ConnectionFailed: Nothing, or nothing that a Windows host would say.

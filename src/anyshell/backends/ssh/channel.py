@@ -65,7 +65,7 @@ _SIGNAL = re.compile("[A-Z0-9]{1,16}")
 
 
 class ChannelReceiveStream(ByteReceiveStream):
-    """What a program prints on one of its channels."""
+    """The output of a program on one of its channels."""
 
     def __init__(self, on_taken: Callable[[int], object]) -> None:
         self._on_taken = on_taken
@@ -133,7 +133,7 @@ class ChannelReceiveStream(ByteReceiveStream):
 
 
 class ChannelSendStream(ByteSendStream):
-    """What a program reads. Closing it is end-of-file; the channel stays open for the output."""
+    """The input of a program. Closing it is end-of-file; the channel stays open for the output."""
 
     piece = WRITE_SIZE
 
@@ -204,7 +204,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         self.owned = False
         """Whether its maker closes it, also when its program is given up while the server is asked."""
         self.connection: asyncssh.SSHClientConnection | None = None
-        """That over which the server is asked."""
+        """The connection over which the server is asked."""
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._noise: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
         self._high_water = high_water
@@ -323,12 +323,12 @@ class Channel(asyncssh.SSHClientSession[bytes]):
 
     @property
     def noise(self) -> str:
-        """What was printed before the command began: the last of it."""
+        """The end of the output before the command began."""
         return b"\n".join(self._noise.values()).decode("utf-8", "replace").strip()
 
     @property
     def beside(self) -> bytes:
-        """What came on stderr, of which nothing is output: the last of it."""
+        """The end of stderr, which is no output of the command."""
         return b"" if self._split else bytes(self._noise["stderr"])
 
     async def write(self, data: bytes) -> None:
@@ -482,7 +482,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
 
 
 def told(noise: str) -> str:
-    """What a login shell printed, for a message: its last lines, harmless to a terminal."""
+    """The last lines that a login shell printed, for a message; harmless to a terminal."""
     if not noise:
         return ""
     shown = "".join(char if char.isprintable() else " " for char in noise[-300:]).strip()

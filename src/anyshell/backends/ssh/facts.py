@@ -1,4 +1,4 @@
-"""What a host says of itself, as `HostInfo`."""
+"""The facts of a host, as `HostInfo`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FactLines:
         return facts
 
     def get(self, name: str) -> str:
-        """What a word stands for; empty when the host did not say."""
+        """The value of a word; empty when the host did not say."""
         return self._values.get(name, "")
 
     @property

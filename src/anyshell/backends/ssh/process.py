@@ -1,4 +1,4 @@
-"""What every program behind a channel has, whichever system the host has."""
+"""The common part of every program behind a channel, whatever the system of the host."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class ChannelProcess(ABC, Generic[C]):
 
     @property
     def stdin(self) -> ByteSendStream | None:
-        """What the program reads, if it was asked for; what is typed on its terminal."""
+        """The input of the program, if it was asked for; on a terminal, the keys."""
         return self._stdin
 
     @property
     def stdout(self) -> ChannelReceiveStream:
-        """What the tree prints."""
+        """The output of the tree."""
         return self._channel.stdout
 
     @property

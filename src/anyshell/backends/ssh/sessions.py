@@ -67,7 +67,7 @@ class Sessions:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What was said while connections were made, each once."""
+        """The notices of connections, each once."""
         return tuple(self._notices)
 
     def has_room(self) -> bool:
@@ -313,7 +313,7 @@ class _Unwanted(asyncssh.SSHClientSession[bytes]):
 
 
 def _ask_for(terminal: Terminal | None) -> dict[str, Any]:
-    """What asyncssh asks a server for before the program."""
+    """The requests of asyncssh to a server before the program."""
     if terminal is None:
         return {"request_pty": False}
     return {

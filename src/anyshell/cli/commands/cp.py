@@ -308,6 +308,6 @@ class _Copies:
 
 
 def _why(error: OSError) -> str:
-    """What the system says, and of which path: it may be one far below what was named."""
+    """The system's words, and their path, which may be far below the named one."""
     where = f" ({error.filename})" if isinstance(error.filename, str) else ""
     return f"{error.strerror or error}{where}"

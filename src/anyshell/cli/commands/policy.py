@@ -242,7 +242,7 @@ def _decider(**how: Any) -> Callable[[Parsed], Verdict]:
 
 
 def _parsed(texts: list[str], shell: ShellKind) -> Iterable[Parsed]:
-    """What texts run. Of texts of PowerShell its own parser says that; where it is not there, it is not understood."""
+    """The parsed commands of texts. PowerShell's own parser reads its texts; without that parser they are not understood."""
     from ...policy.parse import parse
 
     if shell not in ("pwsh", "powershell"):

@@ -106,7 +106,7 @@ def mention_notices(info: HostInfo) -> None:
 
 
 def notices(said: Iterable[str]) -> str:
-    """What a person should know, such as of the way to a host, as lines for stderr."""
+    """Notices for a person, such as of the way to a host, as lines for stderr."""
     return "".join(f"anyshell: {printable(notice)}\n" for notice in said)
 
 

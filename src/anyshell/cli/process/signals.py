@@ -35,7 +35,7 @@ then ended by the system, with this program."""
 
 
 class Interruption:
-    """What asked this program to end, if anything did, and what is done about it.
+    """The signal that asked this program to end, if any, and the reaction to it.
 
     Attributes:
         number: The first signal that came; ``None`` while none has.
@@ -58,7 +58,7 @@ class Interruption:
 
     @property
     def exit_code(self) -> int:
-        """What a shell reports for a program that the signal ended."""
+        """The exit code of a shell for a program that the signal ended."""
         return 128 + (self.number or 0)
 
 

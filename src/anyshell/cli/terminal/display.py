@@ -32,7 +32,7 @@ _CANCEL = b"\x18"
 
 
 class Paper:
-    """What textual's thread writes to. Never raises, and waits `STUCK_SECONDS` at most.
+    """The stream that textual's thread writes to. Never raises, and waits `STUCK_SECONDS` at most.
 
     Args:
         fd: The terminal's descriptor, which is shared with others and stays as it is.

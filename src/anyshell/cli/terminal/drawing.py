@@ -96,7 +96,7 @@ class Drawn(NamedTuple):
         return cls(fd, text, columns(fd), _typed(fd), below and sys.platform != "win32")
 
     def drawing(self, shown: str) -> bytes:
-        """What draws it.
+        """The bytes that draw the line.
 
         Args:
             shown: Its text, with whatever colours it has.
@@ -105,7 +105,7 @@ class Drawn(NamedTuple):
         return _MAKE_ROOM + _BELOW + data + _BACK if self.below else data + b"\r"
 
     def erasing(self) -> bytes:
-        """What takes it away, and leaves the cursor where it was."""
+        """The bytes that erase the line, and leave the cursor where it was."""
         if sys.platform == "win32":  # a console may know no sequences
             return b"\r" + b" " * min(widest(self.text), self.columns - 1) + b"\r"
         if _typed(self.fd) == self.typed + 1:  # an empty line: of others it cannot be known how many they are

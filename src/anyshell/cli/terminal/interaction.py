@@ -65,7 +65,7 @@ class Interaction:
             self._out.close()
 
     def _drawn(self) -> bytes:
-        """What makes the person's terminal as the program has left its own."""
+        """The bytes that bring the person's terminal to the state of the program's own."""
         screen, modes = self._terminal.screen, self._terminal.modes
         row, column = screen.cursor
         text = "\r\n".join((*screen.rows[:row], screen.rows[row][:column].ljust(column)))

@@ -31,7 +31,7 @@ _OFF = frozenset(
 `_ON` has a default that is not known."""
 
 _MOVES_CURSOR = frozenset((b"margins", b"?69", b"?6"))
-"""What moves the cursor when it is put back, and so before the alternate screen is left, which takes it where it was."""
+"""Modes whose reset moves the cursor, and so are reset before the alternate screen is left, which restores the cursor."""
 
 _ON = frozenset((b"7", b"25"))  # wrapping, the cursor
 _ALTERNATE = frozenset((b"47", b"1047", b"1049"))
@@ -68,7 +68,7 @@ _NUMBERS_OF_A_COLOUR = {2: 4, 5: 2}
 
 
 def _renditions(on: frozenset[int], parameters: bytes) -> frozenset[int]:
-    """What has to be switched off after a sequence for colours and the like, and what had to be before it."""
+    """The renditions to switch off after an SGR sequence, from those to switch off before it."""
     found = set(on)
     parts = [b"24" if each == b"4:0" else each for each in parameters.split(b";")]
     numbers = [int(each.partition(b":")[0][:4] or b"0") for each in parts]

@@ -71,7 +71,7 @@ class Progress:
             await self._written()
 
     def _drawing(self, progress: CopyProgress) -> bytes:
-        """What draws it, and takes away what was drawn before; nothing in the background."""
+        """The bytes that draw the bar over the last one; empty in the background."""
         done, total = progress.bytes_done, progress.bytes_total
         if not is_in_foreground(STDERR):
             self._drawn = None
@@ -88,7 +88,7 @@ class Progress:
         return erase + shown.encode(sys.stderr.encoding or "utf-8", "replace") + b"\r"
 
     def _facts(self, progress: CopyProgress) -> dict[str, str]:
-        """What there is to say, in its order."""
+        """The facts of the bar, in their order."""
         done, total = progress.bytes_done, progress.bytes_total
         percent = 100 if total == 0 else min(100, done * 100 // total)
         facts = {"percent": f"{percent:>3}%", "bytes": f"{size(done)} of {size(total)}"}

@@ -131,7 +131,7 @@ class RawTerminal:
                 loop.remove_signal_handler(number)
 
     async def keys(self) -> AsyncIterator[bytes]:
-        """What is typed, as it comes, until the terminal is gone."""
+        """The typed bytes, as they come, until the terminal is gone."""
         loop = asyncio.get_running_loop()
         if self._ahead:
             ahead, self._ahead = self._ahead, b""

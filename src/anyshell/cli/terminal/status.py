@@ -1,4 +1,4 @@
-"""What a command that takes long has done so far, on one line of the person's terminal that leaves nothing behind.
+"""The progress of a long command, on one line of the person's terminal that leaves nothing behind.
 
 The line stands below the output, on a line of its own, and is taken away before anything else is printed there. Before the
 first line of output it leaves one free, on which the caller may have begun something. It is
@@ -256,7 +256,7 @@ class StatusLine:
             await self._writer.write(self._erasing())
 
     def _erasing(self) -> bytes:
-        """What takes the line away, if it is there."""
+        """The bytes that erase the line, if it is there."""
         drawn, self._drawn = self._drawn, None
         return b"" if drawn is None or not is_in_foreground(self._fd) else drawn.erasing()
 

@@ -32,7 +32,7 @@ LONGEST_BLOCK = 50
 """Lines of a block that is left out; a longer one is kept."""
 
 INDENT = "  "
-"""What a line begins with that stands under the beginning it shares with others."""
+"""The beginning of a line in the place of a prefix that it shares with others, which stands above."""
 
 _WORD = re.compile(r"[^\s:;,()<>\[\]{}'\"`\u2018\u2019=]+")
 _NUMBER = re.compile(r"[\d.]++[a-z]*")

@@ -1,4 +1,4 @@
-"""What a terminal does with output: text, controls and sequences, as ``TERM=xterm-256color`` promises, without the colours."""
+"""A terminal emulator: text, controls and sequences, as ``TERM=xterm-256color`` promises, without the colours."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class InputModes:
 
 @dataclass(slots=True)
 class _Saved:
-    """What DECSC saves. Whether lines wrap (DECAWM) is not part of it, but a wrap that is pending is, as in xterm."""
+    """The state that DECSC saves. A pending wrap is part of it, the wrapping mode (DECAWM) is not, as in xterm."""
 
     x: int = 0
     y: int = 0
@@ -469,7 +469,7 @@ class Emulator(Grid):
 
 
 def _handlers(screen: Emulator) -> dict[bytes, Callable[[int], None]]:
-    """What the plain sequences with at most one number do, by their final byte."""
+    """Handlers of plain sequences with at most one number, by their final byte."""
     return {
         b"@": screen._insert_blanks,
         b"A": screen._up,

@@ -1,4 +1,4 @@
-"""What programs ask a terminal, and what it answers.
+"""Queries of programs to a terminal, and the answers.
 
 The questions and answers are those of xterm's "Control Sequences" (ctlseqs). A program waits for some of them, so
 each that has an answer gets one. Nothing that a program has sent is ever sent back, a title as little as a setting:

@@ -70,7 +70,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StyledScreen:
-    """What stands on a terminal at one moment, with how it is shown; or what stood there before it was scrolled away.
+    """The text of a terminal at one moment, with its style; or the text that was scrolled away.
 
     Attributes:
         rows: As many rows as the terminal has, from the top.

@@ -134,7 +134,7 @@ class BoundedText:
             self._cut_here()
 
     def give_back(self) -> bytes:
-        """What was taken but is not text yet, since it is unfinished."""
+        """The bytes of an unfinished character or sequence, which were taken and are not text yet."""
         carry, self._carry = self._carry, b""
         self._position -= len(carry)
         return carry
@@ -206,7 +206,7 @@ class BoundedText:
         return self._add(strip_to_edits(held.part(0, whole).to_utf8()))
 
     def _stretch(self, data: bytes, end: int) -> Stretch:
-        """What ends at a position."""
+        """The stretch of bytes that ends at a position."""
         if self._page is None:
             return Stretch(data)
         return Stretch(data, self._page, self._turn - (end - len(data)))
@@ -269,7 +269,7 @@ class BoundedText:
 
 
 def cut_note(size: int) -> str:
-    """What stands at the end of a line that was cut."""
+    """The note at the end of a line that was cut."""
     return f" [line cut: {size:,} more {'byte' if size == 1 else 'bytes'}]"
 
 

@@ -41,7 +41,7 @@ _SHORT_OF_FULL = 3
 _NOTHING = Output()
 
 _NOT_LOADED = ImportError, OSError
-"""What it is when no descriptor is left to load what looks for lines: then none are looked for."""
+"""Errors of loading the search for lines, as without a free descriptor: then no lines are looked for."""
 
 
 class Builder(Protocol):

@@ -161,7 +161,7 @@ def similar(lines: int, size: int) -> str:
 
 
 def _common(lines: Sequence[bytes]) -> tuple[re.Pattern[bytes] | None, bytes]:
-    """What is left out of the starts of lines, and how the last of them has it."""
+    """The pattern of the prefix that the lines share, and the prefix of the last line."""
     told = [*filterfalse(bytes.isspace, lines)]
     if len(told) < LEAST_LINES:
         return None, b""

@@ -89,7 +89,7 @@ class Stretch(NamedTuple):
     utf8: int = 0
 
     def part(self, start: int, end: int | None = None) -> Stretch:
-        """What is between two places, neither of which is inside a character."""
+        """The part between two places, neither of which is inside a character."""
         return Stretch(self.data[start:end], self.page, self.utf8 - start)
 
     def to_utf8(self) -> bytes:
@@ -135,7 +135,7 @@ class TextDecoder:
         return self._decoder.decode(self._recoder.feed(data))
 
     def flush(self) -> str:
-        """What an unfinished character comes to, now that the output has ended; usually nothing."""
+        """The text of an unfinished character, now that the output has ended; usually empty."""
         return self._decoder.decode(self._recoder.flush(), final=True)
 
 
@@ -195,7 +195,7 @@ class LineDecoder:
 
 
 def _lines(held: Stretch) -> list[OutputLine]:
-    """What ends with a line feed, as lines."""
+    """The data before the last line feed, as lines."""
     raw = held.data.split(b"\n")
     raw.pop()
     if len(held.data) <= LONGEST_LINE or max(map(len, raw)) <= LONGEST_LINE:

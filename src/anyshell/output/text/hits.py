@@ -209,7 +209,7 @@ def _shapes(lines: bytes, counting: Iterable[int]) -> list[int]:
 
 
 def _counting(text: str) -> AbstractSet[int]:
-    """Which lines of a text count failures."""
+    """The numbers of the lines of a text that count failures."""
     gate = _gate(LINES_OF_COUNTS)
     if not (any(_gate(maybe).anywhere(text) for maybe in _MAYBE_COUNTS) and gate.anywhere(text)):
         return frozenset()
@@ -217,5 +217,5 @@ def _counting(text: str) -> AbstractSet[int]:
 
 
 def counting(lines: bytes) -> AbstractSet[int]:
-    """Which lines count failures."""
+    """The numbers of the lines that count failures."""
     return _counting(lines.translate(_TO_ASCII).decode("ascii"))

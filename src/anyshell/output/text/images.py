@@ -107,7 +107,7 @@ class Images:
         return [segment for segment in self._segments() if segment.data]
 
     def flush(self) -> list[Segment]:
-        """What is held, now that the output has ended."""
+        """The held segments, now that the output has ended."""
         rest = [Segment(bytes(self._held), self._at)] if self._held else []
         self._held, self._at, self._kind = bytearray(), self._at + len(self._held), ""
         for parts in (self._parts, self._file):

@@ -1,4 +1,4 @@
-r"""What stands on a line in the end, when what was printed goes back on it.
+r"""The final text of a line in which the output moves back.
 
 A line is what a terminal without a right edge would show: CR, BS and ``CSI D``, G and \` move the cursor back, and what
 follows overwrites, column by column; ``CSI K`` erases. TAB goes on to the next eighth column. The cursor goes forward
@@ -17,7 +17,7 @@ TAB_WIDTH = 8  # no bound
 """Columns between two tab stops."""
 
 EDITS = "\r\b\x1b\x9b"
-"""What makes a line one that goes back; without any of it, it is its own text."""
+"""The characters that move back in a line; a line without them is its own text."""
 
 _PLAIN = re.compile(f"[^{EDITS}]+")
 _TOKENS = re.compile(f"([^\r\b\x1b\x9b\t]+)|(\r+|\b+|\t)|{in_text(INTRODUCER)}({in_text(DIGITS)})([KDG`])")
@@ -78,7 +78,7 @@ class EditedLine:
 
     @property
     def text(self) -> str:
-        """What stands on it."""
+        """The text of the line."""
         return self._text if self._cells is None else "".join(self._cells).rstrip(" ")
 
     @property

@@ -86,7 +86,7 @@ class OutputLog:
         return self.read(max(0, self.total - length), length)[1]
 
     def stretch(self, offset: int, data: bytes) -> Stretch:
-        """What was read at an offset, with what is known of how it is encoded."""
+        """The data that was read at an offset, with the known facts about its encoding."""
         if self._recognizer is None or not self._recognizer.ended:
             return Stretch(data)
         return Stretch(data, self._page, self._utf8 - offset)

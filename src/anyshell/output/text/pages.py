@@ -152,7 +152,7 @@ class Recoder:
         return data if self._decoder is None else self._recode(*self._recognizer.feed(data), final=False)
 
     def flush(self) -> bytes:
-        """What an unfinished character comes to, now that the output has ended; usually nothing."""
+        """The text of an unfinished character, now that the output has ended; usually empty."""
         return b"" if self._decoder is None else self._recode(*self._recognizer.flush(), final=True)
 
     def _recode(self, utf8: bytes, other: bytes, *, final: bool) -> bytes:

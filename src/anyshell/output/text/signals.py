@@ -137,7 +137,7 @@ def score(line: bytes, *, counts: bool | None = None) -> float:
 
 
 def telling(lines: Sequence[bytes]) -> list[int]:
-    """Which lines say something of what went wrong, of lines that differ in numbers alone."""
+    """The lines that tell of an error, of lines that differ in numbers alone."""
     if HITS.search(b"\n" + lines[0]) is None:
         return []
     some = counting(b"".join(lines))
@@ -180,7 +180,7 @@ class Found:
         self._end = 0  # of the excerpts so far
 
     def worth(self, line: bytes, shape: int, least: float, *, counts: bool = False) -> float:
-        """What a line is worth, less one for each of its shape before it; zero if that is less than some worth.
+        """The score of a line, less one for each line of its shape before it; zero if that is below `least`.
 
         Args:
             line: The line.
@@ -299,7 +299,7 @@ class Signals:
                 self._done -= gone
 
     def finish(self, end: int | None = None) -> list[Excerpt]:
-        """What was found, in order. Nothing may be fed after that.
+        """The found lines, in order. Nothing may be fed after that.
 
         Args:
             end: Bytes of what was fed that are not shown in any case; of what is after them, nothing need be found.

@@ -130,7 +130,7 @@ class _Choice:
         self.question = f"{verb} this? {', '.join(keys)}: "
 
     def answer(self, line: str | None) -> Approved | Refused | None:
-        """What a line says; ``None`` if that is no answer."""
+        """The answer in a line; ``None`` if it has none."""
         if line is None:
             return Refused("the terminal was closed without an answer", by="unanswered")
         word, _, rest = line.strip().partition(" ")
@@ -158,7 +158,7 @@ def _named(given: tuple[Grant, ...]) -> str:
 
 
 def words_of(request: ApprovalRequest) -> tuple[str, str]:
-    """What is done, and what is granted without a rule."""
+    """The verb of a request, and the words for a grant without a rule."""
     match request:
         case CommandRequest():
             return "Run", "to exactly this"

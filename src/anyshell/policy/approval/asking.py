@@ -77,7 +77,7 @@ async def ask(approver: Approver, request: ApprovalRequest, *, timeout: float) -
 
 
 async def _answer(approver: Approver, request: ApprovalRequest) -> tuple[object, float]:
-    """What an approver says, and when."""
+    """The answer of an approver, and its time."""
     given = cast("object", approver(request))
     answer = await given if isawaitable(given) else given
     return answer, asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""What the approver of a command sees: all that decides what runs, and nothing that could pass for more.
+"""The view of an approver: all that decides what runs, and no text that could pass for more.
 
 Every line that a request can fill begins with a mark of anyshell, and its characters are shown as `characters` has them.
 Letters that are read from right to left stay as they are, and the line that holds them is followed by one that says so. Two

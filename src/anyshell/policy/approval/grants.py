@@ -1,4 +1,4 @@
-"""What an answer grants beyond the request: kinds of commands, by their words and by what was seen of them."""
+"""Grants of an answer beyond its request: kinds of commands, by their words and their effects."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def label(grant: Grant) -> str:
 
 
 def _bounds(access: Access) -> Iterator[str]:
-    """What the other words of a command may be about, of paths also what is below."""
+    """The limits of a command's other words; a path covers those below it."""
     for kind, verb in (("reads", ""), ("writes", ""), ("deletes", ""), ("network", "connects to ")):
         given = tuple(dict.fromkeys(getattr(access, kind)))
         if values := [each for each in given if not _within(each, {*given} - {each})]:
@@ -161,13 +161,13 @@ def _within(path: str, seen: Iterable[str]) -> bool:
 
 
 def _setting(command: ParsedCommand) -> tuple[object, ...]:
-    """What must be the same: without a variable a program may do more (``DRY_RUN=1``)."""
+    """The surroundings that must be the same: without a variable a program may do more (``DRY_RUN=1``)."""
     variables = {(each.name, each.value.text) for each in command.variables}
     return command.via, command.host, command.background, variables
 
 
 def _effects(verdict: CommandVerdict) -> tuple[AbstractSet[object], ...]:
-    """What must not be more."""
+    """The effects that must not grow."""
     command, access = verdict.command, verdict.access
     return (
         {_said(each) for each in command.redirections if not _harmless(each)},

@@ -1,4 +1,4 @@
-"""What a text runs, before it runs."""
+"""The commands of a text, before it runs."""
 
 from __future__ import annotations
 

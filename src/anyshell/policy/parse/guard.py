@@ -1,4 +1,4 @@
-"""What a tree must show before it is believed: the grammar leaves out what a shell runs, without an error.
+"""The checks of a syntax tree before it counts: the grammar leaves out commands of a text without an error.
 
 Each leaf must be what the shell itself reads as one token there, between leaves there may be blanks alone, and every sign of
 a substitution must begin or end a node of one, or stand where the shell leaves it alone. What is not in a table here is not

@@ -1,4 +1,4 @@
-"""What a leaf of a tree may look like, for a shell to read it as one token; and which nodes are known."""
+"""The patterns of a tree's leaves that a shell reads as one token, and the known nodes."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ _TEXTS = {False: rf"(?:{_PLAIN}|\x01|\x02|'[^'`$\\{{}}]*')", True: rf"(?:{_PLAIN
 
 @cache
 def expansions(shell: str, *, quoted: bool) -> re.Pattern[str]:
-    """What an expansion may look like, for bash or sh, in double quotes or not."""
+    """The pattern of an expansion, for bash or sh, in double quotes or not."""
     text = _TEXTS[quoted]
     index = _INDEX if shell == "bash" else ""
     indirect = rf"|!{_NAME}\[[@*]\]" if shell == "bash" else ""

@@ -91,7 +91,7 @@ OPTIONS = {
 SETTINGS = names(
     "pipefail errexit nounset xtrace noglob noclobber allexport monitor verbose errtrace functrace noexec notify"
 )
-"""What a shell may be set to with its option -o, or by ``set -o``: each leaves texts and patterns as they are read."""
+"""Settings of a shell by its option -o, or by ``set -o``, that do not change how texts and patterns are read."""
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _GIVEN = re.compile(r"([^=]*)=(.*)", re.DOTALL)  # env takes any word with a = for a variable, such as a.b=c
 

@@ -1,4 +1,4 @@
-"""What a text runs, as values. They travel with a request for approval, so `_types/parsed.py` has them."""
+"""The commands of a text, as values. They travel with a request for approval, so `_types/parsed.py` has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PowerShell has answered about a text or a host, by `parse.ps1`, as values; and the texts that it is not asked about."""
+"""Answers of PowerShell about a text or a host, by `parse.ps1`, as values; and the texts that it is not asked about."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def told(number: int, count: int, line: bytes) -> list[str | None] | None:
 
 
 def answered(number: int, text: str, shell: ShellKind, line: bytes) -> Parsed:
-    """What an answer says. Never raises: a malformed answer is not understood."""
+    """The parsed text of an answer. Never raises: a malformed answer is not understood."""
     try:
         given = json.loads(line.decode("ascii"))
         if type(given) is not dict or given["n"] != number:

@@ -1,4 +1,4 @@
-"""What is read of a text and of the texts within it, and where in these the walk stands."""
+"""The reading of a text and of the texts within it, and the place of the walk in these."""
 
 from __future__ import annotations
 

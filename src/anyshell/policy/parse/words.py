@@ -33,7 +33,7 @@ def _resolved(piece: re.Match[str]) -> str:
 
 
 def literal(written: str, shell: ShellKind) -> str | None:
-    """What a word is once its quotes and backslashes are resolved; ``None`` if the text alone does not say it."""
+    """The value of a word without its quotes and backslashes; ``None`` if the text alone does not say it."""
     if not _LITERAL.fullmatch(written):
         return None
     if shell == "zsh" and written.startswith("="):  # the path of a command
@@ -81,5 +81,5 @@ def single(node: Node, text: str) -> bool:
 
 
 def _bare(node: Node, text: str) -> str:
-    """What is outside quotes and expansions in a concatenation."""
+    """The part of a concatenation outside quotes and expansions."""
     return "".join(text[child.start_byte : child.end_byte] for child in node.children if child.type == "word")

@@ -1,4 +1,4 @@
-"""What may run: rules on parsed commands."""
+"""Rules on parsed commands, which say what may run."""
 
 from __future__ import annotations
 

@@ -406,7 +406,7 @@ class Decision:
         return Reason(text, rule.action, f"{rule.where}: {rule.name}", seen.command.span)
 
     def _denied_clause(self, seen: Seen) -> str:
-        """What of a command no general rule allows, for a person."""
+        """The part of a command that no general rule allows, for a person."""
         who = seen.name or "the shell"
         for kind, verb in (("deletes", "deletes"), ("writes", "writes"), ("reads", "reads")):
             for path in getattr(seen.access, kind) + getattr(seen.redirected, kind, ()):
@@ -583,7 +583,7 @@ def _runs_elsewhere(command: ParsedCommand) -> bool:
 
 
 def _summary(seen: Seen) -> str:
-    """What a command does, in a clause."""
+    """The effects of a command, in a clause."""
     parts = [
         f"{verb} {', '.join(_known(path, 'paths') for path in paths)}"
         for verb, paths in (

@@ -18,7 +18,7 @@ MOST_DIRECTORIES = 8
 """Directories that a command may be run in, by the ``cd`` before it; with more it is not known in which."""
 
 REPEATS = re.compile(r"\b(for|while|until|select|done)\b")
-"""What a text has in which a later command may run before an earlier one."""
+"""The words of a text in which a later command may run before an earlier one."""
 
 _GOES = ("cd", "Set-Location")
 _MOVES = frozenset({"pushd", "popd", "chdir", *_GOES, "Push-Location", "Pop-Location"})

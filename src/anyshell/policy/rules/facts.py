@@ -1,4 +1,4 @@
-"""What a policy has to know of the host on which a text is to run."""
+"""Facts that a policy needs about the host on which a text is to run."""
 
 from __future__ import annotations
 

@@ -294,7 +294,7 @@ _OPERATOR = re.compile(r"(?:\A|\s)(?:[;|&]+|[0-9]*[<>]+&?)(?:\s|\Z)|;\s*\Z")
 
 
 _LABELS = ("action", "name", "where", "message", "match", "not_match")
-"""What a rule has besides its conditions."""
+"""The keys of a rule besides its conditions."""
 
 
 def _rule(action: Action, entry: Any, where: str) -> Rule:

@@ -93,7 +93,7 @@ class Paths:
         self.cwd = resolve(cwd) or cwd
         self.workspace = resolve(workspace) or workspace
         self.variables = {"~": self.home, "HOME": self.home, "PWD": self.cwd}
-        """What the shell puts for these, as far as the text leaves them alone."""
+        """The values of these in the shell, as far as the text leaves them alone."""
         starts = {"workspace": self.workspace, "cwd": self.cwd, "home": self.home, "~": self.home}
         if self.windows:
             starts = {name: start and start.replace("\\", "/") for name, start in starts.items()}

@@ -1,4 +1,4 @@
-"""What a pattern of a shell finds on a host, and where that leads."""
+"""The matches of a shell's pattern on a host, and their targets."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _join(directory: str, name: str) -> str:
 
 @lru_cache(1024)
 def _wider(pattern: str) -> re.Pattern[str]:
-    """What a name of a pattern stands for, or more: any case, any character for a plain list, and anything for others."""
+    """A pattern that matches at least the names of a shell pattern: any case, any character for a list, anything for the rest."""
     wide = re.sub(r"\[[\w-]+\]", "?", pattern, flags=re.ASCII)
     wide = re.sub(r"\{.*?\}|[\[{].*", "*", wide)
     return re.compile(translate(wide), re.IGNORECASE)

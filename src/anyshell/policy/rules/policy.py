@@ -1,4 +1,4 @@
-"""What may run: a policy decides on a text, command by command."""
+"""A policy, which decides on a text, command by command."""
 
 from __future__ import annotations
 

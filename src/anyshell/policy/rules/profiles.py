@@ -1,4 +1,4 @@
-"""What the words of a program mean: which are flags, which are paths, and what becomes of these."""
+"""The meaning of a program's words: the flags, the paths, and the effects on these."""
 
 from __future__ import annotations
 

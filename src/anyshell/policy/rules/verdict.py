@@ -1,4 +1,4 @@
-"""What a policy says of a text, as values. They travel with a request for approval, so `_types/verdict.py` has them."""
+"""The verdict of a policy on a text, as values. They travel with a request for approval, so `_types/verdict.py` has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model says when it calls the job tool, and what is wrong with it."""
+"""The parameters of the job tool, and the mistakes in them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ _OF: Mapping[str, tuple[JobAction, ...]] = {
     "end_of_input": ("send",),
     "part": ("output",),
 }
-"""Which parameter is one of which actions."""
+"""The actions of each parameter."""
 
 # What other agents' tools call the same; in small letters, nothing between.
 _ALSO_CALLED = {
@@ -189,7 +189,7 @@ _ACTIONS = {
     "type": "send",
     "press": "send",
 }
-"""What other agents' tools call the actions."""
+"""The names of the actions in other agents' tools."""
 
 
 @dataclass(frozen=True, slots=True)

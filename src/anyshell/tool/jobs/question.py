@@ -1,4 +1,4 @@
-"""What a program on a terminal asks for, and whether the same is still asked when an answer comes."""
+"""The question of a program on a terminal, and the check that it is still the same when an answer comes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ProgramQuestion:
 
 
 class OtherQuestion(Exception):  # noqa: N818 - becomes a result; never leaves the tool
-    """What was to be typed was meant for something else than would get it.
+    """The input was meant for another question than the one that would get it.
 
     Args:
         before: The processes that were asked about.

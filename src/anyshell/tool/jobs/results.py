@@ -1,4 +1,4 @@
-"""What is made of a call of the job tool for the model, the person and the program: its result."""
+"""The making of the job tool's results, for the model, the person and the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the job tool does with a terminal."""
+"""The job tool's actions on a terminal."""
 
 from __future__ import annotations
 

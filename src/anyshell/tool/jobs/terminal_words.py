@@ -1,4 +1,4 @@
-"""What a model reads of terminals: sentences of one line each; none invites to ask again."""
+"""Sentences on terminals for a model, of one line each; none invites to ask again."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SHOWN_LINE = 200
 """Characters of a prompt, or of the cursor's line, in a sentence about it: those at its end."""
 
 OVER = "Nothing was done."
-"""What is said when what would be typed has no reader, before how that came about."""
+"""The sentence for input that no program would read; the reason follows."""
 
 NOT_THESE = "The alternate screen is not among these: action screen shows it."
-"""What is said when lines of the main screen are shown while a program draws."""
+"""The sentence for lines of the main screen that are shown while a program draws on the other."""
 
 NOT_HERE = "no terminal is given here, since ANYSHELL_NO_PTY is set"
 """Why there is no terminal where none was tried for."""

@@ -29,7 +29,7 @@ _ALL = re.compile(r"[\s\S]*")
 
 
 Found = Waiting | Literal["ask"] | None
-"""What a program waits for; ``None`` when it does not; or that it is to be asked about."""
+"""The input that a program waits for; ``None`` when it does not wait; ``"ask"`` when the host is to be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,7 +341,7 @@ class TrackedTerminal:
             await _give_up(comes, waits)
 
     def _unseen(self, seconds: float) -> Found:
-        """What to take it for when it was not seen to wait in so many seconds: a program that prints all the time does not."""
+        """The guess about a program that was not seen to wait for so many seconds: one that prints all the time does not wait."""
         return None if seconds >= LOOK_SECONDS and time.monotonic() - self._heard < QUIET else "ask"
 
     def _line(self, waiting: Waiting | None = None) -> str:
@@ -361,7 +361,7 @@ class TrackedTerminal:
         return (*whole, screen.cursor, cursor_line(screen)) if screen.cursor_visible else whole
 
     def _news(self, limits: OutputLimits) -> tuple[str, int]:
-        """What is new since this was told last, and how many new lines are not in it."""
+        """The new text since the last report, and the number of new lines left out of it."""
         lines, gone, told = self._untold()
         self._take(lines)
         text, left_out = _last(lines.texts[told:], limits)

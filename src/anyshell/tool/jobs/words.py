@@ -1,4 +1,4 @@
-"""What a model reads of jobs: sentences of one line each; none invites to ask again."""
+"""Sentences on jobs for a model, of one line each; none invites to ask again."""
 
 from __future__ import annotations
 

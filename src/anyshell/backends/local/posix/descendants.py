@@ -166,14 +166,14 @@ def _started(process: psutil.Process) -> float:
 
 
 class ProcessScan:
-    """What trees share: nothing here."""
+    """The counterpart of Linux's scan for several trees; macOS has nothing to share."""
 
     def close(self) -> None:
         """Nothing is held."""
 
 
 class Net:
-    """What stops commands when this process has ended without having done so: nothing here."""
+    """The counterpart of Linux's stop of commands after the end of this process; macOS has none."""
 
     @contextmanager
     def noting(self, since: int, mark: bytes) -> Iterator[int]:
@@ -216,12 +216,12 @@ def own_pid(pid: int) -> int:
 
 
 def open_traffic(pid: int) -> int | None:
-    """What tells the bytes that a child has read and written: nothing on macOS."""
+    """The counterpart of Linux's byte counts of a child; macOS has none."""
     return None
 
 
 def read_traffic(fd: int) -> tuple[int, int] | None:
-    """These bytes: not known on macOS."""
+    """The byte counts of a child: not known on macOS."""
     return None
 
 

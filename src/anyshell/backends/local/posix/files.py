@@ -1,4 +1,4 @@
-"""What `LocalFiles` asks of a POSIX system.
+"""System calls of POSIX for `LocalFiles`.
 
 `windows.files` answers the same on Windows, where some of it takes patience, which can be stopped.
 """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ....abc import InputPipe, OutputPipe, PipeDirectory
 
 PREFIX = "anyshell-"
-"""What the name of a private directory begins with."""
+"""The prefix of a private directory's name."""
 
 MOST_ENTRIES = 10_000
 """Entries of the directory for temporary files that a process looks at once, for directories of killed owners."""

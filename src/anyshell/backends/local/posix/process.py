@@ -138,7 +138,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
 
     @property
     def usage(self) -> Usage | None:
-        """What it and those that it waited for have used, once nothing of its tree lives.
+        """The usage of the program and the children that it waited for, once no process of its tree lives.
 
         In a sandbox its leader tells it: bubblewrap does not wait for the first process of its namespace, which waits for the others.
         """

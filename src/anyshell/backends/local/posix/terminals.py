@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ...._types import Foreground, Terminal
 
 _GONE = (errno.EIO, errno.ENXIO)
-"""What a master says when no process has the terminal itself open any more; ENXIO on macOS, when it was revoked."""
+"""Errors of a master when no process has the terminal open any more; ENXIO on macOS, when it was revoked."""
 
 
 class TerminalReceiveStream(PipeReceiveStream):

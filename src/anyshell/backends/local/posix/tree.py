@@ -1,4 +1,4 @@
-"""What belongs to a command, however it hides, and how to signal it without ever hitting a stranger.
+"""The processes of a command, however they hide, and signals that never hit another process.
 
 A command is a tree, not a pid. On Linux (`linux.tree.LinuxTree`) a process belongs to it, if it started after it, when
 one of these says so:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MARK_PREFIX = b"ANYSHELL_MARK_"
-"""What the name of a mark begins with; its owner's pid, start time and pid namespace, and two numbers, follow."""
+"""The prefix of a mark's name; its owner's pid, start time and pid namespace, and two numbers, follow."""
 
 PROCESSES_PER_TURN = 64
 """Processes looked at before other tasks get a turn; about half a millisecond."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...._types import Terminal
 
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""What keeps a program from being started without a terminal as well."""
+"""Errors of opening a terminal that a start without one would meet as well."""
 
 _IUTF8 = 0x4000  # no bound
 """``asm-generic/termbits.h``, and macOS's ``sys/termios.h``. Python does not name it."""
@@ -41,7 +41,7 @@ _KEYS = {
 }
 _INPUT_FLAGS = {"inlcr": termios.INLCR, "icrnl": termios.ICRNL, "igncr": termios.IGNCR}
 _LOCAL_FLAGS = {"isig": termios.ISIG, "noflsh": termios.NOFLSH, "iexten": termios.IEXTEN}
-"""What of a terminal's settings says what keys mean, by the names of stty(1)."""
+"""The settings of a terminal that say what keys mean, by the names of stty(1)."""
 
 
 def open_pair(terminal: Terminal) -> tuple[int, int]:

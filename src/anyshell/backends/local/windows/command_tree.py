@@ -1,4 +1,4 @@
-"""Which process of a Windows job belongs to which command of a persistent shell."""
+"""The processes of a Windows job that belong to one command of a persistent shell."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _CONPTY = 0  # no bound: winpty.Backend.ConPTY
 
 
 class _PTY(Protocol):
-    """What is used of ``winpty.PTY``, which a type checker finds on Windows alone."""
+    """The part of ``winpty.PTY`` in use, which a type checker finds on Windows alone."""
 
     @property
     def pid(self) -> int | None: ...

@@ -1,4 +1,4 @@
-"""What `LocalFiles` asks of Windows. `posix.files` answers the same elsewhere.
+"""System calls of Windows for `LocalFiles`. `posix.files` is its counterpart elsewhere.
 
 On Windows a file that is open cannot be removed, replaced or renamed, unless the program that opened it has agreed. So
 whatever is opened here is opened in agreement with all that, and whatever is refused because another program is at the
@@ -65,7 +65,7 @@ class _Code(enum.IntEnum):
 
 
 class _Access(enum.IntFlag):
-    """What a file is opened for."""
+    """The access with which a file is opened."""
 
     READ = 0x80000000
     WRITE = 0x40000000
@@ -74,7 +74,7 @@ class _Access(enum.IntFlag):
 
 
 class _Disposition(enum.IntEnum):
-    """What is done about a file that is there, or is not."""
+    """The behaviour of an open for a file that exists, or does not."""
 
     CREATE_NEW = 1
     OPEN_EXISTING = 3
@@ -102,7 +102,7 @@ class _Rename(enum.IntFlag):
 
 
 class _Sharing(enum.IntFlag):
-    """What others may do meanwhile."""
+    """The access that other processes keep meanwhile."""
 
     NOTHING = 0
     ALL = 7  # read, write, and delete, which is to rename and to replace as well

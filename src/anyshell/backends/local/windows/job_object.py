@@ -134,7 +134,7 @@ class JobObject:
             room *= 2
 
     def usage(self) -> Usage | None:
-        """What every member has used, those that have ended too; ``None`` where that is not told, as Wine does not."""
+        """The usage of every member, ended ones included; ``None`` where Windows does not tell it, as under Wine."""
         counted, limits = _Accounting(), _ExtendedLimits()
         if not (
             self._query(win32.JOB_OBJECT_BASIC_AND_IO_ACCOUNTING_INFORMATION, counted)

@@ -46,10 +46,10 @@ _CLOSE_BOUND = 0.5
 """Seconds for which closing a process of Windows waits for the end of its job."""
 
 _EXTENSIONS = ".COM;.EXE"
-"""What programs are that Windows starts itself; what else is in PATHEXT, a shell does."""
+"""Suffixes of programs that Windows starts itself; for the others in PATHEXT it takes a shell."""
 
 _BATCH_FILES = (".bat", ".cmd")
-"""What Windows starts through cmd.exe, which takes arguments apart in a way of its own (CVE-2024-24576). Blanks and dots
+"""Suffixes of scripts that Windows starts through cmd.exe, which splits arguments in its own way (CVE-2024-24576). Blanks and dots
 may follow, which it drops (CVE-2024-43402)."""
 
 _WHAT_TO_DO: Mapping[int, str] = {
@@ -61,7 +61,7 @@ _WHAT_TO_DO: Mapping[int, str] = {
     1455: "not enough memory: the page file is too small; run fewer commands at once",
     1816: "a job or a user of this machine may not have more processes or memory",
 }
-"""What some of Windows' errors mean here, by their winerror."""
+"""The exceptions for some errors of Windows, by their winerror."""
 
 
 class LocalSpawner:
@@ -210,12 +210,12 @@ class LocalWindowsProcess(
 
     @property
     def usage(self) -> Usage | None:
-        """What its job has used, once the program has ended; as long as the job is held."""
+        """The usage of its job, once the program has ended and while the job is held."""
         return None if self._closed or self._handle.running else self._job.usage()
 
     @property
     def terminal_kind(self) -> TerminalKind | None:
-        """What pywinpty has given."""
+        """The kind of terminal that pywinpty has given."""
         return self._stdout.kind if isinstance(self._stdout, TerminalReceiveStream) else None
 
     @property
@@ -279,7 +279,7 @@ class LocalWindowsProcess(
             await asyncio.sleep(pause)
 
     def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> WindowsCommandTree:
-        """What a persistent shell starts from now on. By its job alone: the pipes say nothing here."""
+        """The processes that a persistent shell starts from now on, by its job alone: the pipes say nothing here."""
         if self._commands is None:
             self._commands = Commands(self._job, self._pid)
         return self._commands.begin(shell or self._pid)

@@ -26,10 +26,10 @@ UNNAMED = "unknown"
 """The name of a process that cannot be asked for it. One that may be asked for its start has just begun, or is about to end."""
 
 TO_LOOK = win32.PROCESS_QUERY_LIMITED_INFORMATION | win32.SYNCHRONIZE
-"""What it takes to ask a process who it is and whether it runs."""
+"""The access rights to ask a process for its identity and whether it runs."""
 
 TO_OWN = TO_LOOK | win32.PROCESS_SET_QUOTA | win32.PROCESS_TERMINATE
-"""What it takes to put a process into a job as well."""
+"""The access rights to put a process into a job as well."""
 
 
 class ProcessHandle:

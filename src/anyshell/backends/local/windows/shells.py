@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
 _OF_GIT = frozenset({"bash", "sh", "zsh"})
-"""What comes with Git for Windows or MSYS2, and is looked for there."""
+"""Shells of Git for Windows or MSYS2, which are looked for there."""
 
 _SYSTEMS_OF_MSYS2 = frozenset({"clang64", "clangarm64", "mingw32", "mingw64", "ucrt64", "usr"})
 """Directories between the top of MSYS2, or of Git for Windows, and a ``bin`` (msys2.org, "Environments")."""

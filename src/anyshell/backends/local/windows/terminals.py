@@ -49,7 +49,7 @@ READS_PER_TURN = 4
 _INTERRUPT = "\x03"
 
 _END_OF_INPUT = "\x1a\r"
-"""What ends the input of a program that reads lines from a console, at the beginning of a line: ^Z and Enter."""
+"""End-of-file for a program that reads lines from a console, at the beginning of a line: ^Z and Enter."""
 
 
 class TerminalReceiveStream(ByteReceiveStream):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _PATHEXT = ".COM;.EXE;.BAT;.CMD"
-"""What cmd.exe takes for programs where PATHEXT is not set."""
+"""The suffixes of programs for cmd.exe where PATHEXT is not set."""
 
 
 class EnvBlock:

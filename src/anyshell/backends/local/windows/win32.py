@@ -99,7 +99,7 @@ kernel32 = declare(
 _advapi32 = declare(ctypes.WinDLL("advapi32", use_last_error=True), GetUserNameW=(BOOL, LPWSTR, LPDWORD))
 
 _ARCHITECTURES = {0x014C: "x86", 0x8664: "AMD64", 0xAA64: "ARM64"}
-"""What PROCESSOR_ARCHITECTURE would be, by winnt.h's IMAGE_FILE_MACHINE_…."""
+"""The values of PROCESSOR_ARCHITECTURE, by winnt.h's IMAGE_FILE_MACHINE_…."""
 
 
 def last_error() -> OSError:

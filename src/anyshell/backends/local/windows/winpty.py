@@ -37,7 +37,7 @@ _AUTO_SHUTDOWN = 0x1  # no bound: arguments of calls
 _EXIT_AFTER_SHUTDOWN = 0x2  # no bound: arguments of calls
 
 _ENDS = (win32.ERROR_BROKEN_PIPE, win32.ERROR_PIPE_NOT_CONNECTED, win32.ERROR_OPERATION_ABORTED)
-"""What a read says when the agent has ended, or when the read was cancelled."""
+"""Errors of a read when the agent has ended, or when the read was cancelled."""
 
 
 class WinPTY:

@@ -1,4 +1,4 @@
-"""What the configuration of ``ssh`` says of a host.
+"""The configuration of ``ssh`` for a host.
 
 asyncssh reads such files too, but not as ssh does: it has no StrictHostKeyChecking and no HashKnownHosts, gives up
 at a comment behind a value, at ``ConnectTimeout 1m`` and at a token that it does not know, includes files in no
@@ -87,7 +87,7 @@ class ConfigLine:
 
 
 class HostConfig:
-    """What the configuration says of one host: the first value of each keyword.
+    """The configuration of one host: the first value of each keyword.
 
     Args:
         target: The host as it was asked for. Its user and port go before those of the files.
@@ -257,7 +257,7 @@ class HostConfig:
         return False
 
     def tokens(self) -> dict[str, str]:
-        """What a ``%`` stands for, as far as it is known."""
+        """The values of ``%`` tokens, as far as they are known."""
         port = self.first["port"].word if "port" in self.first else str(SSH_PORT)
         node = socket.gethostname()
         alias = self.first["hostkeyalias"].word if "hostkeyalias" in self.first else self.alias

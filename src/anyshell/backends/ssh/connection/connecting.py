@@ -560,7 +560,7 @@ def _without_thread(address: str, error: NoThread, stage: ConnectionStage) -> Co
 
 
 def _with(known: KnownHost, key: HostKey, file: str) -> KnownHost:
-    """What is known of a host, and one key more."""
+    """The known keys of a host, and one key more."""
     return replace(known, keys=(*known.keys, KnownKey(key, file, 0)))
 
 
@@ -577,7 +577,7 @@ def _question(settings: Settings, key: HostKey, known: KnownHost) -> str:
 
 
 def _why(error: OSError) -> str:
-    """What the system says of a failure; asyncio writes the address into its own words."""
+    """The system's words for a failure; asyncio writes the address into its own."""
     return os.strerror(error.errno) if error.errno else str(error)
 
 

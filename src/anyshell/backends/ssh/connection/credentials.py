@@ -1,4 +1,4 @@
-"""What one logs in with: keys of an agent and of files, and answers of people.
+"""Credentials: keys of an agent and of files, and answers of people.
 
 A passphrase is asked for when the server has said that it would take the key, and not before, as ssh does.
 """
@@ -38,7 +38,7 @@ Tell = "Callable[[str], object]"
 
 @dataclass
 class Secrets:
-    """What was asked for and was right, so that the next connection of the same backend need not ask again.
+    """Secrets that a person typed and the host took, so that the next connection of the same backend does not ask again.
 
     It is held in memory alone.
     """
@@ -234,7 +234,7 @@ class Keys:
 
 @dataclass
 class _KeyFile:
-    """What a key file has: the key, or what can be known of it before it is opened."""
+    """The content of a key file: the key, or the facts that show before it is decrypted."""
 
     path: str
     data: bytes = field(repr=False)

@@ -1,4 +1,4 @@
-"""What is known of hosts' keys: looking it up, judging a key by it, recording a new one.
+"""Known host keys: looking them up, judging a key by them, recording a new one.
 
 The format is that of sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT". Keys are compared as bytes, so that one of a type
 that asyncssh does not support is known all the same.
@@ -44,7 +44,7 @@ class HostKey:
         return f"SHA256:{digest.decode().rstrip('=')}"
 
     def __str__(self) -> str:
-        """What a line of known_hosts has of it."""
+        """The key as a line of known_hosts has it."""
         return f"{self.type} {base64.b64encode(self.data).decode()}"
 
 
@@ -59,7 +59,7 @@ class KnownKey:
 
 @dataclass(frozen=True, slots=True)
 class KnownHost:
-    """What the files say of one host.
+    """The entries of the files for one host.
 
     Attributes:
         name: How the host is named in them, such as ``web-1`` or ``[web-1]:2222``.
@@ -190,7 +190,7 @@ def record(file: str, name: str, key: HostKey, *, hashed: bool = False) -> None:
 
 
 def known_hosts_line(name: str, key: HostKey, *, hashed: bool = False) -> str:
-    """What is appended to known_hosts in order to trust a key."""
+    """The line that is appended to known_hosts in order to trust a key."""
     if hashed:
         salt = secrets.token_bytes(hashlib.sha1(usedforsecurity=False).digest_size)
         parts = (base64.b64encode(part).decode() for part in (salt, _hash(salt, name)))

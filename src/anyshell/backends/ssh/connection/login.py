@@ -1,4 +1,4 @@
-"""What asyncssh asks while it connects: the host's key, and what to log in with."""
+"""The callbacks of asyncssh while it connects: the host's key, and the credentials."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ class Gathered(asyncio.Transport):
         return self._transport.is_closing()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """What it knows of the way to the host."""
+        """The facts about the way to the host."""
         return self._transport.get_extra_info(name, default)
 
 
 class LoginClient(asyncssh.SSHClient):
-    """What asyncssh asks while it connects. Nothing is answered a second time once it was right."""
+    """The callbacks of asyncssh while it connects. An answer that was right is not given a second time."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class LoginClient(asyncssh.SSHClient):
         return [], _importable(self.known.authorities), _importable(self.known.revoked)
 
     def host_key_algorithms(self) -> list[str]:
-        """What to agree on, the types of the known keys first, so that a host with several keys shows a known one."""
+        """The algorithms to negotiate, the types of the known keys first, so that a host with several keys shows a known one."""
         possible = [*names(get_default_certificate_algs()), *names(get_public_key_algs())]
         plain = [name for name in names(get_default_public_key_algs()) if name != "ssh-rsa"]  # SHA-1
         written = self._settings.algorithms.get("hostkeyalgorithms")
@@ -328,7 +328,7 @@ def choose_algorithms(written: str, possible: Sequence[str], default: Sequence[s
 
 
 def names(algorithms: Sequence[bytes]) -> list[str]:
-    """What algorithms are called, as text."""
+    """The names of algorithms, as text."""
     return [each.decode("ascii") for each in algorithms]
 
 
@@ -346,7 +346,7 @@ def _importable(keys: Sequence[KnownKey]) -> list[asyncssh.SSHKey]:
 
 
 def safe_words(text: str) -> str:
-    """What a stranger said, as one line of bounded length that is safe to print."""
+    """The words of a stranger, as one line of bounded length that is safe to print."""
     return re.sub(r"\s+", " ", "".join(each if each.isprintable() else " " for each in text)).strip()[
         :BANNER_CHARACTERS
     ]

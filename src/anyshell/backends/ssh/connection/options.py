@@ -22,7 +22,7 @@ HostKeyPolicy = Literal["ask", "accept-new"]
 _SCHEME = "ssh://"
 
 _BAD_IN_HOST = re.compile(r"[\x00-\x20\x7f-\xa0'`\"$\\;&<>|(){}@/,]|\s")
-"""What a host may not hold: it is put into the commands of ProxyCommand and Match, which a shell reads.
+"""Characters that a host name may not hold: it is put into the commands of ProxyCommand and Match, which a shell reads.
 
 The list is that of OpenSSH's own ``valid_hostname``, since CVE-2023-51385, and what would make an address ambiguous.
 """

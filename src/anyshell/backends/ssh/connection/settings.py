@@ -1,4 +1,4 @@
-"""What holds for one host: the caller's options over the configuration of ``ssh`` over OpenSSH's defaults."""
+"""The settings for one host: the caller's options over the configuration of ``ssh`` over OpenSSH's defaults."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ METHODS = ("publickey", "keyboard-interactive", "password")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What holds for one host: the caller's options over the configuration over OpenSSH's defaults.
+    """The settings for one host: the caller's options over the configuration over OpenSSH's defaults.
 
     Attributes:
         alias: The host as it was asked for.

@@ -277,7 +277,7 @@ class ShellFiles:
         await to_the_end(work(), lambda: None)
 
     async def _looked_for(self, text: str, path: str) -> int | None:
-        """What is wrong with a path of which a program said nothing that we know."""
+        """The error of a path for which a program printed no known message."""
         code, _, stderr = await self._answer(_PRELUDE + 'exec ls -d -- "$p"', path, path)
         if code != 0:
             return _told(stderr)

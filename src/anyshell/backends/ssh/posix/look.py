@@ -1,4 +1,4 @@
-"""What the shell on the host prints of its processes, and how it is read."""
+"""The list of processes that the shell on the host prints, and its parsing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LookRow:
     name: str
     marks: list[str] = field(default_factory=list)
     holds: dict[int, str] = field(default_factory=dict)
-    """What stands behind some of its descriptors, as far as it is a pipe, a socket or a terminal."""
+    """The pipes, sockets and terminals behind some of its descriptors."""
     begins: str = ""
     """The half of a token in its command line: a login shell that has not come to the command yet."""
 
@@ -45,7 +45,7 @@ class LookRow:
 
 @dataclass(slots=True)
 class ProcessLook:
-    """What the watcher has seen at once. `place` is its host and pid namespace; ``None`` when it sees not even itself."""
+    """One look of the watcher. `place` is its host and pid namespace; ``None`` when it sees not even itself."""
 
     place: str | None
     seen: list[LookRow]
@@ -55,7 +55,7 @@ class ProcessLook:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What tells the pids that a host gives later from those before.
+    """A point in a host's sequence of pids, which tells later pids from earlier ones.
 
     Attributes:
         place: The host and the pid namespace.

@@ -1,4 +1,4 @@
-"""What could not be stopped on a host that went away, and is to be stopped when it is back."""
+"""Stops that failed because the host went away, and are due when it is back."""
 
 from __future__ import annotations
 

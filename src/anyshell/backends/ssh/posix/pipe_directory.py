@@ -354,7 +354,7 @@ class Relay:
 
 
 class RelayOutputPipe(ByteReceiveStream):
-    """What one command prints, by a relay."""
+    """The output of one command, by a relay."""
 
     def __init__(self, pipe_directory: SSHPipeDirectory, relay: Relay) -> None:
         self._pipe_directory = pipe_directory
@@ -414,7 +414,7 @@ class RelayOutputPipe(ByteReceiveStream):
 
 
 class RelayInputPipe:
-    """What one command reads, by a program that writes it to a pipe."""
+    """The input of one command, by a program that writes it to a pipe."""
 
     def __init__(self, pipe_directory: SSHPipeDirectory, path: str, process: SSHProcess) -> None:
         self._pipe_directory = pipe_directory

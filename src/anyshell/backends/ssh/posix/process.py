@@ -117,13 +117,13 @@ class SSHProcess(ChannelProcess[Channel]):
 
     @property
     def usage(self) -> Usage | None:
-        """What the leader of a sandbox has told beside the output; otherwise nothing is waited for by a program of anyshell's."""
+        """The usage that the leader of a sandbox has told; without one, no program of anyshell's waits for the command."""
         told = self._channel.beside if self._holder is not None and self._gone else b""
         return told_usage(told)
 
     @property
     def description(self) -> ProcessInfo:
-        """What is known of it when the host does not answer."""
+        """The description of the program when the host does not answer."""
         return ProcessInfo(self.pid or 0, self._name, 0.0)
 
     @property
@@ -340,7 +340,7 @@ class SSHProcess(ChannelProcess[Channel]):
         return found
 
     async def group(self) -> Sequence[ProcessInfo]:
-        """What lives in the program's process group besides the program; nothing when the host does not answer."""
+        """The live processes in the program's group besides the program; empty when the host does not answer."""
         with suppress(HostAway):
             if self.pid is not None and await self._processes.group_exists(self.pid):
                 return await self._tree.in_group()
@@ -483,7 +483,7 @@ class SSHCommandTree:
             return False  # as for a fresh shell whose output has ended
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """What of it is alive; the shell, when the host does not answer."""
+        """Its live members; the shell, when the host does not answer."""
         try:
             return await self._part.members()
         except HostAway:

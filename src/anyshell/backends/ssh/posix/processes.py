@@ -45,10 +45,10 @@ ticks, or seconds where there is no ``/proc``."""
 SIGNALS: Mapping[Signal, str] = {"interrupt": "INT", "terminate": "TERM", "kill": "KILL"}
 
 _HANG_UP = "HUP+TERM"
-"""What asks to end on a terminal: a shell that is used there ignores SIGTERM."""
+"""The signals that ask a program on a terminal to end: an interactive shell ignores SIGTERM."""
 
 _STARTED = re.compile(r"(\S+) (?:ino: (\d+) )?(\d+) \(.*\) \S(?: -?\d+){18} (\d+) ")
-"""What a login shell says of the process that becomes the command: the host's boot id, the pid namespace, which Linux tells
+"""The line of a login shell on the process that becomes the command: the host's boot id, the pid namespace, which Linux tells
 since 5.14, and ``/proc/self/stat``, of which the 22nd field is the start."""
 
 GONE = "(deleted)"
@@ -317,7 +317,7 @@ class SSHTree:
     seen: bool = False
     """Whether a look has shown its leader."""
     led: Signal | None = None
-    """What the leader's group, and what descended from it, was sent already."""
+    """The signal that the leader's group and its descendants were sent already."""
     told: bool = False
     """Whether its login shell has said that it becomes the command: from then on its token tells nothing."""
     _start: str = ""

@@ -195,7 +195,7 @@ class WindowsChannel(Channel):
 
 
 class WindowsSendStream(ChannelSendStream):
-    """What a command on a Windows host reads. Closing it is end-of-file; the channel stays open."""
+    """The input of a command on a Windows host. Closing it is end-of-file; the channel stays open."""
 
     piece = PIECE
 

@@ -61,7 +61,7 @@ _REFUSED = {
 
 
 class WindowsHost:
-    """What is done on a Windows host.
+    """The facts of a Windows host, and the starts of its programs.
 
     Args:
         login: Writes for its login shell.
@@ -80,7 +80,7 @@ class WindowsHost:
         self.login = login
         """Writes for its login shell."""
         self.noise = ""
-        """What was printed instead when it did not say what it is."""
+        """The output in the place of the facts when the host did not tell them."""
         self._name = name
         self._open = open
         self._has_room = has_room
@@ -276,7 +276,7 @@ class WindowsHost:
         )
 
     def _order(self, spawn: Spawn) -> bytes:
-        """What `leader.ps1` is told to do, behind its token."""
+        """The order for `leader.ps1`, behind its token."""
         line = self.login.command_line(spawn.argv)
         if line is None:
             raise SpawnError(

@@ -123,7 +123,7 @@ class WindowsProcess(Ungrouped, ChannelProcess[WindowsChannel]):
             self._channel.write_eof()
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """What of the tree is alive. When the host does not answer, what may be running is named by what is known."""
+        """The live processes of the tree. When the host does not answer, the processes that may run, as far as they are known."""
         channel = self._channel
         if channel.over:
             return ()

@@ -343,7 +343,7 @@ def _print(report: Report, host: str | None) -> None:
 
 
 def _command_line(process: ProcessInfo, most: int = 80) -> str:
-    """What a process was started with, if that can be read; no longer than a person wants to see."""
+    """The command line of a process, if it can be read; cut to a length for people."""
     import psutil
 
     from ...printing import printable

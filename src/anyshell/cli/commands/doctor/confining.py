@@ -1,4 +1,4 @@
-"""What a host has for confining commands: the topic ``reach`` of ``anyshell doctor``."""
+"""The means of a host to confine commands: the topic ``reach`` of ``anyshell doctor``."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .report import Report
 
 STEPS = ("name", "port", "key", "auth", "shell", "terminal", "sftp", "limits")
-"""What has to go well, one after the other."""
+"""The steps of the check, one after the other."""
 
 _STEP_OF_STAGE = {
     "address": "name",
@@ -42,7 +42,7 @@ _ADVICE = {
     "authorized_keys; until then 'run --pty' runs without",
     "sftp": "put 'Subsystem sftp internal-sftp' into the host's sshd_config",
 }
-"""What to do when a step fails, beside what the message says."""
+"""The advice when a step fails, beside the message."""
 
 _COMPARE = "compare the fingerprint with 'ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub' on the host, and only if it is there, paste"
 _CHANGED = "ask the server's administrator why, compare the new fingerprint with theirs, and only if that is right, paste"

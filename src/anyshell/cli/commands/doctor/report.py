@@ -1,4 +1,4 @@
-"""What ``anyshell doctor`` has found."""
+"""The findings of ``anyshell doctor``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``anyshell doctor`` looks at on Windows alone."""
+"""Checks of ``anyshell doctor`` on Windows alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of many hosts, with those folded together that ended alike and printed the same."""
+"""The results of many hosts, with those folded together that ended alike and printed the same."""
 
 from __future__ import annotations
 

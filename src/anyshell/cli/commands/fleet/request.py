@@ -1,4 +1,4 @@
-"""What is asked for on the command line of ``fleet``."""
+"""The checked request of ``fleet``'s command line."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _LINE = 1000
 """Characters of a host's last line that are looked at for a frame: no terminal is wider."""
 
 _STOP = getattr(signal, "SIGTSTP", signal.SIGINT)
-"""What Ctrl-Z sends. Windows knows no such thing, and there it is never listened for."""
+"""The signal of Ctrl-Z. Windows has none, and no handler is set there."""
 
 _BUSY = ("running", "connecting", "closing")
 _URGENCY = ("running", "closing", "connecting", "failed", "done", "waiting", "not_started")
@@ -108,7 +108,7 @@ class Roster:
                 self._writing = asyncio.ensure_future(self._writer.write(frame))
 
     def frame(self, columns: int, rows: int) -> bytes:
-        """What draws the next frame over the last one, on a terminal of so many columns and rows."""
+        """The bytes that draw the next frame over the last one, on a terminal of so many columns and rows."""
         before = self._to_the_top(columns)
         width = max(columns - 1, 1)  # in the last column many terminals begin a new line
         # What is typed is echoed at the cursor. If it went on in the next row, the rows of the frame would be counted
@@ -122,7 +122,7 @@ class Roster:
         return (before + "\x1b[K\n".join(lines) + "\x1b[K\x1b[J").encode("utf-8", "backslashreplace")
 
     def _erasing(self, columns: int) -> bytes:
-        """What takes the last frame away. Row by row: what is erased of a whole screen at once, tmux keeps in its history."""
+        """The bytes that erase the last frame, row by row: a screen that is erased at once stays in the history of tmux."""
         top = self._to_the_top(columns)
         return (top + "\n".join(["\x1b[K"] * (self._rows_above(columns) + 1)) + top).encode()
 
@@ -214,7 +214,7 @@ def chosen(hosts: Sequence[HostProgress], room: int) -> tuple[Sequence[HostProgr
 
 
 def paint(groups: Sequence[HostGroup], total: str) -> bytes:
-    """What each group of hosts has printed, below their names, for a terminal."""
+    """The output of each group of hosts, below their names, for a terminal."""
     from ....policy import printable as harmless
 
     console = Console(force_terminal=True, highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What is shown of a fleet's run: lines as they come, a roster, or events for programs."""
+"""Views of a fleet's run: lines as they come, a roster, or events for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""What of a stranger's output may reach a person's terminal: what draws, and nothing that acts or asks.
+r"""The filter of foreign output for a person's terminal: drawing passes, and nothing that acts or asks.
 
 The author of a recording is not known, and a terminal obeys whatever is sent to it. What passes, in full (sequences as
 in ECMA-48, 5th edition, and xterm's "Control Sequences"):
@@ -74,7 +74,7 @@ class Filter:
         self._end: re.Pattern[str] | None = None  # of the control string that has begun
 
     def feed(self, text: str) -> str:
-        """What may be shown of the next piece."""
+        """The part of the next piece that may be shown."""
         if _C1.search(text) is not None:
             text = text.translate(_LONG_FORM)
         text = self._held + text
@@ -105,7 +105,7 @@ class Filter:
 
 
 def _control(parameters: str, between: str, final: str) -> str:
-    """What passes of a CSI sequence: all of it, a part, or nothing."""
+    """The part of a CSI sequence that passes: all of it, some numbers, or nothing."""
     if final in "hl" and not between:
         private = parameters.startswith("?")
         known = _PRIVATE_MODES if private else _MODES

@@ -55,7 +55,7 @@ class ConsoleKeyboard:
                 set_console_mode(_STDOUT, before)
 
     async def keys(self) -> AsyncIterator[bytes]:
-        """What is typed, as it comes."""
+        """The typed keys, as they come."""
         while True:
             while msvcrt.kbhit():
                 yield msvcrt.getwch().encode("utf-8", "replace")

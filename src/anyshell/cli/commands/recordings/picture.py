@@ -168,7 +168,7 @@ def has_font() -> bool:
 
 
 def _seen(span: Span) -> str:
-    """What is seen of a text."""
+    """The visible part of a text."""
     return " " * span.columns if span.style.hidden else span.text
 
 
@@ -214,7 +214,7 @@ def _clusters(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _shown(text: str, columns: int) -> str:
-    """What stands for a character in an SVG: rich has to count the same columns, and XML has to take it."""
+    """The stand-in of a character in an SVG: rich has to count the same columns, and XML has to take it."""
     from rich.cells import cell_len
 
     for shown in (text, text[0]):

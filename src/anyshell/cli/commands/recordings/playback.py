@@ -238,7 +238,7 @@ class Clock:
 
     @property
     def played(self) -> float:
-        """What it stands at."""
+        """The position in the recording, in seconds."""
         return self._now() - self._away() - self._began if self._paused is None else self._paused
 
     def pause_or_go_on(self) -> None:

@@ -105,7 +105,7 @@ def screenshot(
 
 
 def _format(output: str | None, given: str | None) -> str:
-    """What is to be drawn."""
+    """The format of the picture."""
     if given is None:
         if output in (None, "-"):
             given = "txt"

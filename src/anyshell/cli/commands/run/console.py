@@ -247,7 +247,7 @@ def _signals_kept() -> Iterator[None]:
 
 
 def _driver(interruption: Interruption) -> Callable[..., Any] | None:
-    """What draws on the person's terminal; ``None`` is what textual chooses."""
+    """The driver of the person's terminal; ``None`` is textual's choice."""
     if sys.platform != "win32":
         from ...terminal.display import driver
 

@@ -1,4 +1,4 @@
-"""What a command did to files, as lines for a person."""
+"""The effects of a command on files, as lines for a person."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_SHOWN = 50
 
 
 def lines(effects: Effects) -> list[str]:
-    """What to print: a line for all, one for each file, and the diff if there is one."""
+    """The lines to print: a line for all, one for each file, and the diff if there is one."""
     files = [
         *(f"+ {_path(each)}{_size(each.size)}" for each in effects.created),
         *(f"~ {_path(each)}{_change(each)}" for each in effects.changed),

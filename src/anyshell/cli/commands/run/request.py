@@ -83,7 +83,7 @@ class RunRequest(NamedTuple):
 
     @property
     def scan(self) -> Scan | None:
-        """Which files are looked at."""
+        """The scan of files for effects; ``None`` without ``--effects`` and ``--diff``."""
         if not (self.effects or self.diff):
             return None
         from ....types import Scan

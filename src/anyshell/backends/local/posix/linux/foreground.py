@@ -92,7 +92,7 @@ def _cpu(pid: int) -> float:
 
 
 def _sleep(pid: int, tty: str, device: int) -> Sleep | None:
-    """What a process sleeps in, if it may wait for input from the terminal."""
+    """The system call in which a process may wait for input from the terminal."""
     if (fields := read_fields(pid)) is None or fields[0] in _STOPPED:
         return None
     try:

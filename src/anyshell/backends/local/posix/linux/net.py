@@ -53,7 +53,7 @@ exec 3<&0 4<&1 </dev/null >/dev/null
     while IFS= read -r note; do case $note in *[!\ ]*) exec "$@" <&4 3<&- 4<&- ;; esac; done <&4
 } &
 """
-"""What the shell does, beside: it is not waited for. Notes are lines; those of commands that have ended are blank."""
+"""The program of the shell, for which no command waits. Notes are lines; those of commands that have ended are blank."""
 
 _RUN = f"import sys; sys.path.insert(0, sys.argv[1]); from {__name__} import main; main()"
 

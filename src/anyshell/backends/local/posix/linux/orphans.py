@@ -1,4 +1,4 @@
-"""What still runs on Linux of commands whose anyshell has ended."""
+"""Processes on Linux that still run though their anyshell has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Linux tells of processes: /proc (proc(5)), and system calls where that does not show them."""
+"""Facts about processes on Linux: /proc (proc(5)), and system calls where /proc does not show them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ProcRow:
 
     @property
     def descriptors(self) -> Mapping[str, Sequence[str]]:
-        """What its descriptors are open to, and by which paths each; nothing where these may not be read."""
+        """The files behind its descriptors, each with its paths; empty where these may not be read."""
         if self._descriptors is None:
             self._descriptors = read_descriptors(self.directory)
         return self._descriptors
@@ -131,7 +131,7 @@ def read_stat(pid: int) -> ProcRow | None:
 
 
 def read_fields(pid: int) -> list[bytes] | None:
-    """What ``/proc/PID/stat`` says of a process, from its state on; ``None`` when it is gone, or not shown."""
+    """The fields of ``/proc/PID/stat``, from the state on; ``None`` when the process is gone, or not shown."""
     read = _read_fields(pid) if shows_processes() else None
     return None if read is None else read[1]
 
@@ -208,7 +208,7 @@ def _read_fields(pid: int | str) -> tuple[bytes, list[bytes]] | None:
 
 
 def open_traffic(pid: int) -> int | None:
-    """What `read_traffic` reads of a child. Once that has ended, root alone may open it."""
+    """The descriptor that `read_traffic` reads. Once the child has ended, root alone may open it."""
     try:
         return os.open(f"/proc/{pid}/io", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -343,7 +343,7 @@ def _environ(directory: str) -> bytes:
 
 
 def read_descriptors(directory: str) -> Mapping[str, Sequence[str]]:
-    """What the descriptors of a process are open to, and by which paths each; nothing of another user's."""
+    """The files behind the descriptors of a process, each with its paths; empty for another user's process."""
     found: dict[str, list[str]] = {}
     try:
         numbers = os.listdir(f"{directory}/fd")

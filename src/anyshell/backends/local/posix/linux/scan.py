@@ -35,7 +35,7 @@ MOST_ASKED = 65536
 """Pids after a command's first, and before it or the newest, that are tried where /proc does not show processes."""
 
 _NEVER = (-1, sys.maxsize)
-"""What is known of a process that was at no look."""
+"""The entry of a process that no look has seen."""
 
 
 class ProcessScan:

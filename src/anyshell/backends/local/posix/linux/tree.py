@@ -95,7 +95,7 @@ class LinuxTree:
     _known: dict[int, int] = field(default_factory=dict)
     _strangers: dict[int, int] = field(default_factory=dict)
     _number: Literal["held", "freed", "checked", "forgotten"] = "held"
-    """What is known of the leader's pid: whether it may have come to mean another process, group and session."""
+    """The state of the leader's pid: whether it may have come to mean another process, group and session."""
 
     def free_number(self) -> None:
         """Let the leader's number count only as long as known members hold it, in their group or session."""

@@ -1,4 +1,4 @@
-"""What the refusal of an SFTP server means.
+"""The meaning of an SFTP server's refusal.
 
 Version 3 has eight answers, and OpenSSH says "failure" of most things: of a name that is taken, a directory that is not
 empty, a full disk. The contract of `Files` is the error that the same call gives on a local file, and `SFTPFiles` itself

@@ -133,7 +133,7 @@ class Operation:
         return await self.ask(self.client.stat(encode(path), follow_symlinks=follow))
 
     async def kind(self, path: str, *, follow: bool = True) -> FileKind | None:
-        """What there is; ``None`` when nothing can be seen."""
+        """The kind of the file; ``None`` when nothing can be seen."""
         try:
             return kind_of(await self.stat(path, follow=follow))
         except asyncssh.SFTPError:
