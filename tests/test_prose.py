@@ -42,3 +42,15 @@ def test_texts_name_the_thing_that_is_meant() -> None:
         for match in BANNED.finditer(line)
     ]
     assert not found, "\n".join(["write the noun instead:", *found])
+
+
+def test_docstrings_begin_with_their_noun() -> None:
+    """``"The answer of a host"`` names the thing; ``"What a host said"`` has the reader find it."""
+    begins = re.compile(r'^ *r?"""(?:What|Which|Who|How|Where|That)\b', re.MULTILINE)
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py"))}
+    found = [
+        f"{path.relative_to(ROOT).as_posix()}:{text.count(chr(10), 0, match.start()) + 1}"
+        for path, text in texts.items()
+        for match in begins.finditer(text)
+    ]
+    assert not found, "\n".join(["write the noun first:", *found])

@@ -259,7 +259,7 @@ def _fates(survivors: Sequence[ProcessInfo], alive: Sequence[ProcessInfo]) -> tu
 
 
 async def _end_by_now(process: Process) -> ExitStatus | None:
-    """How a process has ended already, when its run is cut short in the moment in which it ends."""
+    """The exit status of a process that has just ended while its run is being cut short."""
     waiting = asyncio.ensure_future(process.wait())
     try:
         for _ in range(TURNS):

@@ -89,7 +89,7 @@ class LineKeys:
 
 @dataclass(frozen=True, slots=True)
 class TtyModes:
-    """How a terminal is set.
+    """The settings of a terminal.
 
     Attributes:
         echo: Whether it shows what is typed.

@@ -128,7 +128,7 @@ async def _copy(
 
 
 async def _destination(source: Place, target: Place, *, folder: bool, into: bool) -> Place:
-    """Where the copy goes: into a directory that is there, under the source's name, or else to `target` itself."""
+    """The destination of the copy: in an existing directory, under the source's name; otherwise `target` itself."""
     ends = target.path != target.bare
     target_kind = await _kind(target, follow=True)
     if target_kind == "directory" and folder and not into:

@@ -261,7 +261,7 @@ class PipeDirectory(Protocol):
 
     @property
     def directory(self) -> str | None:
-        """Where it is: an absolute path; ``None`` where pipes are handles of the shell's."""
+        """The absolute path of the directory; ``None`` where pipes are handles of the shell's."""
 
     def open_to(self, pid: int) -> None:
         """Make pipes for this shell from now on. Does nothing where they have names.

@@ -103,7 +103,7 @@ class DetachedJob:
     @property
     def status(self) -> DetachedStatus: r"""``running``, ``completed``, ``failed``, ``stopped``, ``lost`` or ``foreign``: see `DetachedRecord`."""
     @property
-    def exit_code(self) -> int | None: r"""How it ended; ``None`` while that is not known."""
+    def exit_code(self) -> int | None: r"""The end of the job; ``None`` while that is not known."""
     @property
     def pid(self) -> int: r"""The number of its first process."""
     @property
@@ -128,7 +128,7 @@ class DrivenTerminal:
     @property
     def command(self) -> str: r"""The text of the command that runs on it."""
     @property
-    def host(self) -> str: r"""Where it runs: ``local``, or the host's address."""
+    def host(self) -> str: r"""The host of the program: ``local``, or the host's address."""
     @property
     def entered(self) -> bool: r"""Whether the program was started, or is being."""
     @property
@@ -163,7 +163,7 @@ class DrivenTerminal:
     def shows(self) -> bool: r"""Whether there is a `view`: whether it was made with a scrollback."""
     def view(self, back: int=0) -> StyledScreen: r"""The present screen with its colours, or the view so many rows above it, as far as rows are kept."""
     @property
-    def changes(self) -> int: r"""How often the program has printed something, or ended: so it is known whether what was seen is still so."""
+    def changes(self) -> int: r"""A counter of pieces of output, and of the end: unchanged as long as the screen is."""
     def changed(self, since: int, *, timeout: Seconds | None=None) -> bool: r"""Wait until the program has printed something, or has ended."""
     def lines(self, since: int=0) -> TerminalLines: r"""The lines of the main screen, and those that have scrolled off it."""
     def foreground(self) -> Foreground | None: r"""The processes that have the terminal now; ``None`` when the host cannot tell, or none has it any more."""
@@ -207,7 +207,7 @@ class Environment:
     @property
     def host(self) -> str: r"""The name of the host for people."""
     @property
-    def directory(self) -> str: r"""Where commands run that do not say otherwise; absolute, on the host."""
+    def directory(self) -> str: r"""The default directory of commands; absolute, on the host."""
     @property
     def closed(self) -> bool: r"""Whether it was closed, and starts nothing more."""
     @property
@@ -215,9 +215,9 @@ class Environment:
     @property
     def interactive(self) -> bool: r"""Whether the host's pager, editor, prompt, colour and progress variables are left as they are."""
     @property
-    def limits(self) -> OutputLimits: r"""How much of an output becomes text."""
+    def limits(self) -> OutputLimits: r"""The limits of an output's text."""
     @property
-    def artifacts(self) -> ArtifactStore | None: r"""Where the whole of a bounded output is kept; ``None`` when it is not."""
+    def artifacts(self) -> ArtifactStore | None: r"""The store of whole outputs that were cut; ``None`` when they are not kept."""
     @property
     def audit(self) -> Audit | None: r"""Records every command; ``None`` records nothing."""
     @property
@@ -251,7 +251,7 @@ class Fleet:
 
 class FleetRun:
     @property
-    def hosts(self) -> tuple[HostProgress, ...]: r"""How far each host has come, in the fleet's order."""
+    def hosts(self) -> tuple[HostProgress, ...]: r"""The progress of each host, in the fleet's order."""
     @property
     def ended(self) -> bool: r"""Whether every host has ended, and every outcome was taken."""
     def cancel(self) -> None: r"""Ask for the end on every host, and begin no other. Returns at once."""
@@ -288,7 +288,7 @@ class Job:
     @property
     def notice(self) -> str: ...
     @property
-    def status(self) -> JobStatus: r"""How it is: ``running``; ``completed`` with exit code 0, or adopted and gone; ``failed`` with any other end."""
+    def status(self) -> JobStatus: r"""The state of the job: ``running``; ``completed`` with exit code 0, or adopted and gone; ``failed`` with any other end."""
     @property
     def exit_code(self) -> int | None: r"""Its exit code; ``None`` while it runs, when a signal ended it, and when that cannot be known."""
     @property
@@ -339,7 +339,7 @@ class Session:
     @property
     def shell(self) -> ShellInfo: r"""The shell of the session."""
     @property
-    def directory(self) -> str: r"""Where the next command begins that says nothing of it: where the last one left the shell; of a fresh one, its start."""
+    def directory(self) -> str: r"""The default directory of the next command: where the last one left the shell; of a fresh one, its start."""
     @property
     def alive(self) -> bool: r"""Whether its shell runs, as far as is known, and so has what earlier commands have set up."""
     @property

@@ -159,7 +159,7 @@ class DetachedJob:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; ``None`` while that is not known."""
+        """The end of the job; ``None`` while that is not known."""
         return self._record.exit_code
 
     @property

@@ -89,7 +89,7 @@ class EnvironmentFacts:
 
     @property
     def directory(self) -> str:
-        """Where commands run that do not say otherwise; absolute, on the host."""
+        """The default directory of commands; absolute, on the host."""
         return self.runner.directory
 
     @property
@@ -109,12 +109,12 @@ class EnvironmentFacts:
 
     @property
     def limits(self) -> OutputLimits:
-        """How much of an output becomes text."""
+        """The limits of an output's text."""
         return self.runner.limits
 
     @property
     def artifacts(self) -> ArtifactStore | None:
-        """Where the whole of a bounded output is kept; ``None`` when it is not."""
+        """The store of whole outputs that were cut; ``None`` when they are not kept."""
         return self.runner.artifacts
 
     @property

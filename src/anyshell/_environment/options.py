@@ -1,4 +1,4 @@
-"""How an environment is made: what `Environment.detect` and `Fleet` are given, checked once and handed on whole."""
+"""The options of an environment, as `Environment.detect` and `Fleet` take them: checked once and handed on whole."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_TERMINALS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentOptions:
-    """How an environment is made. `Environment.detect` explains each.
+    """The options of an environment. `Environment.detect` explains each.
 
     Attributes:
         shell: A kind of shell, or a path; ``None`` is what the host has.

@@ -86,7 +86,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """Where a host keeps the set-up.
+    """The file on the host that keeps the set-up.
 
     Attributes:
         path: The file, absolute on the host; ``None`` without a snapshot, and why is among the notices.
@@ -308,7 +308,7 @@ class _Found:
     names: tuple[str, ...]
 
     def places(self, shell: ShellInfo) -> tuple[str, ...]:
-        """Where the user's files are; empty where the shell has none."""
+        """The paths that hold the user's files; empty where the shell has none."""
         if shell.kind == "bash":
             return (posixpath.join(self.home, ".bashrc"),)
         if shell.kind == "zsh":

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How a command is run. `Environment.run` explains each.
+    """The options of a run. `Environment.run` explains each.
 
     Attributes:
         timeout: Seconds until the whole tree is stopped; ``None`` is no bound.

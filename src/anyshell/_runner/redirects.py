@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     """The standard input of a command: bytes, a text, a file by its path or opened for bytes, or pieces as they come."""
 
     Stdout: TypeAlias = str | os.PathLike[str] | IO[bytes]
-    """Where a command's output goes as well: a file by its path, or opened for bytes."""
+    """A further target of a command's output: a file by its path, or opened for bytes."""
 
 INPUT_PIECE = 1024 * 1024
 """Bytes of a file that are read at once for a command, when the command has taken the ones before."""

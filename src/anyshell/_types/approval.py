@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .verdict import CommandVerdict, Verdict
 
 Scope = Literal["once", "session", "always"]
-"""How long an approval holds: for one question, for the life of the tool that asked, or for every later tool too."""
+"""The scope of an approval: one question, the life of the tool that asked, or every later tool too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

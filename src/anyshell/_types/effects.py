@@ -131,7 +131,7 @@ class Effects:
         return not self.incomplete
 
     def summary(self) -> str:
-        """How many files were created, changed, deleted and renamed, as a person reads it; without a name."""
+        """The numbers of created, changed, deleted and renamed files as text, without names."""
         named = [(len(getattr(self, what)), what) for what in ("created", "changed", "deleted", "renamed")]
         said = ", ".join(f"{count} {what}" for count, what in named if count)
         if self.complete:

@@ -40,7 +40,7 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyProgress:
-    """How far a copy has come.
+    """The progress of a copy.
 
     Attributes:
         path: The file that bytes were copied of last, as its source names it; empty before the first.

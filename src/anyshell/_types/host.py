@@ -48,7 +48,7 @@ _PLACES_OF_BASH: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(("bash", "zsh", "sh"), re.compile(r"\A(?:/cygdrive)?/([A-Za-z])(?:/|\Z)")),
     "wsl": re.compile(r"\A/mnt/([A-Za-z])(?:/|\Z)"),
 }
-"""How a drive is named by what bash there is on Windows: MSYS2 and Cygwin; WSL, unless it is told otherwise."""
+"""The paths of a drive in a bash on Windows: of MSYS2 and Cygwin; of WSL, unless it is configured otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

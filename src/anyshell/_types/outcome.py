@@ -160,7 +160,7 @@ class Outcome:
             ) from None
 
     def _how(self) -> str:
-        """How the command failed, behind "the command"."""
+        """The failure of the command, as words behind "the command"."""
         if self.status == "timed_out" and self.silence is not None:
             return f"timed out: it printed nothing for {exact(self.silence)} s"
         if self.status == "timed_out":

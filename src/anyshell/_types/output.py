@@ -162,7 +162,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputLimits:
-    """How much of a command's output becomes text.
+    """The limits of the text that is made of a command's output.
 
     By default it is a budget: of what is longer, the start is shown, the end, and of the lines between those that tell what
     went wrong. With `head` or `tail` it is the start and the end alone.
@@ -226,7 +226,7 @@ class OutputLimits:
 
 
 class OutputParts(NamedTuple):
-    """Where the text of an output comes from.
+    """The places of an output's text in the output.
 
     Attributes:
         head: Bytes from the start.

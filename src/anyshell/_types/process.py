@@ -15,7 +15,7 @@ Signal = Literal["interrupt", "terminate", "kill"]
 
 @dataclass(frozen=True, slots=True)
 class ExitStatus:
-    """How a process ended. Both are ``None`` when that cannot be known any more.
+    """The end of a process. Both are ``None`` when that cannot be known any more.
 
     Attributes:
         code: The exit code, 0 to 255 on POSIX, 32 bits without a sign on Windows; ``None`` when a signal ended it, or

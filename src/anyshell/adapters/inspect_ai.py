@@ -40,7 +40,7 @@ REMOVE_SECONDS = 60
 
 
 class Host(BaseModel, frozen=True):
-    """Where samples run: ``SandboxEnvironmentSpec("anyshell", Host(address="ssh://ann@build.example"))``.
+    """The host of samples: ``SandboxEnvironmentSpec("anyshell", Host(address="ssh://ann@build.example"))``.
 
     Attributes:
         address: As `Environment.detect` takes it; ``None`` is this machine.

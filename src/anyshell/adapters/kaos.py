@@ -62,7 +62,7 @@ class Kaos:
         self._directory = env.directory
 
     def pathclass(self) -> type[PurePath]:
-        """How paths of the host are written."""
+        """The class of the host's paths."""
         return PureWindowsPath if self._env.os == "windows" else PurePosixPath
 
     def normpath(self, path: AnyPath) -> KaosPath:
@@ -74,7 +74,7 @@ class Kaos:
         return KaosPath(self._env.info.home)
 
     def getcwd(self) -> KaosPath:
-        """Where programs run, and relative paths start."""
+        """The directory in which programs run and relative paths start."""
         return KaosPath(self._directory)
 
     async def chdir(self, path: AnyPath) -> None:

@@ -50,7 +50,7 @@ class _Commands(WorkspaceBackend, SupportsCommands):
         return self._ref
 
     async def working_dir(self) -> str:
-        """Where commands run, as it was given."""
+        """The directory in which commands run, as it was given."""
         return self._env.directory
 
     async def run(

@@ -51,7 +51,7 @@ class Whole:
 
     @property
     def kept(self) -> str:
-        """Where its output is kept, to be said behind a sentence; empty if it is not."""
+        """The paths of its kept output, as words behind a sentence; empty if none is kept."""
         outputs = (self.outcome.output, self.outcome.stderr)
         paths = [
             str(each.artifact.path) for each in outputs if each is not None and each.artifact is not None

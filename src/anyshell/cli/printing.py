@@ -98,7 +98,7 @@ def seconds(value: float) -> str:
 
 
 def elapsed(value: float) -> str:
-    """How long something has taken so far, in whole seconds, as a person reads it at a glance."""
+    """An elapsed time in whole seconds, short enough to read at a glance."""
     return as_duration(int(value))
 
 

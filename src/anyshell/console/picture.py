@@ -40,7 +40,7 @@ def strip(row: tuple[Span, ...], width: int, base: RichStyle, cursor: int | None
 
 
 def _cell(line: Strip, column: int) -> tuple[int, int]:
-    """Where the character begins that stands in a column, and how many columns it has."""
+    """The first column of the character at a column, and the number of its columns."""
     start = 0
     for char in line.text:
         columns = cell_len(char)

@@ -186,7 +186,7 @@ def here(
 
 
 def start(root: str) -> str:
-    """Where a look at a root begins. The dot keeps it from being skipped, and has a link to a directory followed."""
+    """The start of a look at a root. The dot keeps it from being skipped, and has a link to a directory followed."""
     return f"{root.rstrip('/')}/."
 
 

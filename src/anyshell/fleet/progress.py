@@ -1,4 +1,4 @@
-"""How far each host of a fleet has come, and what became of the command there."""
+"""The progress of each host of a fleet, and the outcome of the command there."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class HostOutcome:
 
 
 class HostProgress:
-    """How far one host has come: what a program shows while a fleet runs. It changes as the host does."""
+    """The progress of one host, for a display while a fleet runs. It changes as the host does."""
 
     def __init__(self, host: str) -> None:
         self._host = host

@@ -64,7 +64,7 @@ class FleetRun:
 
     @property
     def hosts(self) -> tuple[HostProgress, ...]:
-        """How far each host has come, in the fleet's order."""
+        """The progress of each host, in the fleet's order."""
         return tuple(self._hosts.values())
 
     @property

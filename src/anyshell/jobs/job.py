@@ -88,7 +88,7 @@ class Job:
 
     @property
     def status(self) -> JobStatus:
-        """How it is: ``running``; ``completed`` with exit code 0, or adopted and gone; ``failed`` with any other end.
+        """The state of the job: ``running``; ``completed`` with exit code 0, or adopted and gone; ``failed`` with any other end.
 
         ``stopped`` and ``timed_out``, also by silence, with the whole tree gone; ``lost`` when how or that it ended could
         not be learnt.

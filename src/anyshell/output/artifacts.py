@@ -138,7 +138,7 @@ class ArtifactStore:
 
     @property
     def directory(self) -> Path:
-        """Where the files are; absolute. It need not exist."""
+        """The directory of the files; absolute. It need not exist."""
         if self._directory is None:
             self._directory = state_directory("artifacts").absolute()
         return self._directory
@@ -193,7 +193,7 @@ class ArtifactStore:
         return ArtifactEntry(artifact_id, path, status.st_size, status.st_mtime)
 
     def path(self, artifact_id: str) -> Path:
-        """Where an artifact's file is. Raises what `get` raises."""
+        """The path of an artifact's file. Raises what `get` raises."""
         return self.get(artifact_id).path
 
     def read(self, artifact_id: str, *, offset: int = 0, length: int | None = None) -> bytes:

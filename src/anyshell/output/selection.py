@@ -85,7 +85,7 @@ class Selection:
 
     @property
     def query(self) -> str:
-        """How it is written in an address; empty for the whole."""
+        """The selection as part of an address; empty for the whole."""
         named = [f"{name}={_said(given)}" for name in ("lines", "bytes") if (given := getattr(self, name))]
         named += [f"tail={self.tail}"] * (self.tail is not None)
         if self.grep is not None:

@@ -99,7 +99,7 @@ class Audit:
 
     @property
     def directory(self) -> Path:
-        """Where the files are.
+        """The directory of the files.
 
         Raises:
             OSError: The user has no home directory, and none was given.

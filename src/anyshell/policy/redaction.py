@@ -287,7 +287,7 @@ class Masks:
         return self._shapes and b"@" in data and _may_have(_shapes_gates()[2], text)
 
     def find(self, data: bytes, start: int) -> Iterator[tuple[re.Match[bytes], int]]:
-        """Where they are, from a place on, and where each ends."""
+        """The secrets from a place on, each with its end."""
         if b"PRIVATE KEY" in data:  # the one secret of several lines
             return self._found(data, start, len(data))
         return (each for part in self._parts(data, start, len(data)) for each in self._found(data, *part))
@@ -322,7 +322,7 @@ class Masks:
         yield start, end
 
     def begins(self, data: bytes) -> int:
-        """Where one may begin that is not over; the number of bytes when none does."""
+        """The first place at which an unfinished secret may begin; the number of bytes when none does."""
         first, last = len(data), data[-_START:]
         for at, byte in enumerate(last):
             if byte in self._firsts and (
@@ -493,7 +493,7 @@ def _windows(form: bytes) -> list[bytes]:
 
 
 def _often(part: bytes) -> int:
-    """How often output has its first bytes, which Rust looks for at once."""
+    """The frequency of its first bytes in output, which Rust looks for at once."""
     return sum(map(_OFTEN.find, part[:4]))
 
 

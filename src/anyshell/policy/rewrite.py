@@ -21,7 +21,7 @@ _OF_A_PROCESS = ("/proc", "/dev")
 
 
 class CommandAfterCd(Protocol):
-    """How a command begins, as its shell's syntax tells: ``cd DIRECTORY && REST``."""
+    """The leading ``cd`` of a command, as its shell's syntax tells: ``cd DIRECTORY && REST``."""
 
     @property
     def directory(self) -> str:

@@ -27,7 +27,7 @@ _FOLLOWS = re.compile(r"-[a-zA-Z0-9]*[fF]\Z|--follow|--watch|/dev/")
 
 @dataclass(frozen=True, slots=True)
 class ViewLimit:
-    """How many lines are shown.
+    """A limit on the lines that are shown.
 
     Attributes:
         text: What runs: the line, with a reader of the whole in the place of `said`.

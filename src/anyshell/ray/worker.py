@@ -44,7 +44,7 @@ class Worker:
         self._environments: dict[int, tuple[Environment, AsyncExitStack]] = {}
         self._locks: dict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._calls: dict[str, tuple[Callable[[], object], Callable[[], bool]]] = {}
-        """How each call is stopped, and whether it has started."""
+        """Two functions for each call: one stops it, one tells whether it has started."""
 
     async def hello(self) -> str:
         """Give the id of its node."""

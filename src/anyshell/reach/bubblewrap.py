@@ -57,7 +57,7 @@ _APPARMOR = (
 
 
 def _way_to_namespaces(facts: Facts) -> str:
-    """How to get user namespaces, by what keeps bubblewrap from them."""
+    """The advice to get user namespaces, by the obstacle of bubblewrap."""
     if "setuid" in facts.cannot["user"]:
         return f"take the setuid bit from it, with which it knows less: chmod u-s {facts.bwrap}"
     if facts.most_namespaces == 0:
@@ -202,7 +202,7 @@ class Bubblewrap:
         return replace(spawn, argv=tuple(argv), settings=settings, holder="bwrap")
 
     def _group(self) -> tuple[str, str, str]:
-        """Where a control group is made for a command, with its limits; empty texts for what it does not limit."""
+        """The control group for a command, and its limits; empty texts where it limits nothing."""
         given, controllers = self.reach.limits, self.facts.controllers
         memory = given.memory if "memory" in controllers else None
         processes = given.processes if "pids" in controllers else None

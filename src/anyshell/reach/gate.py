@@ -33,7 +33,7 @@ PORT = 47731  # no bound
 """The port of the proxy, in the network of the command alone."""
 
 INSIDE = "/dev/anyshell"  # no bound
-"""Where the program inside finds the socket by which it hands out its own: /dev is always the command's own."""
+"""The path at which the program inside finds the socket to hand out its own: /dev is always the command's own."""
 
 HANDOVER_SECONDS = 30.0
 """Seconds for a program in a sandbox to hand out its socket, from its start; then the command is not run."""
@@ -61,7 +61,7 @@ class Gate:
     """
 
     seconds: float | None = HANDOVER_SECONDS
-    """How long its socket is waited for; ``None`` is to the end."""
+    """The seconds to wait for its socket; ``None`` is to the end."""
 
     def __init__(self, names: Names, directory: str = "", token: bytes = b"") -> None:
         self._names = names

@@ -164,6 +164,6 @@ def _lacking_place(line: str, reach: Reach, lacks: Collection[str]) -> str:
 
 
 def _asking(parameter: str, path: str, whole: Sequence[str]) -> str:
-    """How a tool is asked for a path; for what is kept whole, such as a directory of keys, for all of that."""
+    """The advice to ask a tool for a path; of a directory that is kept whole, such as one of keys, for all of that."""
     path = next((each for each in whole if lies_in(path, (each,))), path)
     return f"If the task needs it, call again with {parameter}={[path]!r}: the user is asked."

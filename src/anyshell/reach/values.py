@@ -27,7 +27,7 @@ MOST_PATHS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much a command may use. ``None`` is no limit of ours.
+    """The resources that a command may use. ``None`` is no limit of ours.
 
     Attributes:
         memory: Bytes of address space of each process. A process that asks for more is refused it. Where cgroup v2 is

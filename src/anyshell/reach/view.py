@@ -53,7 +53,7 @@ MOST_RULES = 4096
 _SHARED = "/dev/shm"  # noqa: S108 - a command gets its own
 
 GATE = "/anyshell-gate-"  # no bound
-"""How the directories begin in which a sandbox hands out its network, see `gate`."""
+"""The prefix of the directories in which a sandbox hands out its network, see `gate`."""
 
 _SOCKETS = "/proc/net/unix"
 
@@ -289,7 +289,7 @@ class View:
         return self._real(path) == path and (shown or lies_in(path, (*self._read, *self._write)))
 
     def _links(self) -> "Iterator[str]":
-        """Where the system's directories are links, as /bin is one to /usr/bin, a view that is not the whole has these."""
+        """The links among the system's directories, as /bin is one to /usr/bin, for a view that is not the whole."""
         for path in () if self._whole else self._system:
             target = self._real(path)
             if self._kind(path) and target != path:

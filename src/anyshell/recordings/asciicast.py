@@ -53,7 +53,7 @@ class _Readable(Protocol):
 
 
 class _Writable(Protocol):
-    """Where lines are written, as bytes."""
+    """A binary file to which lines are written."""
 
     def write(self, data: bytes, /) -> object: ...
 

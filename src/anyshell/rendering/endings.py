@@ -1,4 +1,4 @@
-"""How a command ended, in a few words, and the style of these."""
+"""The end of a command, in a few words, and the style of these."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def job_ended(details: JobDetails) -> tuple[str, str]:
 
 
 def ended(details: ShellDetails | Outcome) -> tuple[str, str]:
-    """How a command ended, and the style of that."""
+    """The words for the end of a command, and their style."""
     terminal = details.terminal if isinstance(details, ShellDetails) else None
     match details.status:
         case "exited":
@@ -72,7 +72,7 @@ def _exit(details: ShellDetails | JobDetails | Outcome) -> str:
 
 
 def times(details: ShellDetails | JobDetails | Outcome) -> Iterator[str]:
-    """How long it took, and what it had."""
+    """The duration of a call, and its limits."""
     if isinstance(details, JobDetails):
         if (job := one_job(details)) is not None:
             yield seconds(job.seconds)

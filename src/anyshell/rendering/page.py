@@ -115,7 +115,7 @@ class MarkedRows:
             yield self.row(mark if number == 0 else " " * margin, row, style, mark=style)
 
     def footer(self, parts: list[str], style: str) -> Iterator[Text]:
-        """How it ended, in a style of its own, and what else there is to say of it."""
+        """The rows below a result: its end, in a style of its own, and the other facts."""
         for number, row in enumerate(self._joined(parts)):
             text = Text(row, style=QUIET, no_wrap=True, overflow="crop", end="\n")
             if number == 0:
@@ -125,7 +125,7 @@ class MarkedRows:
     def address(
         self, artifact: OutputArtifact | None, *, whole: bool, name: str = "output"
     ) -> Iterator[Text]:
-        """Where the whole output is, if it was kept: its address, and the command that shows it, or the file."""
+        """The place of the whole output, if it was kept: its address, and the command that shows it, or the file."""
         if artifact is None:
             return
         what = f"{name} but for its middle" if artifact.omitted_bytes else f"whole {name}"
@@ -236,7 +236,7 @@ class MarkedRows:
 
 
 def _told(text: str, start: int, stop: int) -> int | None:
-    """Where the last line begins that tells of an error and is not shown, if none does of those that are.
+    """The start of the last hidden line that tells of an error, if no shown line does.
 
     Args:
         text: An output.

@@ -25,7 +25,7 @@ _CHANGING = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
 def parse_end(
     said: bytes, command: SessionProcess, conversation: shells.Conversation | shells.PowerShellConversation
 ) -> tuple[End, int] | None:
-    """How a command ended, as its shell says, and what ``$?`` is then; ``None`` if it is said of what was once."""
+    """The end of a command, as its shell tells it, and the ``$?`` then; ``None`` for an earlier command."""
     words, _, directory = said.partition(b"\t")
     number, code, interrupted, first, last, *_ = (*words.split(b" "), b"", b"", b"", b"")
     of, numbered, code = code.rpartition(b":")

@@ -44,7 +44,7 @@ REPLACE_SECONDS = 0.1
 
 @dataclass(slots=True)
 class End:
-    """How a command ended, as its shell, or the shell's own end, says. Not frozen, which costs more than all else of it.
+    """The end of a command, as its shell, or the end of that, tells it. Not frozen, which would cost more than all the rest.
 
     Attributes:
         status: Of the command; of the shell, if that has ended.
@@ -198,7 +198,7 @@ class SessionProcess:
 
     @property
     def directory(self) -> str | None:
-        """Where it left its shell; ``None`` unless that was kept."""
+        """The directory in which it left its shell; ``None`` unless the shell was kept."""
         return self.ended.result().directory if self.state == "kept" else None
 
     @property

@@ -122,7 +122,7 @@ class Session(AsyncOnly):
 
     @property
     def directory(self) -> str:
-        """Where the next command begins that says nothing of it: where the last one left the shell; of a fresh one, its start."""
+        """The default directory of the next command: where the last one left the shell; of a fresh one, its start."""
         return (self._directory if self.alive else None) or self._spawn.cwd
 
     @property

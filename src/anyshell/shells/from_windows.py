@@ -109,7 +109,7 @@ def _without_nul(text: str) -> str | None:
 
 
 def _after(documents: list[tuple[str, bool]], text: str, at: int) -> int | None:
-    """Where the here-documents end that begin there; ``None`` when one does not."""
+    """The end of the here-documents that begin there; ``None`` when one has no end."""
     for word, tabs in documents:
         line = None
         while line != word:

@@ -50,7 +50,7 @@ RESERVED = frozenset(
 """Variables that the shell is led by; no caller can set them."""
 
 _BOTH_ENDS = (196, 195, 194)  # no bound
-"""Where bash has its pipes at both ends for a moment."""
+"""The descriptors at which bash has its pipes at both ends for a moment."""
 
 LIFE_FD = {"bash": 197}
 """The descriptor by which everything that a command starts has the pipe that it prints to."""
@@ -359,7 +359,7 @@ _UNWOUND = "anyshell:unwound"
 _BUILTIN: dict[ShellKind, str] = {"bash": "\\builtin", "zsh": "\\builtin", "sh": "\\command"}
 
 _STATUS_FD: dict[ShellKind, int] = {"bash": 199, "zsh": 8, "sh": 8}
-"""Where the shell says how a command ended; closed to everything that a command starts."""
+"""The descriptor on which the shell tells the end of a command; closed in all programs of a command."""
 
 # A function that has replaced "builtin" sets no variable by it. A tab, since bash and zsh write what they print line by line.
 _PRINT_TOLD = '\\builtin printf -v ANYSHELL_TOLD \'%s\\t%s\' "{}" "$ANYSHELL_PWD"'
@@ -447,7 +447,7 @@ _BEGIN: dict[ShellKind, str] = {
         '*) \\command exit \\"\\$ANYSHELL_STATUS\\";; esac; }"\n'
     ),
 }
-"""Where the shell's own descriptors go, and the trap. Nothing that it runs has its standard error of before."""
+"""The redirections of the shell's own descriptors, and the trap. No command has the shell's earlier standard error."""
 
 
 _ENOUGH: dict[ShellKind, str] = {

@@ -94,7 +94,7 @@ class SetUp:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a kind of shell is made to tell its set-up.
+    """The texts by which a kind of shell tells its set-up.
 
     Attributes:
         shell: What quotes.
@@ -404,4 +404,4 @@ DIALECTS: Mapping[ShellKind, Dialect] = MappingProxyType(
         "sh": Dialect(SH, ("-i",), _TELL_SH, _READ_ONE),
     }
 )
-"""How each kind of shell tells its set-up."""
+"""The dialect of each kind of shell."""

@@ -200,7 +200,7 @@ def _word(what: str, value: object) -> str:
 
 
 class _WordPlace:
-    """Where a field stands in a text.
+    """The place of a field in a text.
 
     Attributes:
         before: The character before it; a line feed at the start, and ``x`` behind what is a part of a word.

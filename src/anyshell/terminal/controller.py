@@ -98,7 +98,7 @@ class Controller:
 
     @property
     def changes(self) -> int:
-        """How often it has printed something, or ended."""
+        """A counter of pieces of output, and of the end."""
         return self._changes.count
 
     async def changed(self, seconds: float | None = None) -> bool:

@@ -120,7 +120,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
 
     @property
     def host(self) -> str:
-        """Where it runs: ``local``, or the host's address."""
+        """The host of the program: ``local``, or the host's address."""
         return self._host
 
     @property

@@ -107,7 +107,7 @@ class TerminalReader:
 
     @property
     def changes(self) -> int:
-        """How often the program has printed something, or ended: so it is known whether what was seen is still so."""
+        """A counter of pieces of output, and of the end: unchanged as long as the screen is."""
         return self._controller.changes
 
     async def changed(self, since: int, *, timeout: Seconds | None = None) -> bool:
@@ -298,7 +298,7 @@ def _said(pattern: object) -> str:
 
 
 def how_ended(outcome: Outcome | None) -> str:
-    """How a program ended, for a message."""
+    """The end of a program, for a message."""
     if outcome is None or outcome.status == "lost":
         return "has ended, how is unknown"
     if outcome.status != "exited":

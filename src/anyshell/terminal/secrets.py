@@ -176,7 +176,7 @@ class TypedMasks:
     """Nothing can come any more."""
 
     def _look(self) -> tuple[list[tuple[int, int]], int]:
-        """Where secrets stand, and from where on one may that is not whole yet."""
+        """The places of secrets, and the first place at which an unfinished one may begin."""
         texts = _unwrapped(self._raw)
         merged = _merged(place for text in texts for place in text.find(self._secrets))
         start = min(text.begins(self._secrets) for text in texts)
@@ -226,7 +226,7 @@ class _Unwrapped:
         self.text = b"".join(pieces)
 
     def find(self, secrets: list[bytes]) -> Iterator[tuple[int, int]]:
-        """Where secrets stand in the raw bytes. Those that overlap are one."""
+        """The places of secrets in the raw bytes. Overlapping ones are joined."""
         places: list[tuple[int, int]] = []
         for secret in secrets:
             at = self.text.find(secret)
@@ -238,7 +238,7 @@ class _Unwrapped:
             yield self._place(at), self._place(end - 1) + 1
 
     def begins(self, secrets: list[bytes]) -> int:
-        """Where a secret may begin that is not whole yet; the number of the raw bytes when none does."""
+        """The first place at which an unfinished secret may begin; the number of the raw bytes when none does."""
         text = self.text
         first = len(text)
         for secret in secrets:

@@ -69,7 +69,7 @@ class ResultBuilder:
 
     @property
     def directory(self) -> str | None:
-        """Where the next command of the session begins."""
+        """The directory in which the next command of the session begins."""
         return None if self._session is None else self._session.visible_directory
 
     def finish(

@@ -68,7 +68,7 @@ def blocks(printed: str, messages: Sequence[str]) -> list[DisplayBlock]:
 
 
 class Truncation(_Frozen):
-    """How much of an output is shown.
+    """The shown part of an output, in numbers.
 
     Attributes:
         shown_bytes: Of the raw bytes that were written, those that are shown.
@@ -124,7 +124,7 @@ class Truncation(_Frozen):
 
 
 class OutputArtifact(_Frozen):
-    """Where the whole of a truncated output is.
+    """The place of a truncated output's whole.
 
     Attributes:
         id: What ``anyshell artifacts show`` takes.

@@ -73,7 +73,7 @@ class ToolRun:
         return isinstance(text, Expanded) and text.will_have(self.request.directory)
 
     def limits(self, way: Minimizable | None, env: Environment) -> OutputLimits | None:
-        """How much of its output becomes text; ``None`` is what the environment has."""
+        """The limits of the call's output; ``None`` for those of the environment."""
         if self.view is None:
             return None if way is None else way.limits
         from .viewing import limits_of  # what few tools need

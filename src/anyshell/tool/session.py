@@ -32,11 +32,11 @@ class ToolSession:
 
     @property
     def visible_directory(self) -> str:
-        """Where the next command begins, as text: a name may hold bytes that are no text."""
+        """The directory in which the next command begins, as text: a name may hold bytes that are no text."""
         return policy.visible(self.session.directory)
 
     def tell(self) -> str:
-        """Where the next command begins, which the model is told now."""
+        """Return the directory in which the next command begins, and note that the model was told."""
         self.told = self.session.directory
         return self.told
 

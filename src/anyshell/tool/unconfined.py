@@ -13,7 +13,7 @@ NO_SANDBOX = (
     "commands of the model run without a sandbox, as this user: they can read ~/.ssh, logins of clouds and browser profiles, and "
     "use the network"
 )
-"""How the warning begins."""
+"""The beginning of the warning."""
 
 _LOG = logging.getLogger("anyshell")
 

@@ -39,7 +39,7 @@ class ShownLines(NamedTuple):
     whole: bool
 
     def __str__(self) -> str:
-        """How a model is told."""
+        """The range of lines in words, for a model."""
         lines = (
             f"line {self.first:,}" if self.first == self.last else f"lines {self.first:,} to {self.last:,}"
         )

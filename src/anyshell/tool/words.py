@@ -137,7 +137,7 @@ def last_line(output: Output) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How a command ran, as far as the words about its end depend on it.
+    """The facts of a run on which the words about its end depend.
 
     Attributes:
         timeout: Seconds that it had; ``None`` is no bound.

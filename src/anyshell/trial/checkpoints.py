@@ -26,7 +26,7 @@ _WORDS = (SKIPPED, MOST_FILES, LOOK_SECONDS, SETTLE_SECONDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """How the files of a directory were.
+    """The state of a directory's files at one time.
 
     Attributes:
         id: Its name.

@@ -1,4 +1,4 @@
-"""Where the layer of a trial is: on this machine, or on a host that SSH reaches, which runs the same text."""
+"""The host of a trial's layer: this machine, or one that SSH reaches, which runs the same text."""
 
 from __future__ import annotations
 

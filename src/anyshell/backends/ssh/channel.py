@@ -211,7 +211,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         self.arrived = 0
         """Bytes of output that have arrived for a reader."""
         self.taken = 0
-        """How many of those their reader has taken."""
+        """Bytes of these that the reader has taken."""
         self._paused = False
         self._writable = asyncio.Event()
         self._writable.set()
@@ -232,7 +232,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         self.ready = asyncio.Event()
         """The word behind a token before that one was ``ready``; or no word will come any more."""
         self.exit: asyncio.Future[ExitStatus] = loop.create_future()
-        """How the program ended; without code and signal when that cannot be known."""
+        """The end of the program; without code and signal when that cannot be known."""
         self.last_heard = loop.time()
         """When something of the output arrived last, by the loop's clock."""
         self.at_end = asyncio.Event()

@@ -46,7 +46,7 @@ class Operand:
 
     @property
     def shown(self) -> str:
-        """How it is named where a colon follows."""
+        """The text of the operand where a colon follows."""
         return self.text if self.host is None else self.text.removesuffix(":")
 
 

@@ -1,4 +1,4 @@
-"""How the host of ``--host`` is reached: its address as options, with the person at the terminal to ask."""
+"""The way to the host of ``--host``: its address as options, with questions to the person at the terminal."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def _set_error(future: asyncio.Future[T], error: OSError) -> None:
 
 
 def _write_all(fd: int) -> Callable[[bytes], None]:
-    """How all of some data is written to a descriptor."""
+    """The function that writes all of some data to a descriptor."""
     if sys.platform == "win32":
         from ...output import Page, TextDecoder
         from .handles import code_page, is_console

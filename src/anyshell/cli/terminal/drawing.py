@@ -130,7 +130,7 @@ def _typed(fd: int) -> int:
 
 
 def columns(fd: int) -> int:
-    """How wide a terminal is now."""
+    """The width of a terminal now."""
     with suppress(OSError, ValueError):
         return os.get_terminal_size(fd).columns or USUAL_COLUMNS
     return USUAL_COLUMNS

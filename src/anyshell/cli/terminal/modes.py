@@ -64,7 +64,7 @@ _ENDED_BY = {
 """By what a rendition is switched off again (ECMA-48, 8.3.117, and xterm's)."""
 _COLOURS_BY_NUMBER = frozenset((38, 48, 58))
 _NUMBERS_OF_A_COLOUR = {2: 4, 5: 2}
-"""How many numbers follow, that of the kind among them."""
+"""The count of numbers that follow, that of the kind among them."""
 
 
 def _renditions(on: frozenset[int], parameters: bytes) -> frozenset[int]:
@@ -98,7 +98,7 @@ class _Mode:
 
 @dataclass(slots=True)
 class _Keyboard:
-    """How a program wants keys to be sent on one screen, by kitty's protocol."""
+    """The encoding of keys that a program has chosen on one screen, by kitty's protocol."""
 
     pushed: deque[bytes] = field(default_factory=lambda: deque(maxlen=DEEPEST_KEYBOARD))
     set: bytes = b""

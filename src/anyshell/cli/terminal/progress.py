@@ -1,4 +1,4 @@
-"""How far a copy has come, as a bar on one line of a terminal that is drawn anew.
+"""The progress of a copy, as a bar that is redrawn on one line of a terminal.
 
 The bar, and the estimate of the speed and of the time that is left, are rich's. Its live display is not used: that hides the
 cursor, which would stay hidden after Ctrl-Z and SIGKILL, and draws from a thread of its own, also in the background.

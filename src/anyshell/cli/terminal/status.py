@@ -52,7 +52,7 @@ _C1 = re.compile(rb"\xc2[\x80-\x9f]")
 
 
 class Cursor:
-    """Where the output of a command has left the cursor, as far as that can be known for sure.
+    """The place of the cursor after the output of a command, as far as it is known for sure.
 
     Its memory is bounded, whatever it is fed.
 
@@ -94,7 +94,7 @@ class Cursor:
 
 
 class Printed:
-    """How much a command has printed, and the last line of it."""
+    """The amount of a command's output, and its last line."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -295,7 +295,7 @@ class StatusLine:
 
 
 def _settings(fd: int) -> tuple[int, int] | None:
-    """How a terminal writes lines and reads them; ``None`` where that is not known."""
+    """The line settings of a terminal; ``None`` where they are not known."""
     if sys.platform == "win32":
         return None
     import termios

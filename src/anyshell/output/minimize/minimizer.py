@@ -285,7 +285,7 @@ def _files(line: str) -> Iterator[str]:
 def _blocks(
     block: Block, lines: Sequence[str], loose: Callable[[int], bool], until: float
 ) -> Iterator[tuple[int, int]]:
-    """Where blocks are: the first line, and the one after the last."""
+    """The ranges of blocks: the first line, and the one after the last."""
     at = 0
     while at < len(lines):
         first, at = at, at + 1

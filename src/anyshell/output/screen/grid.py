@@ -24,7 +24,7 @@ _LINE_DRAWING = str.maketrans("_`abcdefghijklmnopqrstuvwxyz{|}~", " ◆▒␉␌
 
 
 class Offsets:
-    """Where in a piece of output lines end: how many bytes, and how many line feeds, end there.
+    """The places in a piece of output at which lines end: by bytes, and by line feeds.
 
     A place is that of the control that ended the line. So it does not depend on how the output was cut into pieces.
     """

@@ -59,7 +59,7 @@ def _settle(match: re.Match[bytes]) -> bytes:
 
 
 def unfinished(data: bytes) -> int:
-    """How many of the last bytes are the start of a character or a sequence whose end is still to come."""
+    """The number of last bytes that are the start of a character or a sequence whose end is still to come."""
     held = decode.unfinished(data)
     if held:
         return held

@@ -1,4 +1,4 @@
-"""How a program has its text shown: colours and attributes, as SGR sets them.
+"""The style of a program's text: colours and attributes, as SGR sets them.
 
 Select Graphic Rendition is ECMA-48's (5th edition, 8.3.117); the colours of 38, 48 and 58, with ``;`` and with ``:``,
 are ITU-T T.416's as xterm's "Control Sequences" reads them, 90 to 107 are aixterm's, and ``4:3`` is kitty's.
@@ -22,7 +22,7 @@ CACHED_STYLES = 1_024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How text is shown.
+    """The style of text.
 
     Attributes:
         foreground: The colour of the text; ``None`` is the terminal's own.
@@ -152,7 +152,7 @@ def render(style: Style, parameters: bytes) -> Style:
 
 @lru_cache(maxsize=CACHED_STYLES)
 def blank(style: Style) -> Style:
-    """How what is erased is shown: with the background alone."""
+    """The style of erased cells: the background alone."""
     return PLAIN if style.background is None else Style(background=style.background)
 
 

@@ -100,12 +100,12 @@ class Stretch(NamedTuple):
         return self.data[:end] + self.page.decode(self.data[end:]).encode()
 
     def offset(self, utf8: bytes, at: int) -> int:
-        """Where in it the character is that stands at a place of its UTF-8."""
+        """The offset in the data of the character at a place of its UTF-8."""
         end = max(0, self.utf8)
         return at if self.page is None or at <= end else end + self.page.size(utf8[end:at].decode())
 
     def unfinished(self) -> int:
-        """How many of the last bytes are the start of a character or a sequence whose end is still to come."""
+        """The number of last bytes that are the start of a character or a sequence whose end is still to come."""
         if self.page is None or self.utf8 >= len(self.data):
             return unfinished(self.data)
         pending = self.page.pending(self.data[max(0, self.utf8) :])
@@ -264,7 +264,7 @@ def edit(text: str) -> str:
 
 
 def unfinished(data: bytes) -> int:
-    """How many of the last bytes are the start of a character or a sequence whose end is still to come."""
+    """The number of last bytes that are the start of a character or a sequence whose end is still to come."""
     data = data[-LONGEST_SEQUENCE:]
     # No sequence goes past an ESC, but for that which may be half of its end.
     start = data.rfind(b"\x1b", 0, -1)
@@ -277,7 +277,7 @@ def unfinished(data: bytes) -> int:
 
 
 def leading_sequence(data: bytes) -> int:
-    """How many of the first bytes are one whole sequence."""
+    """The number of first bytes that are one whole sequence."""
     match = _SEQUENCE.match(data)
     return 0 if match is None else match.end()
 

@@ -25,7 +25,7 @@ class RawWriter(Protocol):
 
 
 class OutputStore(Protocol):
-    """Where the raw whole of an output is kept. An `ArtifactStore` is one."""
+    """A store of whole raw outputs. An `ArtifactStore` is one."""
 
     def create(self) -> RawWriter:
         """Begin with one. Raises `OSError`."""

@@ -56,7 +56,7 @@ class Page:
         return len(self._codec.encode(text.replace("\ufffd", "?"))[0]) if self._wide else len(text)
 
     def pending(self, data: bytes) -> int:
-        """How many of the last bytes are the start of a character."""
+        """The number of last bytes that are the start of a character."""
         return self._pending(data) if self._wide else 0
 
     def start(self, data: bytes, end: int) -> int:

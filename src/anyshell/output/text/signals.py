@@ -92,7 +92,7 @@ class Excerpt:
 
     @property
     def end(self) -> int:
-        """Where they end, in bytes."""
+        """The end of the lines, in bytes."""
         return self.start + len(self.data)
 
     def first(self, size: int) -> Excerpt:
@@ -115,7 +115,7 @@ class Excerpt:
 
 
 def score(line: bytes, *, counts: bool | None = None) -> float:
-    """How much a line says of what went wrong; zero if nothing. It is at most `BEST`.
+    """The score of a line as a report of an error; zero if it tells of none. It is at most `BEST`.
 
     Args:
         line: The line.
@@ -378,7 +378,7 @@ class Signals:
             stop = at
 
     def _line_from(self, at: int) -> int:
-        """Where the first line begins that begins at a place of what is held, or after it."""
+        """The beginning of the first line at a place of the held bytes, or after it."""
         if self._held[at - 1 : at] == b"\n" if at else not self._start:
             return at
         return self._held.find(b"\n", at) + 1 or len(self._held)

@@ -115,7 +115,7 @@ def _first(low: int, high: int, fits: Callable[[int], bool]) -> int:
 
 
 def _fragment(data: bytes, start: int, max_line: int) -> int:
-    """Where to start instead, so that of a line whose start is missing no more than its end is shown."""
+    """The start to use instead, so that of a line whose beginning is missing no more than its end is shown."""
     if start > 0 and _begins_line(data, start):
         return start
     end = data.find(b"\n", start)

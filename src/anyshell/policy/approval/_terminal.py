@@ -87,7 +87,7 @@ class ControllingTerminal:
             raise
 
     def columns(self) -> int:
-        """How wide it is now."""
+        """The width of the terminal now."""
         try:
             return os.get_terminal_size(self._fd).columns or _COLUMNS
         except OSError:

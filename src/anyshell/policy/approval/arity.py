@@ -1,4 +1,4 @@
-"""How many words name a command: data. The longest entry that a command begins with decides."""
+"""The number of words that name a command, as data. The longest entry that a command begins with decides."""
 
 from __future__ import annotations
 

@@ -314,7 +314,7 @@ def _rows(line: str, room: int) -> Iterator[str]:
 
 
 def _row_end(line: str, start: int, room: int) -> int:
-    """Where a row ends that begins at `start`; it has one character at least, if there is one."""
+    """The end of the row that begins at `start`; it has one character at least, if there is one."""
     piece = line[start : start + room]
     if piece.isascii():
         return start + len(piece)

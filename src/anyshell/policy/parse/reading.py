@@ -14,7 +14,7 @@ MAX_COMMANDS = 500
 
 
 class CommandPlace(NamedTuple):
-    """Where a command stands.
+    """The place of a command in a text.
 
     Attributes:
         until: The character up to which an assignment there holds for sure.

@@ -156,7 +156,7 @@ def _program(
 
 
 class _Places(NamedTuple):
-    """Where the paths of a text lead.
+    """The targets of a text's paths.
 
     Attributes:
         windows: Whether paths may begin with a drive.

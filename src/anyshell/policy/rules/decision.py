@@ -67,7 +67,7 @@ class Rules(Protocol):
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """Where programs are what their names say, besides the system's."""
+        """Trusted directories of programs, besides the system's: a name there says what the program is."""
 
     @property
     def layers(self) -> tuple[tuple[Action, tuple[Rule, ...]], ...]:
@@ -79,7 +79,7 @@ class Rules(Protocol):
 
 
 def _most(commands: Sequence[ParsedCommand]) -> int:
-    """How many commands are decided on: what the rules compare of a text stays a matter of milliseconds."""
+    """The number of commands that are decided on, so that the rules take milliseconds for a text."""
     words = 0
     for at, command in enumerate(commands[:MOST_COMMANDS]):
         words += 1 + sum(map(weight, command.arguments)) + len(command.redirections)

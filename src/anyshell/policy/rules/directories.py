@@ -66,7 +66,7 @@ def _joined(before: ParsedCommand, after: ParsedCommand, text: str) -> bool:
 
 
 def _moved(command: ParsedCommand, bases: Bases, commands: Sequence[ParsedCommand], paths: Paths) -> Bases:
-    """Where a command that changes the directory leads from each of several."""
+    """The targets of a command that changes the directory, from each of several."""
     words = [word for word in command.arguments if word.text not in ("-L", "-P", "--")]
     if command.program not in _GOES or len(words) > 1 or (words and words[0].text[:1] in ("-", "+")):
         return (None,)

@@ -1,4 +1,4 @@
-"""Where the words of a command lead on a host, and in which areas that is."""
+"""The targets of a command's words on a host, and their areas."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Paths:
         return (UNKNOWN,) if linked is None else ("/".join([start.rstrip("/"), *names]), *linked)
 
     def links(self, word: Argument | str, bases: Sequence[str | None]) -> list[str]:
-        """Where a word leads, or a path of its pattern, that is a link itself."""
+        """The targets of a word, or of paths of its pattern, that are links themselves."""
         path = self.named(word) or ""
         literal = isinstance(word, str) or word.literal
         found: list[str] = []

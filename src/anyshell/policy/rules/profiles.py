@@ -103,7 +103,7 @@ class Use:
 
 
 def weight(word: Argument) -> int:
-    """How many short words take as long to be decided on."""
+    """The cost of a decision on a word, in short words."""
     finds = not word.literal and PATTERN.search(word.text) is not None
     return 1 + word.text.count("/") // 5 + 3 * finds
 

@@ -52,7 +52,7 @@ def framed(frame: str | None) -> Iterator[str]:
 
 
 def ended(outcome: Outcome | None, *, by_person: bool = False) -> str:
-    """How a terminal's program has ended: the rest of a sentence that begins with the terminal.
+    """The end of a terminal's program: the rest of a sentence that begins with the terminal.
 
     Args:
         outcome: That.
@@ -172,7 +172,7 @@ def skipped(output: Output) -> Iterator[str]:
 
 
 def _cursor(view: TerminalReport) -> str:
-    """Where the cursor is on a screen that is shown: the rest of a clause."""
+    """The place of the cursor on a shown screen: the rest of a clause."""
     if not view.is_screen:
         return ""
     row, column = view.screen.cursor

@@ -138,7 +138,7 @@ class TrackedTerminal:
 
     @property
     def outcome(self) -> Outcome | None:
-        """How it ended; ``None`` while it runs."""
+        """The outcome of the program; ``None`` while it runs."""
         try:
             return self.driven.outcome
         except Exception:  # noqa: BLE001 - whatever kept it from being learnt
@@ -368,7 +368,7 @@ class TrackedTerminal:
         return text, gone + left_out
 
     def _not_on(self, screen: Screen) -> int:
-        """How many lines are new, unless all of them stand on a screen that is told instead: then they are told."""
+        """The number of new lines, unless all of them stand on a screen that is told instead: then they are told."""
         lines, gone, told = self._untold()
         new = gone + len(lines.texts) - told
         changing = lines.texts[lines.final - lines.first :]

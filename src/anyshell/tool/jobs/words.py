@@ -40,7 +40,7 @@ def seconds(job: Job) -> float:
 
 
 def ended(job: Job) -> str:
-    """How a job has ended: the rest of a sentence that begins with the job."""
+    """The end of a job: the rest of a sentence that begins with the job."""
     match job.status:
         case "stopped":
             return "was stopped"

@@ -49,7 +49,7 @@ class _Watch:
         return self.status
 
     def poll(self) -> ExitStatus | None:
-        """How it ended, without waiting for the loop to say so; ``None`` while it runs."""
+        """The end of the child, without waiting for the loop to tell it; ``None`` while it runs."""
         if self.status is None and (status := _peek(self._pid)) is not None:
             self._set(status)
         return self.status
@@ -128,7 +128,7 @@ if sys.platform == "linux":
                 self._loop.call_soon_threadsafe(self.poll)
 
     def _read_end(pid: int) -> ExitStatus:
-        """How a child ended, as /proc tells of a zombie (proc(5), field 52 of stat); of another user's it tells 0."""
+        """The end of a child, as /proc tells of a zombie (proc(5), field 52 of stat); of another user's it tells 0."""
         fields = read_fields(pid) or []
         with contextlib.suppress(IndexError, OSError):
             status = int(fields[49])
@@ -172,7 +172,7 @@ else:
 
 
 def _peek(pid: int) -> ExitStatus | None:
-    """How a child ended, leaving it a zombie; ``None`` while it runs."""
+    """The end of a child, which stays a zombie; ``None`` while it runs."""
     if not hasattr(os, "waitid"):  # macOS before Python 3.13
         return _reap(pid)
     try:

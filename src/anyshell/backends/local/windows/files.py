@@ -82,7 +82,7 @@ class _Disposition(enum.IntEnum):
 
 
 class _Flag(enum.IntFlag):
-    """How a file is opened."""
+    """Flags with which a file is opened."""
 
     NORMAL = 0x00000080
     TEMPORARY = (
@@ -94,7 +94,7 @@ class _Flag(enum.IntFlag):
 
 
 class _Rename(enum.IntFlag):
-    """How a file is renamed; the second is there from Windows 10 1607 on, the third from 1809 on."""
+    """Flags of a rename; the second exists since Windows 10 1607, the third since 1809."""
 
     REPLACE = 0x1
     AS_POSIX = 0x2

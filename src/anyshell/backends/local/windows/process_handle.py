@@ -68,7 +68,7 @@ class ProcessHandle:
 
     @property
     def exit_code(self) -> int:
-        """How it ended, once it has: 32 bits without a sign.
+        """The exit code, once the process has ended: 32 bits without a sign.
 
         Raises:
             OSError: It cannot be asked.

@@ -1,4 +1,4 @@
-"""Where programs are on Windows."""
+"""The places of programs on Windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where shells are on Windows; above all a bash, which only WSL puts on PATH there."""
+"""The places of shells on Windows; above all of bash, which only WSL puts on PATH there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SYSTEMS_OF_MSYS2 = frozenset({"clang64", "clangarm64", "mingw32", "mingw64", "u
 """Directories between the top of MSYS2, or of Git for Windows, and a ``bin`` (msys2.org, "Environments")."""
 
 KEY = r"SOFTWARE\GitForWindows"
-"""Where its installer writes ``InstallPath``."""
+"""The registry key in which its installer writes ``InstallPath``."""
 
 
 async def find_shell(path: str, ask: Callable[[Sequence[str]], Awaitable[str]]) -> Sequence[str]:

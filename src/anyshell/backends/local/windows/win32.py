@@ -108,12 +108,12 @@ def last_error() -> OSError:
 
 
 def units(text: str) -> int:
-    """How long Windows finds a text: in units of UTF-16."""
+    """The length of a text for Windows: in units of UTF-16."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def windows_directory() -> str:
-    r"""Where Windows is, such as ``C:\Windows``.
+    r"""The directory of Windows, such as ``C:\Windows``.
 
     Raises:
         OSError: It cannot be told.

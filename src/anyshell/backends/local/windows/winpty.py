@@ -158,7 +158,7 @@ class WinPTY:
 
 
 class _Failure:
-    """Where the library puts what went wrong."""
+    """The pointer in which the library returns an error."""
 
     def __init__(self, library: Any) -> None:
         self._library = library

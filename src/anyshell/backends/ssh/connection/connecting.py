@@ -287,7 +287,7 @@ class _Connector:
 
     @property
     def _file(self) -> str:
-        """Where a new key is recorded."""
+        """The file in which a new key is recorded."""
         return next(iter(self.settings.known_hosts), "")
 
     async def _trusted_by_a_person(

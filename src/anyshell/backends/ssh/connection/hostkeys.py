@@ -99,7 +99,7 @@ class KnownHost:
 
 
 def host_name(host: str, port: int, alias: str | None = None) -> str:
-    """How known_hosts names a host: in lower case, with its port where that is not 22."""
+    """The name of a host in known_hosts: in lower case, with its port where that is not 22."""
     if alias is not None:
         return alias.lower()
     return host.lower() if port == 22 else f"[{host.lower()}]:{port}"

@@ -1,4 +1,4 @@
-"""How to reach a host by SSH, as a value."""
+"""The options of a way to a host by SSH, as a value."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Link:
 
     @property
     def room(self) -> int:
-        """How many more commands it can take. One session stays free for stopping, unless that is there already."""
+        """The number of further commands that fit. One session stays free for stopping, unless that is open already."""
         reserved = 0 if self.has_watcher or self.most == 1 else 1
         return 0 if self.retired else self.most - reserved - self.sessions
 

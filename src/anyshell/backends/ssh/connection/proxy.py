@@ -84,7 +84,7 @@ class ProxyCommand(asyncio.SubprocessProtocol):
 
     @property
     def end(self) -> str:
-        """How it ended and what it last said, for a message; empty while it runs."""
+        """The end of the proxy and its last words, for a message; empty while it runs."""
         code = None if self._transport is None else self._transport.get_returncode()
         if code is None:
             return ""

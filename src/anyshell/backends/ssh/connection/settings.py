@@ -30,7 +30,7 @@ says otherwise; then the connection counts as lost."""
 DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
 
 METHODS = ("publickey", "keyboard-interactive", "password")
-"""How one can log in here, in the order in which it is tried."""
+"""The methods of a login, in the order of trying."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -313,7 +313,7 @@ class SSHTree:
     begun: bool = False
     """Whether the command was seen to have begun: a process has its tag or its mark."""
     place: str = ""
-    """Where its leader is, as it has said or was seen: the host, and the pid namespace behind that if it is known."""
+    """The place of its leader, as it was told or seen: the host, and the pid namespace behind that if it is known."""
     seen: bool = False
     """Whether a look has shown its leader."""
     led: Signal | None = None

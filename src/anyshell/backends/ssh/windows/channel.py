@@ -230,7 +230,7 @@ def _read_processes(described: Sequence[str]) -> Sequence[ProcessInfo]:
 
 
 def _beginning(data: bytes, token: bytes) -> int:
-    """How many of the last bytes may be the beginning of a token."""
+    """The number of last bytes that may be the beginning of a token."""
     return next(
         (size for size in range(min(len(token) - 1, len(data)), 0, -1) if data.endswith(token[:size])), 0
     )

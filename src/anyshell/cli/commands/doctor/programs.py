@@ -64,7 +64,7 @@ def installers() -> Sequence[str]:
 
 
 def find_installer(programs: Mapping[str, str], os: OperatingSystem = "linux") -> str:
-    """How a host that has these programs is told to install another."""
+    """The command with which a host that has these programs installs another."""
     default = _INSTALLERS["winget"] if os == "windows" else "install"
     return next((command for name, command in _INSTALLERS.items() if name in programs), default)
 

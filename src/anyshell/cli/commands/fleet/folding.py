@@ -59,7 +59,7 @@ class Folding:
         self._shows_output = shows_output
         self._groups: dict[tuple[str, bytes], HostGroup] = {}
         self.counts = dict.fromkeys(_STATES, 0)
-        """How many hosts ended in each way."""
+        """The number of hosts in each state."""
 
     def add(self, result: HostOutcome, digest: bytes) -> None:
         """Take what became of one host, and what tells its output from others."""
@@ -97,7 +97,7 @@ class Folding:
 
 
 def describe(result: HostOutcome, timeout: float | None, *, named: bool = True) -> str:
-    """How it ended on one host, in a few words for people. The name of the host stands before them.
+    """The end of the command on one host, in a few words for people, which follow the name of the host.
 
     Args:
         result: What became of it.

@@ -50,7 +50,7 @@ _SEQUENCES_AT_END = re.compile(
 
 
 class _Terminal(Protocol):
-    """Where it is played, if there are keys."""
+    """The terminal of the playback, if there are keys."""
 
     modes: TerminalModes
     away: float

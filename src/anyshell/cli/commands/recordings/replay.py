@@ -27,7 +27,7 @@ _STDOUT = 1  # no bound: a descriptor
 
 
 class Speed(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
-    """How many times as fast."""
+    """A factor for the speed of the playback."""
 
     name = "number"
 

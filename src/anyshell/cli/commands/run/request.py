@@ -68,7 +68,7 @@ class RunRequest(NamedTuple):
 
     @property
     def times(self) -> dict[str, Any]:
-        """How long the command may take, as arguments of what runs it."""
+        """The time limits of the command, as keyword arguments of `Environment.run`."""
         return {"timeout": self.timeout, "silence": self.silence, "grace": self.grace}
 
     @property

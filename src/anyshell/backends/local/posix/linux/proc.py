@@ -100,7 +100,7 @@ class ProcRow:
 
     @property
     def directory(self) -> str:
-        """Where /proc shows the environment and the descriptors, which an ended thread does not have any more."""
+        """The directory of /proc with the environment and the descriptors, which an ended thread does not have any more."""
         if self.state in _ENDED:
             with suppress(OSError):
                 for thread in os.listdir(f"/proc/{self.pid}/task"):
@@ -367,7 +367,7 @@ def made_terminals(stat: ProcRow) -> Iterator[str]:
 
 
 def opened(path: str) -> int:
-    """How a process has opened what a descriptor of its /proc directory shows: `S_IRUSR`, `S_IWUSR` (proc(5))."""
+    """The access of a process to a descriptor of its /proc directory: `S_IRUSR`, `S_IWUSR` (proc(5))."""
     return os.lstat(path).st_mode
 
 
