@@ -47,8 +47,9 @@ RENDITION = _most(rb"[0-9;:]", LONGEST_PARAMETERS)
 COLOURS = rb"\x1b\[" + RENDITION + rb"m"
 """SGR: colours and the like. Its C1 form is too rare to be looked for where this one is."""
 
-_STRING_REST = _most(rb"(?:[^\n\r\x07\x18\x1a\x1b\xc2]|\xc2(?![\x80-\x9f]))", LONGEST_STRING)
-STRING = rb"(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d-\x9f])" + _STRING_REST
+STRING_REST = _most(rb"(?:[^\n\r\x07\x18\x1a\x1b\xc2]|\xc2(?![\x80-\x9f]))", LONGEST_STRING)
+"""The text of a control string, which ends before the first control that could end the string."""
+STRING = rb"(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d-\x9f])" + STRING_REST
 """A control string up to its end: OSC, DCS, SOS, PM, APC."""
 STRING_END = rb"(?:\x07|\x1b\\|\xc2\x9c)"
 
@@ -70,7 +71,7 @@ def sequence(*, unless: bytes = rb"(?!)") -> bytes:
 
     It begins with one byte or another, and not with a group, so that `re` skips all but these: five times as fast.
     """
-    csi, string = PARAMETERS + INTERMEDIATES + FINAL, _STRING_REST + STRING_END
+    csi, string = PARAMETERS + INTERMEDIATES + FINAL, STRING_REST + STRING_END
     return (
         rb"\x1b(?!\[" + unless + rb")(?:\[" + csi + rb"|[\]PX^_]" + string + rb"|" + _ESCAPE_REST + rb")"
         rb"|\xc2(?!\x9b" + unless + rb")(?:\x9b" + csi + rb"|[\x90\x98\x9d-\x9f]" + string + rb"|[\x80-\x9f])"

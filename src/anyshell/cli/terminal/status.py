@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ...output import clean, unfinished
-from ...output.sequences import COLOURS
+from ...output.sequences import COLOURS, STRING_END, STRING_REST
 from ..printing import elapsed, size
 from ..process.descriptors import PATIENCE, DescriptorWriter
 from .drawing import Drawn, columns, fit, has_colour, has_one_row, is_in_foreground
@@ -45,7 +45,7 @@ LAST_LINE_BYTES = 4096
 # of it is on, `TerminalModes` tells.
 _MOVES_NOTHING = re.compile(
     COLOURS + rb"|\x1b\[[0-2]?K|\x1b\[\?(?:12|25|2004|2026)[hl]"
-    rb"|\x1b\](?:[012]|8);[^\x00-\x1f\x7f]*+(?:\x07|\x1b\\)|\x1b[()][0AB]"
+    rb"|\x1b\](?:[012]|8);" + STRING_REST + STRING_END + rb"|\x1b[()][0AB]"
 )
 _MOVING_CONTROLS = b"\x0b\x0c\x0e\x0f\x1b"
 _C1 = re.compile(rb"\xc2[\x80-\x9f]")

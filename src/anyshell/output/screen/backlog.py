@@ -7,7 +7,16 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..sequences import DIGITS, INTRODUCER, NUMBERS, PARAMETERS, long_form, number_of
+from ..sequences import (
+    DIGITS,
+    INTRODUCER,
+    NUMBERS,
+    PARAMETERS,
+    STRING_END,
+    STRING_REST,
+    long_form,
+    number_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +47,7 @@ STATES = 256
 _STATE = (
     rb"\[(?:" + PARAMETERS + rb"[hlrJ]|" + DIGITS + rb"\"q|!p|[<=>]" + NUMBERS + rb"u)"
     rb"|[=>c]|#8|[()][0-9A-Za-z]"
-    rb"|\][02];[^\x00-\x1f\xc2]{0,1024}+(?:\x07|\x1b\\|\xc2\x9c)"
+    rb"|\][02];" + STRING_REST + STRING_END
 )
 _MOVE = _STATE + rb"|\[" + NUMBERS + rb"[ABEFHLMSTdef]|[78DEM]"
 _STATES = re.compile(rb"\x1b(?:" + _STATE + rb")")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from ..sequences import COLOURS
 from .hits import EXCERPT, HITS, LINES_OF_COUNTS, LOOKED_AT, Looker, counting
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ BEST = 5.0  # no bound: what a line is worth at most
 
 _STAMPED = re.compile(rb"[\d\s\[(<|#\x1b]")
 _STAMP = re.compile(
-    rb"(?>\x1b\[[\d;]*m|\s+|[\[\](){}<>|#:]+|\d{4}-\d\d-\d\d[T ]?|\d\d:\d\d:\d\d(?:[.,]\d+)?|Z\b|[+-]\d\d:?\d\d\b|\d+(?:\.\d+)?\b)+"
+    rb"(?>"
+    + COLOURS
+    + rb"|\s+|[\[\](){}<>|#:]+|\d{4}-\d\d-\d\d[T ]?|\d\d:\d\d:\d\d(?:[.,]\d+)?|Z\b|[+-]\d\d:?\d\d\b|\d+(?:\.\d+)?\b)+"
 )
 _DIGITS = b"0123456789"
 _VARIES = re.compile(rb"\"[^\"]*\"|'[^']*'|`[^`]*`|(?<![\w.-])[\w.-]*+/[\w./-]+|\b[^\W\d]*+\d\w*")
