@@ -164,7 +164,7 @@ UNDER_WINE: Mapping[str, Mapping[str, str]] = {
         "test_the_directory_and_variables_reach_the_command_and_its_stderr_stays_apart": (
             "directories, variables, and whether two handles are of one file"
         ),
-        "test_where_both_are_one_file_their_order_is_true": "whether two handles are of one file",
+        "test_channels_in_one_file_keep_their_order": "whether two handles are of one file",
         "test_bytes_pass_unchanged_in_both_directions": "bytes, in pipes and in files",
         "test_output_comes_while_the_command_runs": "pipes",
         "test_a_reader_that_goes_away_ends_what_prints": "how a write to a broken pipe fails",
@@ -256,7 +256,7 @@ POSIX_TEXTS: Mapping[str, Collection[str]] = {
     "test_signals": ("test_one_call_may_have_limits_of_its_own",),
     "test_environment": (
         "env",
-        "test_it_may_be_awaited_but_then_owns_nothing",
+        "test_awaited_environment_refuses_what_needs_async_with",
         "test_directory_of_an_environment_is_resolved_and_must_exist",
         "test_an_unknown_shell_is_refused",
         "test_a_text_behaves_as_in_dash_c_whatever_its_size",
@@ -265,7 +265,7 @@ POSIX_TEXTS: Mapping[str, Collection[str]] = {
         "test_a_store_that_fails_in_any_way_stops_nothing",
         "test_a_closed_environment_starts_nothing_more",
         "test_commands_that_keep_coming_end_with_the_environment",
-        "test_how_long_a_command_is_waited_for_can_be_said_for_one",
+        "test_background_after_bounds_the_wait_for_one_command",
     ),
     "test_jobs": (
         "env",

@@ -42,7 +42,7 @@ import anyshell.{name}
     assert f"\n{extra} = [" in extras.partition("\n[project.")[0]
 
 
-def test_other_missing_module_is_not_said_to_be_the_framework() -> None:
+def test_missing_module_of_a_framework_is_named_itself() -> None:
     with pytest.raises(ModuleNotFoundError, match="no_such_module"), needs("framework", "extra"):
         import no_such_module  # type: ignore[import-not-found]  # noqa: F401
 

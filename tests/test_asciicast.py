@@ -87,13 +87,13 @@ def test_a_recording_of_version_2_is_written_as_specified() -> None:
     assert rest == ['[0.250000, "o", "a"]', r'[1.500000, "i", "\u0003"]']
 
 
-def test_only_versions_2_and_3_are_written() -> None:
+def test_writer_refuses_other_versions_than_2_and_3() -> None:
     with pytest.raises(ValueError, match="version 2 or 3"):
         AsciicastWriter(io.BytesIO(), Header(version=1))
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_the_header_comes_back(version: int) -> None:
+def test_written_header_is_read_back(version: int) -> None:
     header = Header(
         version=version,
         columns=2,

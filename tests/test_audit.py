@@ -235,7 +235,7 @@ def test_a_full_disk_is_an_error_and_the_next_line_begins_another_file(tmp_path:
     assert verify(tmp_path) == []
 
 
-def test_on_a_full_disk_no_older_file_is_removed_for_one_that_cannot_be_begun(
+def test_full_disk_removes_no_older_file_for_a_failed_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = files(filled(tmp_path))
@@ -288,7 +288,7 @@ async def test_an_environment_records_what_it_runs(tmp_path: Path) -> None:
 
 
 @posix
-async def test_where_a_record_is_required_nothing_runs_without_one(tmp_path: Path) -> None:
+async def test_nothing_runs_without_a_required_record(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     async with Environment.detect(audit=Audit(tmp_path / "file", required=True)) as env:
         with pytest.raises(AnyshellError, match="nothing runs"):

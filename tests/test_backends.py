@@ -237,7 +237,7 @@ async def test_unread_input_does_no_harm(environment: Environment) -> None:
     assert (await environment.run(NOTHING.to(environment), stdin=b"x" * 5_000_000)).exit_code == 0
 
 
-async def test_both_channels_are_one_unless_asked_for_apart(environment: Environment) -> None:
+async def test_channels_are_one_unless_split(environment: Environment) -> None:
     together = await environment.run(OUT_AND_ERR.to(environment))
     apart = await environment.run(OUT_AND_ERR.to(environment), split_stderr=True)
     assert (together.output.text, together.stderr) == ("out\nerr\n", None)

@@ -73,7 +73,7 @@ def test_what_ends_a_line_is_refused(argument: str) -> None:
     assert "throw 'a batch file cannot" in PWSH.join(["npm", argument])
 
 
-def test_more_than_a_line_is_refused() -> None:
+def test_line_over_the_limit_of_cmd_is_refused() -> None:
     assert join_for_cmd(["x" * (LONGEST_LINE - 2)])
     with pytest.raises(InvalidCommand, match="8,000"):
         join_for_cmd(["x" * (LONGEST_LINE - 1)])

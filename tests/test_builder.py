@@ -539,7 +539,7 @@ def test_what_is_shown_is_the_start_and_the_end(data: bytes, limit: tuple[int, i
 
 
 @given(outputs | bars, cuts, st.integers(0, 60), st.integers(1, 40))
-def test_where_a_text_is_full_does_not_depend_on_the_cuts(
+def test_full_text_does_not_depend_on_the_cuts(
     data: bytes, places: list[int], limit: int, max_line: int
 ) -> None:
     assert fill(cut(data, places), limit, max_line) == fill([data], limit, max_line)

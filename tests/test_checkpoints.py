@@ -317,7 +317,7 @@ async def test_what_a_killed_undo_has_left_goes(env: Environment, monkeypatch: p
     assert not list(root.rglob(".anyshell-*"))
 
 
-async def test_the_directory_itself_comes_back(env: Environment) -> None:
+async def test_undo_restores_the_directory_itself(env: Environment) -> None:
     root = Path(env.directory)
     start = await env.checkpoint()
     await env.run('rm -r "$PWD"')

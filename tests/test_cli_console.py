@@ -137,7 +137,7 @@ def test_two_escapes_stop_all_that_it_started(pane: tmux.Pane) -> None:
     console.assert_over(130)
 
 
-def test_other_keys_can_stop_it(pane: tmux.Pane) -> None:
+def test_stop_key_option_replaces_the_default_keys(pane: tmux.Pane) -> None:
     Console(pane, "echo ready; cat -v", "--stop-key F9", "--stop-key 'Ctrl-x Ctrl-x'", "--close")
     pane.wait("F9 or Ctrl-x Ctrl-x stops")
     pane.press("Escape", "Escape")
@@ -217,7 +217,7 @@ def test_what_cannot_be_started_is_said_and_the_terminal_is_as_it_was(
     assert "anyshell: " in console.assert_over(125)
 
 
-def test_it_is_stopped_from_outside_and_goes_on(pane: tmux.Pane) -> None:
+def test_console_survives_sigtstp_from_outside(pane: tmux.Pane) -> None:
     console = Console(pane, "echo ready; read x; echo got $x; read y", "--close")
     pane.wait("ready")
     os.kill(console.anyshell, signal.SIGTSTP)
@@ -247,7 +247,7 @@ def test_going_on_that_was_never_stopped_changes_nothing(pane: tmux.Pane) -> Non
     console.assert_over(0)
 
 
-def test_it_is_stopped_with_no_warning_and_goes_on(pane: tmux.Pane) -> None:
+def test_console_survives_sigstop(pane: tmux.Pane) -> None:
     console = Console(pane, "echo ready; read x; echo got $x; read y", "--close")
     pane.wait("ready")
     os.kill(console.anyshell, signal.SIGSTOP)

@@ -348,7 +348,7 @@ def columns(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return of
 
 
-def test_on_a_terminal_it_shows_how_far_it_has_come(web: str, tmp_path: Path) -> None:
+def test_copy_shows_its_progress_on_a_terminal(web: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bytes(2_000_000))
     words = ("cp", str(tmp_path / "a"), f"{web}:{tmp_path}/b")
     with Terminal(*words, all_of_it=True) as terminal:
@@ -473,7 +473,7 @@ def test_a_terminal_that_takes_nothing_holds_up_no_copy(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "to").iterdir()) == ["a", "b", "c"]
 
 
-def test_in_a_pipe_nothing_is_drawn_and_rich_is_not_loaded(tmp_path: Path) -> None:
+def test_copy_into_a_pipe_draws_nothing_and_loads_no_rich(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     program = (
         "import sys, click\nfrom anyshell.cli import main\n"

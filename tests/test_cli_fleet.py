@@ -91,7 +91,7 @@ def test_fifty_hosts_in_a_pipe(names: list[str], hosts: Hosts) -> None:
     assert re.fullmatch(r"anyshell: 52 hosts: 50 done, 2 failed; [\d.]+ s", said[-1])
 
 
-def test_when_all_went_well_the_code_is_0(names: list[str]) -> None:
+def test_exit_code_is_0_when_every_host_succeeds(names: list[str]) -> None:
     done = anyshell("fleet", "--hosts", ",".join(names[:3]), "--cwd", "/", "--env", "A=x y", "--", "sh", "-c",
                     'echo "$A" "$1" "$PWD"; cat', "sh", "it's")  # fmt: skip
     assert done.returncode == 0
@@ -174,7 +174,7 @@ def test_a_full_disk_is_said_and_what_runs_is_stopped() -> None:
     assert living(seconds) == []
 
 
-def test_when_the_reader_is_gone_everything_is_stopped(names: list[str]) -> None:
+def test_fleet_stops_when_its_reader_is_gone(names: list[str]) -> None:
     seconds = unique_seconds()
     with start(
         "fleet", "--hosts", ",".join(names[:3]), "--grace", "0.3", "--", f"echo out; sleep {seconds}"
@@ -345,7 +345,7 @@ def test_ctrl_c_stops_every_tree_on_twenty_hosts(names: list[str]) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_other_signals_do_so_too(names: list[str], number: signal.Signals) -> None:
+def test_sigterm_and_sighup_stop_a_fleet(names: list[str], number: signal.Signals) -> None:
     seconds = unique_seconds()
     with start(
         "fleet", "--json", "--grace", "0.3", "--hosts", ",".join(names[:2]), "--", f"sleep {seconds}; true"
@@ -391,7 +391,7 @@ def test_a_second_ctrl_c_skips_the_grace(names: list[str]) -> None:
     assert living(seconds) == []
 
 
-def test_where_a_stop_cannot_be_confirmed_it_is_said(names: list[str], hosts: Hosts, home: Path) -> None:
+def test_unconfirmed_stop_of_a_host_is_reported(names: list[str], hosts: Hosts, home: Path) -> None:
     seconds = unique_seconds()
     with another(hosts) as (port, server):
         hosts.config(home / ".ssh" / "config", {"well": hosts.ports[0], "frozen": port})
@@ -644,7 +644,7 @@ def test_hosts_that_failed_for_one_cause_are_one_line() -> None:
     ]
 
 
-def test_how_it_ended_is_said_in_words() -> None:
+def test_end_of_a_host_is_described_in_words() -> None:
     def said(**fields: Any) -> str:
         return describe(HostOutcome(host="a", state="failed", outcome=Outcome(**fields)), 5)
 
@@ -660,7 +660,7 @@ def test_how_it_ended_is_said_in_words() -> None:
     assert describe(error, None) == "a b"
 
 
-def test_in_a_pipe_nothing_is_imported_that_draws() -> None:
+def test_fleet_in_a_pipe_imports_nothing_that_draws() -> None:
     program = (
         "import sys\nfrom anyshell.cli import main\n"
         "main(['fleet', '--hosts', 'local', '--', 'true'], standalone_mode=False)\n"

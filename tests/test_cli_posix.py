@@ -147,7 +147,7 @@ def test_a_closed_stdout_is_said(arguments: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", ["artifacts list", "artifacts prune --all"])
-def test_that_a_remark_cannot_be_written_is_no_failure(arguments: str) -> None:
+def test_unwritable_remark_is_no_failure(arguments: str) -> None:
     assert script(f"anyshell {arguments} 2>/dev/full; echo $?").stdout == b"0\n"
 
 
@@ -365,7 +365,7 @@ def test_a_command_is_not_deaf_because_its_caller_was() -> None:
         ("--nope -- true 2> >(exec true)", 2),
     ],
 )
-def test_that_a_notice_cannot_be_written_changes_no_exit_code(arguments: str, code: int) -> None:
+def test_unwritable_notice_changes_no_exit_code(arguments: str, code: int) -> None:
     assert script(f"anyshell run {arguments}; echo $?").stdout.decode() == f"{code}\n"
 
 

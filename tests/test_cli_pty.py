@@ -510,7 +510,7 @@ def test_what_a_program_switches_on_can_be_put_back(on: bytes, back: bytes) -> N
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_it_does_not_matter_how_the_bytes_were_cut(size: int) -> None:
+def test_modes_do_not_depend_on_the_cuts_of_the_bytes(size: int) -> None:
     data = b"a\xc3\xbc".join(on for on, _ in KNOWN)
     whole, cut = TerminalModes(), TerminalModes()
     whole.feed(data)

@@ -120,7 +120,7 @@ def test_a_relative_directory_is_below_the_current_one(tmp_path: Path) -> None:
         (("--unattended",), ["dumb", "true", "1", "unset", "cat"]),
     ],
 )
-def test_where_a_terminal_is_there_only_what_would_wait_is_set(
+def test_run_on_a_terminal_sets_only_variables_against_waiting(
     options: tuple[str, ...], told: list[str]
 ) -> None:
     """A person reads what is printed: colours, and being no CI, are theirs to say."""
@@ -168,7 +168,7 @@ NUMBERS = (
 PART = either("printf part", "[Console]::Out.Write('part')")
 
 
-def test_where_both_are_one_file_their_order_is_true() -> None:
+def test_channels_in_one_file_keep_their_order() -> None:
     command = either(
         "for i in $(seq 200); do echo o$i; echo e$i >&2; done",
         '1..200 | % { [Console]::Out.WriteLine("o$_"); [Console]::Error.WriteLine("e$_") }',
@@ -266,7 +266,7 @@ def test_a_timeout_without_a_grace_says_that_the_end_was_at_once() -> None:
 
 
 @slow
-def test_where_both_are_one_file_a_notice_has_a_line_of_its_own() -> None:
+def test_notice_in_the_file_of_both_channels_has_its_own_line() -> None:
     text = f"{PART}; {either('sleep 300', 'Start-Sleep 300')}"
     done = anyshell("run", "--timeout", TIMEOUT, "--", text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     said = f"anyshell: timed out after {TIMEOUT} s; the command was stopped\n"

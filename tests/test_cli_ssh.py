@@ -373,7 +373,7 @@ def test_what_a_person_should_know_is_said_once_on_stderr(
     assert all(line.startswith("anyshell: ") and "not heeded" in line for line in lines)
 
 
-def test_that_a_notice_cannot_be_written_changes_no_exit_code(server: Server, home: Path) -> None:
+def test_unwritable_notice_of_a_host_changes_no_exit_code(server: Server, home: Path) -> None:
     web = named(server, home, "  SetEnv A=b")
     with open("/dev/full", "wb") as full:
         done = anyshell("run", "--host", web, "exit 3", stdout=subprocess.PIPE, stderr=full)

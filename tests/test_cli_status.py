@@ -245,7 +245,7 @@ def test_stopped_by_a_key_it_leaves_nothing_and_goes_on(pane: tmux.Pane, tmp_pat
     assert LINE.search(pane.screen()) is None
 
 
-def test_in_the_background_nothing_is_drawn(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_status_line_is_not_drawn_in_the_background(pane: tmux.Pane, tmp_path: Path) -> None:
     (tmp_path / "start").write_text('"$PYTHON" -m anyshell run -- "sleep 2.6; echo done" &\nwait\n')
     pane.type("set -m; clear; . ./start")
     pane.press("Enter")
@@ -311,7 +311,7 @@ class Ends:
 COMMAND = "echo one; sleep 2.5; echo two"
 
 
-def test_where_it_is_not_wanted_not_a_byte_of_it_is_there(tmp_path: Path) -> None:
+def test_switched_off_status_line_prints_no_byte(tmp_path: Path) -> None:
     """All at the same time, since each takes as long as it takes until the line would be there."""
     ends = Ends()
     with (
@@ -427,7 +427,7 @@ def test_a_title_that_ends_early_for_some_terminals_may_move_the_cursor() -> Non
     assert not cursor.is_free
 
 
-def test_where_there_is_one_row_what_a_script_has_begun_stays() -> None:
+def test_begun_line_of_a_script_stays_on_a_terminal_of_one_row() -> None:
     async def show(terminal: int) -> None:
         termios.tcsetwinsize(terminal, (1, 80))
         seconds = iter(range(0, 10**9, 10))

@@ -107,7 +107,7 @@ def test_output_without_a_reader_is_our_failure() -> None:
     assert without_handles("run", "--", "'out'") == 125
 
 
-def test_to_end_quickly_does_not_wait_for_stdin() -> None:
+def test_quick_end_does_not_wait_for_stdin() -> None:
     """A thread that reads a pipe holds up, on Windows, much that is done with that pipe meanwhile."""
     with start("run", "--", *SLEEP, "0", stdin=subprocess.PIPE) as program:
         assert program.wait(90) == 0

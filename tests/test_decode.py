@@ -288,7 +288,7 @@ def test_fast_and_slow_cleaning_agree(data: bytes) -> None:
 
 
 @given(outputs | bars, cuts)
-def test_where_output_is_cut_does_not_matter(data: bytes, places: list[int]) -> None:
+def test_decoding_does_not_depend_on_the_cuts(data: bytes, places: list[int]) -> None:
     assert clean_in_pieces(cut(data, places)) == clean(data)
 
 

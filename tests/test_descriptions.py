@@ -357,7 +357,7 @@ def test_a_backtick_in_the_name_of_a_directory_ends_nothing() -> None:
     assert r"starting in `/a\x60b`." in _describe(BASH, LINUX, "/a`b")
 
 
-def test_where_the_rest_of_an_output_is_depends_on_the_host_and_on_what_is_kept() -> None:
+def test_place_of_the_rest_depends_on_the_host_and_the_artifacts() -> None:
     elsewhere = dataclasses.replace(LINUX, is_this_machine=False)
     here, far = _describe(BASH, LINUX), _describe(BASH, elsewhere)
     lost = descriptions.Description(

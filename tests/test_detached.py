@@ -715,7 +715,7 @@ async def test_no_variable_of_a_job_changes_how_it_is_started(
     assert [line for line in found if line.startswith("ANYSHELL_JOB_")] == [f"ANYSHELL_JOB_{job.id}=1"]
 
 
-async def test_where_setsid_is_missing_perl_does_it(
+async def test_perl_replaces_a_missing_setsid(
     here: DetachedJobs, state_directory: Path, tmp_path: Path
 ) -> None:
     """As on macOS."""
@@ -831,7 +831,7 @@ async def test_an_environment_that_is_closed_has_no_jobs_any_more(tmp_path: Path
         await DetachedJobs(environment).list()
 
 
-async def test_more_jobs_than_can_be_recorded_are_refused(here: DetachedJobs) -> None:
+async def test_jobs_over_the_limit_of_records_are_refused(here: DetachedJobs) -> None:
     job = await here.start("true")
     for number in range(1000):
         (directory_of(job).parent / f"{number:012x}").mkdir()

@@ -516,7 +516,7 @@ def fed(pieces: list[bytes]) -> tuple[object, ...]:
 
 @settings(deadline=None)
 @given(anything, cuts)
-def test_where_a_drawing_is_cut_does_not_matter(data: bytes, places: list[int]) -> None:
+def test_drawing_does_not_depend_on_the_cuts(data: bytes, places: list[int]) -> None:
     whole = fed([data])
     assert fed(cut(data, places)) == whole
     assert fed([bytes([byte]) for byte in data]) == whole

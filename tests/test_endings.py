@@ -564,7 +564,7 @@ async def test_children_reaped_by_other_code_are_said(tmp_path: Path) -> None:
     assert (outcome.status, outcome.exit_code, outcome.output.text) == ("lost", None, "hi\n")
 
 
-async def test_the_clock_is_one_and_time_spent_is_told(env: Environment) -> None:
+async def test_duration_covers_the_time_of_the_command(env: Environment) -> None:
     began = time.monotonic()
     outcome = await env.run("sleep 0.2")
     assert 0.2 <= outcome.duration <= time.monotonic() - began

@@ -45,7 +45,7 @@ async def test_facts_are_the_hosts(env: Environment) -> None:
     assert env.shell.version in await text_of(env, "echo $BASH_VERSION")
 
 
-async def test_it_may_be_awaited_but_then_owns_nothing(tmp_path: Path) -> None:
+async def test_awaited_environment_refuses_what_needs_async_with(tmp_path: Path) -> None:
     env = await Environment.detect(cwd=tmp_path)
     assert await text_of(env, "echo hi") == "hi\n"
     await env.files.write_text("a", "b")
@@ -472,7 +472,7 @@ async def test_a_listener_hears_every_piece_and_is_awaited(env: Environment) -> 
     assert outcome.output.text == "one\nthree\n"
 
 
-async def test_how_long_a_command_is_waited_for_can_be_said_for_one(tmp_path: Path) -> None:
+async def test_background_after_bounds_the_wait_for_one_command(tmp_path: Path) -> None:
     heard: list[bytes] = []
 
     async def listener(channel: str, data: bytes) -> None:

@@ -118,7 +118,7 @@ def test_what_draws_passes_as_it_is(sequence: str) -> None:
     assert "".join(map(passing.feed, sequence + "after")) == sequence + "after"
 
 
-def test_of_several_modes_those_pass_that_draw() -> None:
+def test_filter_passes_only_the_drawing_modes_of_a_sequence() -> None:
     assert Filter().feed("\x1b[?1000;1049;2004;25h") == "\x1b[?1049;25h"
 
 

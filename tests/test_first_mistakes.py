@@ -83,7 +83,7 @@ async def test_an_approver_may_be_a_plain_function_and_its_failure_is_logged(
     assert "type bool, so nothing ran: return anyshell.Approved()" in caplog.text
 
 
-def test_another_event_loop_is_named() -> None:
+def test_message_names_the_other_event_loop() -> None:
     detection = Environment.detect()
     with pytest.raises(AnyshellError, match=r"asyncio\.run\(\)"):
         detection.__await__().send(None)  # as trio's own runner would

@@ -76,7 +76,7 @@ def fakes(count: int, **scripts: Script) -> list[FakeBackend]:
 # --- fifty real hosts -----------------------------------------------------------------------------------------
 
 
-async def test_of_fifty_hosts_each_costs_only_itself(hosts: Hosts) -> None:
+async def test_failing_hosts_of_fifty_do_not_disturb_others(hosts: Hosts) -> None:
     """Well ones and slow ones; silent, frozen, refusing and unknown ones; some that die or freeze at work."""
     seconds = unique_seconds()
     changed_key = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()

@@ -100,7 +100,7 @@ def test_what_goes_to_nul_goes_to_the_device(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", UNCHANGED, ids=ascii)
-def test_all_else_stays_as_it_is(text: str) -> None:
+def test_text_without_habits_of_windows_is_unchanged(text: str) -> None:
     assert for_bash(text) == text
 
 

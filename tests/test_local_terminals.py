@@ -304,7 +304,7 @@ async def test_a_hundred_terminals_at_once_beside_busy_threads_leave_nothing(bus
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing else tells what holds up a program")
-async def test_where_system_calls_are_hidden_the_kernels_functions_tell(
+async def test_kernel_functions_tell_where_system_calls_are_hidden(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("anyshell.backends.local.posix.linux.foreground._MACHINE", "of another kind")

@@ -215,7 +215,7 @@ async def test_timeout_and_end_leave_nothing_alive(env: Environment, mode: str) 
     assert not living(seconds)
 
 
-async def test_more_calls_than_there_is_room_for_wait_for_their_turn(
+async def test_calls_over_the_limit_wait_for_their_turn(
     env: Environment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("anyshell.mcp.tools.RUNNING", 2)
@@ -439,7 +439,7 @@ async def test_a_no_closes_the_question(client: Stateless, tmp_path: Path) -> No
     assert not (tmp_path / "a").exists()
 
 
-async def test_of_too_many_questions_the_oldest_is_closed(
+async def test_oldest_question_over_the_limit_is_closed(
     client: Stateless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(approval, "QUESTIONS", 2)

@@ -94,7 +94,7 @@ def server(
     return serving(tmp_path, session=True, jobs=True)
 
 
-async def test_only_who_shows_the_token_is_let_in(server: AbstractAsyncContextManager[Served]) -> None:
+async def test_requests_need_the_token(server: AbstractAsyncContextManager[Served]) -> None:
     async with server as served, httpx2.AsyncClient() as requests:
         file = served.directory / "mcp" / "token"
         assert stat.S_IMODE(file.stat().st_mode) == 0o600

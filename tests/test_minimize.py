@@ -403,7 +403,7 @@ def outputs(draw: st.DrawFn) -> tuple[NoiseRule, int, str]:
 
 @settings(max_examples=300, deadline=None)
 @given(output=outputs(), room=st.sampled_from([900, 50_000]))
-def test_of_any_text_nothing_is_invented_and_what_is_left_out_is_counted(
+def test_minimizer_invents_no_line_and_counts_omitted_ones(
     output: tuple[NoiseRule, int, str], room: int
 ) -> None:
     found, code, text = output

@@ -235,7 +235,7 @@ def test_what_cannot_be_seen_is_shown_by_its_number(char: str) -> None:
     assert char not in shown
 
 
-def test_the_common_ones_are_shown_as_people_know_them() -> None:
+def test_hidden_characters_are_shown_as_escapes() -> None:
     assert visible("\x1b[2K\u202e\U000e0041\n") == r"\x1b[2K\u202e\U000e0041\x0a"
 
 

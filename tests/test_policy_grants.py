@@ -227,7 +227,7 @@ def test_a_command_that_a_policy_denies_or_allows_is_not_covered() -> None:
     assert grants(None) == ()
 
 
-def test_another_rule_that_asks_is_asked_about_again() -> None:
+def test_grant_does_not_cover_another_rule_that_asks() -> None:
     policy = POLICY.extended('[[ask]]\nname = "force"\ncommand = "git push --force"\n', "own")
     given = grants(verdict_of("git push", policy), words=2)
     assert covered(verdict_of("git push origin", policy), given)

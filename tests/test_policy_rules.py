@@ -436,7 +436,7 @@ def test_pattern_in_a_directory_that_is_not_known_or_too_large_asks(
     assert touched(policy, "order *.py", names={CWD: names}) == {"reads": ("*",)}
 
 
-def test_more_words_than_are_decided_on_ask(policy: Policy) -> None:
+def test_text_over_the_most_words_asks(policy: Policy) -> None:
     def asked(*orders: int) -> str:
         text = "; ".join(f"order {' '.join(f'a{at}' for at in range(words))}" for words in orders)
         return " ".join(reason.text for reason in decide(policy, text).reasons)
@@ -1261,7 +1261,7 @@ def test_substitution_of_a_process_is_no_path(policy: Policy) -> None:
     assert decide(policy, "edit <(order a) b").action == "ask"
 
 
-def test_more_than_can_be_looked_at_asks(policy: Policy) -> None:
+def test_text_over_the_bounds_of_a_look_asks(policy: Policy) -> None:
     assert decide(policy, "x=1\n" * 60).action == "allow"
     many = decide(policy, "x=1\n" * 70)
     assert many.action == "ask"

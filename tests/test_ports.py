@@ -50,12 +50,12 @@ def test_ports_are_numbered_from_1_to_10() -> None:
 
 
 @pytest.mark.parametrize("port", PORTS, ids=lambda port: port.title)
-def test_ours_is_no_longer(port: Port) -> None:
+def test_port_is_no_longer_than_the_original(port: Port) -> None:
     assert lines(port.ours) <= lines(port.original)
 
 
 @pytest.mark.parametrize("port", PORTS, ids=lambda port: port.title)
-def test_both_print_the_same(port: Port, tmp_path: Path) -> None:
+def test_port_and_original_print_the_same(port: Port, tmp_path: Path) -> None:
     ours = printed(port.ours, tmp_path)
     needed = {"fabric", "pexpect"} & set(re.findall(r"^(?:import|from) (\w+)", port.original, re.MULTILINE))
     if "fabric" in needed:

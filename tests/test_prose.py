@@ -16,7 +16,11 @@ BANNED = re.compile(
 )
 
 
-OBSCURE = re.compile(BANNED.pattern + r"|^test_(?:who|so|nor|neither|and|but|there_are)_", re.IGNORECASE)
+OBSCURE = re.compile(
+    BANNED.pattern
+    + r"|^test_(?:who|so|nor|neither|and|but|there|it|they|of|that|this|whether|when|where|how|why|which|to)_",
+    re.IGNORECASE,
+)
 """The name of a test has the subject and what it does: no name continues that of the test before it."""
 
 

@@ -794,7 +794,7 @@ def test_what_a_host_cannot_enforce_is_refused_with_the_part_and_the_way() -> No
         assert raised.value.way
 
 
-def test_where_no_user_namespace_is_allowed_the_message_says_how_to_allow_them(tmp_path: Path) -> None:
+def test_message_says_how_to_allow_user_namespaces(tmp_path: Path) -> None:
     """A user namespace in which no further one can be made, and a bwrap with a setuid bit."""
     bubblewrap()
     nested = ["unshare", "-Ur", "sh", "-c", 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"', "sh"]
@@ -960,7 +960,7 @@ def test_a_job_object_has_limits_alone() -> None:
         narrow(sandbox, replace(reach, network=False), directory="/", home="/")
 
 
-def test_the_lower_limit_of_two_holds() -> None:
+def test_lowest_takes_the_lower_of_two_limits() -> None:
     lowest = Limits(memory=5, cpu=7).lowest(Limits(memory=6, processes=3))
     assert lowest == Limits(memory=5, processes=3, cpu=7)
 

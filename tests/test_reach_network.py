@@ -638,7 +638,7 @@ async def test_real_clients_reach_what_is_named_and_nothing_else(env: Environmen
             assert verdicts(outcome) == [("evil.test", 443, "refused")]
 
 
-async def test_there_is_no_way_around_the_proxy(env: Environment, origin: Origin) -> None:
+async def test_no_connection_goes_around_the_proxy(env: Environment, origin: Origin) -> None:
     port = origin.server_port
 
     def py(text: str) -> str:

@@ -521,7 +521,7 @@ async def test_what_cannot_be_recorded_to_is_refused_before_anything_runs(
     assert not (tmp_path / "ran").exists()
 
 
-async def test_of_what_was_not_started_no_file_is_left(here: Environment, file: Path) -> None:
+async def test_failed_start_leaves_no_recording(here: Environment, file: Path) -> None:
     with pytest.raises(InvalidCommand, match="cwd"):
         await here.run("true", cwd="/no/such/directory", record=file)
     assert not file.exists()
@@ -533,7 +533,7 @@ async def test_of_what_was_not_started_no_file_is_left(here: Environment, file: 
     assert (await here.run("true", record=file)).recording is not None
 
 
-async def test_of_a_time_that_was_over_before_no_file_is_left(here: Environment, file: Path) -> None:
+async def test_timeout_before_the_start_leaves_no_recording(here: Environment, file: Path) -> None:
     async with here.session() as session:
         first = asyncio.ensure_future(session.run("sleep 300", timeout=1))
         await asyncio.sleep(0)

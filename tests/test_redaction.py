@@ -77,7 +77,7 @@ def test_a_token_is_masked_wherever_it_stands(token: str) -> None:
     assert masks().text(text) == f'x {M} y\nKEY={M};\n"{M}",\x1b[01;31m{M}\x1b[m\n\x1b[K{M}'
 
 
-def test_of_a_url_the_password_is_masked_and_of_a_header_what_follows_its_scheme() -> None:
+def test_password_of_a_url_and_value_of_a_header_are_masked() -> None:
     text = "git clone https://me:pa55@host/x; curl -H 'Authorization: Bearer abcdefghijklmnop1234' bearer 0123456789abcdef0=="
     assert masks().text(text) == (
         f"git clone https://me:{M}@host/x; curl -H 'Authorization: Bearer {M}' bearer {M}"
@@ -154,7 +154,7 @@ def test_long_values_with_one_beginning_are_masked_up_to_where_each_ends() -> No
     assert found.text(f"{beginning[:-4]}{TOKENS['github']}") == f"{beginning[:-4]}{M}"
 
 
-def test_of_long_values_the_beginnings_alone_are_compiled() -> None:
+def test_pattern_has_only_the_beginnings_of_long_values() -> None:
     """256 values of 3,000 bytes took seconds."""
     values = [bytes([65 + number % 26]) * number + b"x" * 3000 for number in range(MAX_VALUES)]
     assert len(Masks(values)._pattern.pattern) < MAX_VALUES * 1000
@@ -255,7 +255,7 @@ def test_what_may_begin_a_secret_waits_and_is_shown_in_time() -> None:
     assert masker.feed(b"idor\n") == b"idor\n"
 
 
-def test_in_a_flood_little_is_held_back_and_the_rest_of_a_secret_is_masked() -> None:
+def test_flood_holds_little_back_and_masks_the_rest_of_a_secret() -> None:
     flood = b"line\n" * 20_000
     for size, held in ((1, False), (2, False), (3, True)):
         masker, token = Masker(masks()), TOKENS["github"].encode()

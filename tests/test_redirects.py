@@ -63,7 +63,7 @@ def closed_file() -> object:
 BIG = b"".join(b"%d\r\n\0" % number for number in range(400_000))
 
 
-async def test_none_removes_a_variable(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_value_none_removes_a_variable(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINE", "1")
     gone = {"MINE": None, "PAGER": None, "NOT_THERE": None, "KEPT": "2"}
     shown = "echo ${MINE-no} ${PAGER-no} ${KEPT-no}"

@@ -344,7 +344,7 @@ VIEWS: dict[str, Callable[[bool], object]] = {
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_it_looks_as_it_did(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_views_match_their_snapshots(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYSHELL_STATE_DIR", STATE)
     looks_as_it_did(f"rendered_{width}.txt", looks(VIEWS, width))
 
@@ -503,7 +503,7 @@ def test_blocks_of_whatever_origin_are_harmless(kind: str) -> None:
     assert r"\x1b[2Ja\x0db\x9b1A\u202e" in text
 
 
-def test_how_much_is_shown_is_the_caller_s() -> None:
+def test_caller_chooses_the_number_of_rows() -> None:
     result = RESULTS["many lines"]
     assert len(rows_of_output(drawn(RenderedResult(result), 80))) == PREVIEW_ROWS == 10
     assert len(rows_of_output(drawn(RenderedResult(result, rows=3), 80))) == 3
@@ -518,7 +518,7 @@ def test_a_hint_is_no_markup_either() -> None:
     assert "(\\x1b[red])" in drawn(RenderedResult(RESULTS["many lines"], hint="\x1b[red]"), 80)
 
 
-def test_it_can_stand_in_something_else() -> None:
+def test_rendered_result_fits_inside_a_panel() -> None:
     text = drawn(Panel(RenderedResult(RESULTS["many lines"])), 40)
     assert all(cell_len(row) == 40 for row in text.splitlines())
 

@@ -80,7 +80,7 @@ class Playing:
 # --- timing ---------------------------------------------------------------------------------------------------
 
 
-def test_it_is_shown_as_it_was(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_replay_shows_colours_and_wide_characters(pane: tmux.Pane, tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "\x1b[1;34mblue\x1b[m "), (0.2, "日本\r\n"), (0.3, "x\rend"))
     playing = Playing(pane, file)
     assert "blue 日本\nend\ncode=0\n" in playing.assert_over(0)
@@ -121,7 +121,7 @@ def test_silence_is_cut_short(pane: tmux.Pane, tmp_path: Path) -> None:
     assert "first\nsecond\nthird\ncode=0" in Playing(pane, file, "--idle-limit 0.1").assert_over(0)
 
 
-def test_the_recording_itself_can_ask_for_that(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_idle_limit_of_the_file_is_used(pane: tmux.Pane, tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (HOUR, "first\r\n"), (2 * HOUR, "second\r\n"), idle_time_limit=0.1)
     assert "first\nsecond\ncode=0" in Playing(pane, file).assert_over(0)
 

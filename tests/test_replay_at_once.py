@@ -29,7 +29,7 @@ def test_a_pipe_gets_all_of_it_at_once(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "one\r\n\x1b[31mtwo\x1b[m ü\r\n".encode(), b"")
 
 
-def test_of_every_version_the_output_is_played(tmp_path: Path) -> None:
+def test_output_of_every_version_is_played(tmp_path: Path) -> None:
     files = {
         "v1": {"version": 1, "width": 80, "height": 24, "stdout": [[0.1, "one "], [0.2, "two"]]},
         "v2": [

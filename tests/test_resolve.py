@@ -119,7 +119,7 @@ def test_a_query_that_the_shell_would_cut_is_an_error(powershell: bool) -> None:
     ).map("".join),
     st.booleans(),
 )  # fmt: skip
-def test_only_words_are_found(text: str, powershell: bool) -> None:
+def test_find_returns_whole_words(text: str, powershell: bool) -> None:
     """For any text: in order, apart, and each an address with its quotes, and nothing glued to it."""
     last = 0
     for word in find(text, SCHEMES, powershell=powershell):

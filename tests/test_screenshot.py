@@ -55,7 +55,7 @@ def shown(picture: ET.Element) -> list[tuple[float, float, str]]:
 # --- which moment ---------------------------------------------------------------------------------------------
 
 
-def test_it_is_the_end_unless_another_moment_is_asked_for(tmp_path: Path) -> None:
+def test_screenshot_shows_the_end_or_the_moment_of_at(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (1.0, "one "), (2.0, "two "), (3.0, "three"))
     assert text(file) == "one two three\n"
     assert text(file, "--at", "0.5") == "\n"
@@ -279,7 +279,7 @@ def test_a_png_that_would_take_all_memory_is_refused(tmp_path: Path) -> None:
 # --- where it goes --------------------------------------------------------------------------------------------
 
 
-def test_the_name_says_what_it_is(tmp_path: Path) -> None:
+def test_suffix_of_the_name_chooses_the_format(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "text"))
     for name, begin in (("a.svg", b"<svg "), ("b.TXT", b"text\n"), ("c.d.svg", b"<svg ")):
         assert within("screenshot", str(file), "-o", str(tmp_path / name)).returncode == 0
@@ -332,7 +332,7 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     assert done.stderr.decode().rstrip().endswith(str(tmp_path / "none" / "a.txt"))
 
 
-def test_the_recording_itself_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_screenshot_does_not_replace_its_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = v2(tmp_path / "f.txt", (0.1, "text"))
     before = file.read_bytes()
     monkeypatch.chdir(tmp_path)
@@ -367,7 +367,7 @@ def test_what_is_broken_is_named_and_what_comes_before_can_be_drawn(tmp_path: Pa
     assert within("screenshot", str(file), "--at", "2.5").returncode == 125
 
 
-def test_the_last_screen_of_what_was_killed_is_where_the_message_says(tmp_path: Path) -> None:
+def test_message_names_the_moment_of_a_killed_programs_last_screen(tmp_path: Path) -> None:
     file = tmp_path / "f.cast"
     file.write_text(
         '{"version": 3, "term": {"cols": 80, "rows": 24}}\n[0.004345, "o", "one "]\n[0.1, "o", "two"]\n[0.2, "o", "thr'
@@ -383,7 +383,7 @@ def test_the_last_screen_of_what_was_killed_is_where_the_message_says(tmp_path: 
 @pytest.mark.parametrize(
     "content", ["", "no header\n", '{"version": 2, "width": 80, "height": 24}\nbroken\n']
 )
-def test_where_nothing_comes_before_what_is_broken_nothing_is_offered(tmp_path: Path, content: str) -> None:
+def test_broken_file_without_events_gets_no_advice(tmp_path: Path, content: str) -> None:
     file = tmp_path / "f.cast"
     file.write_text(content)
     done = within("screenshot", str(file))

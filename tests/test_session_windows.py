@@ -253,7 +253,7 @@ async def test_a_text_of_any_size_and_a_flood_go_through(shared: Session) -> Non
     assert await printed(shared, "$kept") == "1\n"
 
 
-async def test_both_channels_are_in_true_order(shared: Session) -> None:
+async def test_channels_of_powershell_keep_their_order(shared: Session) -> None:
     text = '1..20 | ForEach-Object { "o$_"; [Console]::Error.WriteLine("e$_"); cmd /c echo n$_ }'
     assert await printed(shared, text) == "".join(f"o{i}\ne{i}\nn{i}\n" for i in range(1, 21))
 

@@ -347,7 +347,7 @@ def test_a_shell_that_is_said_to_start_as_if_by_a_cd_does(info: ShellInfo, tmp_p
         ("sh", "", True),
     ],
 )
-def test_which_versions_start_as_if_by_a_cd(kind: str, version: str, does: bool) -> None:
+def test_shell_versions_that_start_as_if_by_a_cd(kind: str, version: str, does: bool) -> None:
     shell = SHELLS[_kind(kind)]
     assert shell.starts_as_if_by_cd(ShellInfo(shell.kind, f"/bin/{kind}", version)) == does
 

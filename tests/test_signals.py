@@ -355,7 +355,7 @@ def test_similar_lines_at_the_end_are_folded_and_counted() -> None:
     ],
     ids=["numbers", "errors", "others", "a round of as many lines as are needed for a fold, less one"],
 )
-def test_other_lines_are_not_folded(lines: bytes) -> None:
+def test_different_lines_are_not_folded(lines: bytes) -> None:
     output = bounded(lines, budget=4096)
     assert "similar" not in output.text
     check(lines, output)

@@ -72,7 +72,7 @@ async def test_output_ends_the_silence(env: Environment) -> None:
 
 
 @pytest.mark.parametrize("end", ["exit 3", "sleep 300"])
-async def test_another_end_is_not_called_silence(end: str, here: Environment) -> None:
+async def test_command_that_ends_otherwise_has_no_silence(end: str, here: Environment) -> None:
     outcome = await here.run(end, silence=60, timeout=1)
     assert outcome.status == ("exited" if end == "exit 3" else "timed_out")
     assert outcome.silence is None

@@ -431,7 +431,7 @@ async def test_approver_sees_the_session_and_cd_is_not_rewritten(home: Path) -> 
     assert f"Starts from the user's own set-up: {env.snapshot}" in seen[0].display.splitlines()
 
 
-def test_the_command_line_takes_it_and_says_what_failed(home: Path) -> None:
+def test_snapshot_option_reports_a_failed_startup_file(home: Path) -> None:
     (home / ".bashrc").write_text("alias a='echo 1'\nfalse\n")
     done = anyshell("run", "--snapshot", "--", "a")
     assert (done.returncode, done.stdout) == (0, b"1\n")

@@ -529,7 +529,7 @@ async def test_reader_of_buffered_output_yields_to_other_tasks() -> None:
     assert turns >= 100
 
 
-async def test_both_channels_in_true_order(env: Environment) -> None:
+async def test_channels_over_ssh_keep_their_order(env: Environment) -> None:
     loop = "for i in $(seq 200); do echo o$i; echo e$i >&2; done"
     words = (await env.run(loop)).output.text.split()
     assert words == [word for n in range(1, 201) for word in (f"o{n}", f"e{n}")]

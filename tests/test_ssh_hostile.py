@@ -63,7 +63,7 @@ async def test_the_reason_of_a_session_that_is_refused_later_is_one_harmless_lin
 
 
 @pytest.mark.parametrize("begun", [f"cwd {ORDERS}", "program", f"{ORDERS} x"])
-async def test_why_a_command_cannot_begin_is_one_harmless_line(tmp_path: Path, begun: str) -> None:
+async def test_reason_of_a_failed_start_is_one_harmless_line(tmp_path: Path, begun: str) -> None:
     lies = Lies(begun=begun, facts={"shell": f"/bin/{ORDERS}sh"})
     async with lying(tmp_path, lies) as server, Environment.detect(server.options()) as env:
         with pytest.raises(AnyshellError) as caught:

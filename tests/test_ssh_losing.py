@@ -225,7 +225,7 @@ async def test_a_start_that_is_never_heard_of_is_lost_and_does_not_run_on(
         await wait_none(seconds)
 
 
-async def test_not_started_is_only_said_of_what_did_not_run(server: Server) -> None:
+async def test_lost_start_is_told_as_not_started_only_if_nothing_ran(server: Server) -> None:
     """The link needs 0.2 s each way, so that many starts are heard of by the host alone when their time is over."""
     trace = home(server.user) / f"trace-{secrets.token_hex(4)}"
     timeouts = [0.05, 0.2, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 1.0, 1.2]

@@ -317,7 +317,7 @@ async def test_what_is_unset_is_gone(by_cmd: Environment) -> None:
     assert b"WINEPATH" not in names
 
 
-async def test_both_channels_are_in_true_order_unless_asked_for_apart(by_cmd: Environment) -> None:
+async def test_channels_of_a_windows_host_keep_their_order_unless_split(by_cmd: Environment) -> None:
     text = 'foreach ($i in 1..200) { [Console]::Out.WriteLine("o$i"); [Console]::Error.WriteLine("e$i") }'
     together = await by_cmd.run(text)
     assert together.output.text == "".join(f"o{i}\ne{i}\n" for i in range(1, 201))
@@ -500,7 +500,7 @@ async def test_command_cancelled_before_its_start_leaves_nothing(by_cmd: Environ
 
 
 @pytest.mark.parametrize("numbers", [range(3), range(3, 6)], ids=["short", "long"])
-async def test_not_started_is_only_said_of_what_did_not_run(
+async def test_windows_start_is_told_as_not_started_only_if_nothing_ran(
     by_cmd: Environment, tmp_path: Path, numbers: range
 ) -> None:
     trace = tmp_path / "trace"
@@ -591,7 +591,7 @@ async def test_what_cannot_be_started_is_named(by_cmd: Environment) -> None:
 # The command line.
 
 
-async def test_the_command_line_reaches_it(
+async def test_command_line_reaches_a_windows_host(
     start: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = start("cmd")

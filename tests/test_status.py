@@ -84,7 +84,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.integers(1, 7))
-def test_it_is_only_free_where_an_empty_line_begins(pieces: list[bytes], cut: int) -> None:
+def test_cursor_is_free_only_at_the_beginning_of_an_empty_line(pieces: list[bytes], cut: int) -> None:
     """Another emulator is asked where the cursor is."""
     screen = pyte.Screen(80, 24)
     stream = pyte.ByteStream(screen)
@@ -143,7 +143,7 @@ def test_after_a_whole_line_there_is_room(data: bytes) -> None:
         b"\xc2\x9b2A\n",
     ],
 )
-def test_there_is_no_room_where_something_stands_or_is_on(data: bytes) -> None:
+def test_cursor_is_not_free_behind_text_or_with_a_mode_on(data: bytes) -> None:
     whole, single = Cursor(), Cursor()
     whole.feed(data)
     for at in range(len(data)):
@@ -168,7 +168,7 @@ def test_what_is_begun_and_never_ended_is_not_kept_for_ever() -> None:
 # --- what it says ---------------------------------------------------------------------------------------------
 
 
-def test_it_says_for_how_long_how_much_and_the_last_line() -> None:
+def test_status_line_tells_time_amount_and_last_line() -> None:
     printed = Printed()
     assert printed.text(2.9) == "2 s  0 lines  0 B"
     printed.feed(b"\x1b[32mone\x1b[m\n", "stdout")

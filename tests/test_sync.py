@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 assert sys.platform != "win32"  # mypy follows what is below otherwise
 
 
-def test_it_runs_a_command_and_returns_its_outcome() -> None:
+def test_run_returns_the_outcome_of_a_command() -> None:
     outcome = anyshell.run("echo hi; exit 3")
     assert (outcome.output.text, outcome.exit_code) == ("hi\n", 3)
 
@@ -38,7 +38,7 @@ def test_check_raises_with_the_outcome() -> None:
     assert anyshell.run("true").check().exit_code == 0
 
 
-def test_it_runs_in_the_directory_of_the_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_uses_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     anyshell.run("true")
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -55,7 +55,7 @@ def test_many_threads_share_one_loop() -> None:
     assert threading.active_count() == before
 
 
-def test_it_may_be_called_inside_a_running_loop() -> None:
+def test_run_works_inside_a_running_loop() -> None:
     import asyncio
 
     async def main() -> str:

@@ -65,7 +65,7 @@ def test_a_leading_cd_is_recognised(text: str, directory: str, rest: str) -> Non
         "(cd a && b)",
     ],
 )
-def test_another_form_is_not_recognised(text: str) -> None:
+def test_leading_cd_of_another_form_is_not_recognised(text: str) -> None:
     assert leading_cd(text) is None
 
 

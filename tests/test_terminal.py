@@ -529,7 +529,7 @@ async def test_leaving_it_stops_the_program(here: Environment) -> None:
     assert t.outcome.left_behind == ()
 
 
-async def test_it_is_stopped_when_its_time_is_over_and_when_that_is_asked_for(here: Environment) -> None:
+async def test_timeout_and_stop_end_a_terminal(here: Environment) -> None:
     async with here.terminal("sleep 100", timeout=0.2) as t:
         assert (await t.wait()).status == "timed_out"
     async with here.terminal("sleep 100") as t:
@@ -711,7 +711,7 @@ async def test_a_prompt_that_comes_late_is_waited_for(here: Environment) -> None
     assert waiting.prompt == "now: "
 
 
-async def test_the_time_that_is_over_while_it_waits_says_what_for(anywhere: Environment) -> None:
+async def test_timeout_of_a_waiting_program_tells_its_prompt(anywhere: Environment) -> None:
     outcome = await anywhere.run("read -p 'Really? ' x", terminal=Terminal(), timeout=1.2)
     assert outcome.status == "timed_out"
     assert outcome.waiting is not None
@@ -915,7 +915,7 @@ async def test_a_secret_is_masked_where_zsh_wraps_it(here: Environment, columns:
         assert t.lines().texts[0] == "> [secret]"  # of what its error says, it takes the second word away
 
 
-async def test_of_a_secret_that_is_printed_slowly_what_follows_its_beginning_is_masked(
+async def test_rest_of_a_slowly_printed_secret_is_masked(
     here: Environment,
 ) -> None:
     command = (

@@ -42,7 +42,7 @@ def test_a_screen_that_is_cleared_has_no_lines_but_those_above_it() -> None:
     assert output.lines().texts == ("1", "2", "new")
 
 
-def test_of_very_much_the_first_are_forgotten_and_the_numbers_stay() -> None:
+def test_first_lines_of_a_flood_are_dropped_and_numbers_stay() -> None:
     output = fed(b"".join(b"%04d\r\n" % number for number in range(1000)), head=20, tail=50)
     lines = output.lines()
     assert lines.first > 900
@@ -51,7 +51,7 @@ def test_of_very_much_the_first_are_forgotten_and_the_numbers_stay() -> None:
     assert output.lines(since=990).texts == tuple(f"{number:04}" for number in range(990, 1000))
 
 
-def test_the_end_makes_all_of_them_final() -> None:
+def test_all_lines_are_final_at_the_end() -> None:
     output = fed(b"1\r\n2\r\n3\r\n4\r\n5")
     before = output.lines()
     output.finish()

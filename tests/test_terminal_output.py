@@ -317,7 +317,7 @@ def flood(size: int, make: bytes) -> Iterable[bytes]:
 
 
 @pytest.mark.parametrize("before", [b"start\r\n\r\n\r\n", b"start\r\n" * 40])
-def test_of_fifty_megabytes_of_a_bar_the_end_is_exact(before: bytes) -> None:
+def test_end_of_fifty_megabytes_of_a_bar_is_exact(before: bytes) -> None:
     make = b"".join(map(cycle, range(97 * 89)))
     size = 50 * MB // len(make) * len(make)
     end = b"done\r\nand more\r\n"
@@ -330,7 +330,7 @@ def test_of_fifty_megabytes_of_a_bar_the_end_is_exact(before: bytes) -> None:
     assert output.total_bytes == len(before) + size + len(end)
 
 
-def test_of_fifty_megabytes_of_a_bar_on_one_line_nothing_is_skipped() -> None:
+def test_fifty_megabytes_of_a_bar_on_one_line_are_drawn_whole() -> None:
     make = b"".join(b"\r\x1b[K%d%% of something that is going on" % number for number in range(1000))
     size = 50 * MB // len(make) * len(make)
     output = build((b"start\r\n", *flood(size, make), b"\r\nthe text\r\n"))
@@ -383,7 +383,7 @@ def test_moves_up_in_what_was_skipped_count_however_their_number_is_written() ->
     assert output.finish().skipped_bytes > 0
 
 
-def test_whether_the_alternate_screen_is_shown_is_known_before_it_is_drawn() -> None:
+def test_alternate_screen_is_known_before_it_is_drawn() -> None:
     output = TerminalOutput(Terminal(), clock=Clock())
     for piece in pieces(too_much()):
         output.feed(piece)

@@ -104,7 +104,7 @@ async def test_dismissing_it_stops_the_program_and_the_model_is_told() -> None:
         assert living(seconds) == []
 
 
-async def test_of_one_that_waits_the_model_is_told_later() -> None:
+async def test_model_is_told_later_of_a_waiting_terminal() -> None:
     app: App[None] = App()
     async with Environment.detect(shell="bash") as env, app.run_test() as pilot:
         tool = ShellTool(env, approver=approve_all, terminals=True, console=opener(app))

@@ -326,7 +326,7 @@ async def test_what_is_sent_may_wait_for_the_answer(here: Environment) -> None:
     assert (found.output, found.details.found) == ("got more\n", True)
 
 
-async def test_until_waits_for_what_is_printed_and_says_whether_it_came(here: Environment) -> None:
+async def test_until_waits_for_a_text_and_tells_whether_it_came(here: Environment) -> None:
     tool = jobs_of(here)
     await tool(
         {"command": f"echo starting; {GO}echo Listening on 8080; exec sleep 300", "run_in_background": True}

@@ -331,7 +331,7 @@ async def test_cancelling_a_call_of_a_session_leaves_nothing_running(here: Envir
     assert (await tool({"command": "echo $A"})).output == "1\n"
 
 
-async def test_where_a_cancelled_call_left_the_shell_is_said_by_the_next(here: Environment) -> None:
+async def test_call_after_a_cancelled_one_tells_the_directory(here: Environment) -> None:
     seconds = unique_seconds()
     tool = session_of(here)
     await tool({"command": "true"})

@@ -148,7 +148,7 @@ async def test_a_command_that_takes_long_is_not_said_to_wait_and_its_timeout_is_
     assert living(seconds) == []
 
 
-async def test_the_time_of_what_waits_goes_on_and_its_end_is_told(here: Environment) -> None:
+async def test_timeout_of_a_waiting_program_runs_on_and_its_end_is_told(here: Environment) -> None:
     tool = tool_of(here)
     asked = await run(tool, "read -r x", timeout=1)
     assert asked.details.status == "waiting"
@@ -260,7 +260,7 @@ async def test_the_last_frame_of_an_alternate_screen_cannot_pass_for_our_words(h
     assert [block.type for block in result.display] == ["command", "output", "notice", "output"]
 
 
-async def test_only_what_is_new_is_shown_and_the_screen_when_it_is_asked_for(here: Environment) -> None:
+async def test_result_shows_new_text_and_the_screen_on_request(here: Environment) -> None:
     tool = tool_of(here)
     await start(tool, "for name in a b; do printf '%s? ' $name; read -r x; done")
     again = await wait(tool, wait=1)
@@ -621,7 +621,7 @@ async def test_a_question_is_answered_while_others_come_and_go(here: Environment
     assert (await enter(tool, "y")).output == "go? y\ngot=y"
 
 
-async def test_whether_it_waited_is_measured_when_it_is_typed(here: Environment, tmp_path: Path) -> None:
+async def test_waiting_is_measured_at_the_moment_of_typing(here: Environment, tmp_path: Path) -> None:
     async def approver(request: ApprovalRequest) -> Approved:
         if isinstance(request, TerminalInputRequest):
             (tmp_path / "go").touch()
@@ -700,7 +700,7 @@ async def test_what_calls_type_at_once_is_not_mixed(
         assert stdin.received == b"a\rb\rc\r"
 
 
-async def test_where_the_host_cannot_tell_who_reads_that_is_said(anyio_backend: str) -> None:
+async def test_unknown_reader_of_a_terminal_is_reported(anyio_backend: str) -> None:
     approver = Recorder()
     backend = FakeBackend({"ask": Script(stdout=[b"Name? "], exit=None)})
     async with Environment.detect(backend) as env:
@@ -1025,7 +1025,7 @@ async def test_a_tool_knows_the_terminals_of_its_own_calls_alone(here: Environme
 # Where there is no terminal.
 
 
-async def test_where_terminals_are_off_a_command_runs_without_one_and_that_is_said(
+async def test_command_runs_without_a_terminal_where_these_are_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANYSHELL_NO_PTY", "1")
@@ -1045,7 +1045,7 @@ async def test_where_terminals_are_off_a_command_runs_without_one_and_that_is_sa
     assert len(approver.requests) == 2
 
 
-async def test_where_a_host_refuses_one_it_is_asked_again_whether_to_run_without(anyio_backend: str) -> None:
+async def test_refused_terminal_asks_again_for_a_run_without(anyio_backend: str) -> None:
     approver = Recorder()
     with openssh(own_name(), "PermitTTY no") as server:
         async with Environment.detect(server.options()) as env:
@@ -1263,7 +1263,7 @@ async def test_a_program_ends_with_its_input(here: Environment) -> None:
     assert await here.files.read_text("read") == "one\n"
 
 
-async def test_until_end_returns_when_a_program_asks_instead(here: Environment) -> None:
+async def test_until_end_returns_when_the_program_waits_for_input(here: Environment) -> None:
     tool = tool_of(here)
     await start(tool, "read -r x")
     asked = await do(tool, "output", until="end")

@@ -63,7 +63,7 @@ def test_what_is_searched_again_is_what_a_match_may_reach_back_to() -> None:
 
 
 @pytest.mark.parametrize("at_once", [4096, 3000, 4096 * 1000])
-def test_of_a_flood_the_end_is_kept(at_once: int) -> None:
+def test_end_of_a_flood_is_kept(at_once: int) -> None:
     printed = b"".join(b"%03d " % number * 1024 for number in range(1000))
     transcript = Transcript()
     for start in range(0, len(printed), at_once):

@@ -338,7 +338,7 @@ def test_another_host_is_asked_for_names_alone() -> None:
 
 
 @pytest.mark.parametrize("name", SSH_HOSTS)
-def test_on_an_ssh_host_its_own_variables_are_chosen(name: str, ssh_host: Callable[[str], Server]) -> None:
+def test_variables_of_an_ssh_host_are_its_own(name: str, ssh_host: Callable[[str], Server]) -> None:
     options = ssh_host(name).options()
 
     async def given(variables: Variables | None, options: SSHOptions) -> set[str]:

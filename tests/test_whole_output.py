@@ -75,7 +75,7 @@ def test_drawing_whose_text_is_small_is_whole_however_large_it_was(tmp_path: Pat
     assert builder.finish().data == b"step\r" * 1000
 
 
-def test_more_than_there_is_can_be_asked_for(tmp_path: Path) -> None:
+def test_read_past_the_end_returns_the_rest(tmp_path: Path) -> None:
     output = built(b"x\n" * 1000, ArtifactStore(tmp_path))
     assert output.read(1990, 10**15) == b"x\n" * 5  # as much memory is not there
 
@@ -150,7 +150,7 @@ async def test_unlimited_text_is_what_was_written(env: Environment) -> None:
     assert outcome.output.total_lines == 1
 
 
-async def test_more_than_unlimited_allows_is_bounded_and_kept(env: Environment) -> None:
+async def test_output_over_unlimited_is_bounded_and_kept(env: Environment) -> None:
     outcome = await env.run("seq 5000", limits=OutputLimits.unlimited(up_to=1000))
     assert outcome.output.truncated
     assert len(outcome.output.text) < 1400

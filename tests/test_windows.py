@@ -143,7 +143,7 @@ async def test_a_program_is_not_let_out_of_its_job(backend: Backend) -> None:
     assert (await run(backend, python(code))).output.text == "refused\n"
 
 
-async def test_it_works_inside_a_job_and_ends_with_that(backend: Backend, tmp_path: Path) -> None:
+async def test_backend_works_inside_a_windows_job_and_ends_with_it(backend: Backend, tmp_path: Path) -> None:
     seconds = unique_seconds()
     (tmp_path / "inner.py").write_text(
         "import asyncio, sys\n"
@@ -598,9 +598,7 @@ async def test_a_directory_in_which_windows_starts_nothing_is_named(backend: Bac
         ((CMD, "\N{GRINNING FACE}" * 16_384), "32,767 characters"),
     ],
 )
-async def test_why_a_program_cannot_be_started_is_said(
-    backend: Backend, argv: tuple[str, ...], said: str
-) -> None:
+async def test_failed_start_names_its_reason(backend: Backend, argv: tuple[str, ...], said: str) -> None:
     with pytest.raises(SpawnError, match=said):
         await backend.spawn(Spawn(argv=argv, cwd="C:\\"))
 

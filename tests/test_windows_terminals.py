@@ -402,7 +402,7 @@ async def test_what_cannot_be_started_on_a_terminal_is_told(backend: Backend, tm
             await asyncio.sleep(0.02)
 
 
-async def test_the_kind_is_chosen_in_the_open(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_variable_chooses_the_kind_of_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     spawn = Spawn(argv=python("print(1)"), cwd="C:\\", terminal=Terminal())
     made = connect("local", launcher=Login)
     for chosen, expected in (("", KIND), ("1", "winpty")):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 OPTIONS = ("-NoProfile", "-NonInteractive", "-InputFormat", "None", "-Command")
 
 
-def test_it_is_powershell_in_the_directory_and_with_the_variables_of_its_caller(
+def test_powershell_has_the_directory_and_variables_of_its_caller(
     powershell: Windows, tmp_path: Path
 ) -> None:
     text = "$PSVersionTable.PSVersion.ToString(); $PWD.Path; $env:A_VARIABLE; $env:PATH; exit 3"
@@ -64,7 +64,7 @@ def test_bytes_pass_through_it_unchanged(powershell: Windows, tmp_path: Path) ->
     assert done.stderr == b"\x00\xff\n"
 
 
-def test_it_is_killed_with_everything_that_it_has_started(powershell: Windows) -> None:
+def test_kill_of_powershell_ends_all_that_it_has_started(powershell: Windows) -> None:
     seconds = unique_seconds()
     text = f"""& "$PSHOME\\pwsh.exe" -NoProfile -Command "'ready'; Start-Sleep {seconds}" | Out-Host"""
     with subprocess.Popen((powershell.pwsh, *OPTIONS, text), stdout=subprocess.PIPE) as process:
