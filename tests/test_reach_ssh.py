@@ -251,7 +251,9 @@ async def test_named_hosts_are_reached_from_the_host(
 ) -> None:
     served = Served(server, monkeypatch)
     async with named.session() as session:  # one program serves all its commands
-        await test_reach_network.test_no_connection_goes_around_the_proxy(cast("Environment", session), origin)
+        await test_reach_network.test_no_connection_goes_around_the_proxy(
+            cast("Environment", session), origin
+        )
         clients = test_reach_network.test_real_clients_reach_what_is_named_and_nothing_else
         await clients(cast("Environment", session), origin)
     given = {"env": named, "origin": origin}

@@ -27,13 +27,13 @@ _POLLS = {
     "x86_64": {"7", "23", "232", "270", "271", "281", "441"},
     "aarch64": {"22", "72", "73", "441"},
 }
-"""Those of poll, ppoll, select, pselect6, epoll_wait, epoll_pwait and epoll_pwait2."""
+"""The numbers of poll, ppoll, select, pselect6, epoll_wait, epoll_pwait and epoll_pwait2."""
 
 _SELECTS = {"x86_64": {"23", "270"}, "aarch64": {"72"}}
-"""Of these select and pselect6, which begin with a number of descriptors, three sets of them, and a timeout."""
+"""The numbers of select and pselect6, which begin with a number of descriptors, three sets of them, and a timeout."""
 
 _NUMBERS = {"x86_64": {"7": 2, "271": 2, "23": 1, "270": 1}, "aarch64": {"73": 2, "72": 1}}
-"""Of poll, ppoll, select and pselect6 where the number of their descriptors stands."""
+"""The index of the argument of poll, ppoll, select and pselect6 with the number of descriptors."""
 
 _RESTART = {"x86_64": "219", "aarch64": "128"}
 """The number of restart_syscall, which continues a system call after a stop; that call's own number is not shown then."""

@@ -257,7 +257,7 @@ class EditorTerminal(Ungrouped):
         return await shielded(self._exit)
 
     async def wait_gone(self) -> None:
-        """As `wait`: nothing else of it is seen."""
+        """Wait as `wait` does: the editor shows no other process."""
         await self.wait()
 
     async def wait_for_news(self, seconds: float) -> None:
@@ -284,7 +284,7 @@ class EditorTerminal(Ungrouped):
         """Do nothing: the size is the editor's."""
 
     async def foreground(self) -> Foreground | None:
-        """Nothing: it is not seen."""
+        """Return ``None``: the editor does not show it."""
         return None
 
     async def release(self) -> None:

@@ -212,7 +212,7 @@ class FakeProcess(Ungrouped):
 
     @property
     def terminal_kind(self) -> TerminalKind | None:
-        """As on POSIX."""
+        """The kind of terminal, as on POSIX."""
         return None if self.terminal is None else "pty"
 
     @property

@@ -126,10 +126,10 @@ NON_INTERACTIVE: Mapping[str, str] = MappingProxyType(_GUARDS | _CALM)
 _NO_PAGER = {name: "" for name, value in _GUARDS.items() if value == _PAGER}
 
 NON_INTERACTIVE_ON_WINDOWS: Mapping[str, str] = MappingProxyType(_GUARDS | _NO_PAGER | _CALM)
-"""The same for a Windows host. The editors are those that Git for Windows brings; what finds none fails, and says so."""
+"""The non-interactive set of a Windows host. Git for Windows has its editors; a program without one fails, and says so."""
 
 HANG_GUARDS: frozenset[str] = frozenset(_GUARDS)
-"""Of `NON_INTERACTIVE`, what keeps a command from waiting for a person. A model cannot set these."""
+"""The variables of `NON_INTERACTIVE` that keep a command from waiting for a person. A model cannot set these."""
 
 # Each of these would undo the set where the host has it. Setting it to something else does not help: it counts
 # when it is set at all, or goes before one that is set.

@@ -19,10 +19,10 @@ DEFAULT_BUDGET = 50 * 1024
 """Bytes of an output that become text."""
 
 HEAD_SHARE = 0.15  # no bound: a part of one
-"""Of a budget that is for the start of an output."""
+"""The share of a budget for the start of an output."""
 
 EXCERPTS_SHARE = 0.4  # no bound: a part of one
-"""Of a budget that lines between the start and the end may have, at most; what they do not need, the end has."""
+"""The largest share of a budget for lines between the start and the end; the end has the rest of it."""
 
 DEFAULT_HEAD = 20 * 1024
 """Bytes of the start, where only the end was given."""

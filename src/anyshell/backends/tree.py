@@ -30,15 +30,15 @@ class Ungrouped:
     """The answers of a `Process` whose host has no process groups, and no pids of a tree's own."""
 
     async def pid_outside(self, pid: int) -> int | None:
-        """The same."""
+        """Return the pid itself."""
         return pid
 
     async def group(self) -> Sequence[ProcessInfo]:
-        """Nothing."""
+        """Return no process."""
         return ()
 
     async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
-        """Nothing, as there are no members."""
+        """Do nothing, as the group has no members."""
 
 
 class ProcessRow(Protocol[Mark]):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _Found: TypeAlias = tuple[str, int, int, int, int, int, int]
 Record: TypeAlias = bytes | _Found
-"""As the program prints it; or name, mode, size, of a directory the owner, inode, and the times of modification and change."""
+"""A printed line; or name, mode, size, of a directory the owner, inode, and the times of modification and change."""
 
 END = b"//\n"
 """The end of a printed record. No path holds it, since no name holds a slash."""
@@ -34,7 +34,7 @@ _DIRECTORIES = (b"d", b"x 4", b"o 4")
 """The beginning of a directory's printed record."""
 
 _REFUSED = re.compile(rb"^find: '?(.+?)'?: Permission denied$", re.MULTILINE)
-"""Of what find complains, by which the rest of a directory is not known. What is gone by then is no such thing."""
+"""Complaints of find after which the rest of a directory is not known. A file that is gone by then is not among them."""
 
 # KIND MODE SIZE LINKS OWNER INODE, the two times and the path, with tabs between; the path is last, and may hold anything.
 # find of GNU prints it by itself; elsewhere stat does, busybox's as GNU's. `x` and `o` say what the whole mode is written in.

@@ -85,7 +85,7 @@ class ClientResources:
         self._names: set[str] = set()
 
     def listed(self) -> list[types.Resource]:
-        """Those that there are: the jobs, and the outputs that results have named."""
+        """The resources: the jobs, and the outputs that results have named."""
         kept = [
             types.Resource(name=name, uri=f"artifact://{name}", title="A kept output")
             for name in self._tool.kept

@@ -503,7 +503,7 @@ class ArtifactWriter:
 
 
 def _new_id() -> str:
-    """Such as ``20261120-051200-a1b2c3d4``, in UTC: sorts by time, and cannot be guessed from it."""
+    """A new id such as ``20261120-051200-a1b2c3d4``, in UTC: sorts by time, and cannot be guessed from it."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
 
 

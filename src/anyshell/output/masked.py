@@ -28,7 +28,7 @@ class Mask(Protocol):
         """Give what is held back: nothing came that would make a secret of it."""
 
     def end(self) -> bytes:
-        """The same, where nothing can come any more."""
+        """Release all that is held, where the output has ended."""
 
 
 class MaskedStream(ByteReceiveStream):

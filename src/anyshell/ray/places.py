@@ -124,7 +124,7 @@ class ActorPlace:
             yield
 
     async def _open(self) -> None:
-        """Nothing starts by this, and an actor that is lost is noticed: so whatever fails can be tried elsewhere."""
+        """Open the environment. This starts no command, and a lost actor is noticed, so a failed call can be tried elsewhere."""
         self.opened = False
         await self._bounded(self.actor.handle.open.remote(self.number), self._seconds + STOP_SECONDS)
         self.opened = True

@@ -35,7 +35,7 @@ ERRORS_FD = 5  # no bound
 """The descriptor at which the program inside has the command's standard error: what bubblewrap says is the leader's."""
 
 OWN_PROCESSES = 3  # no bound
-"""Those of a sandbox beside the command: bubblewrap, the first of its pid namespace, and the program inside."""
+"""Processes of a sandbox beside the command: bubblewrap, the first of its pid namespace, and the program inside."""
 
 _HELP = {
     "user": "user namespaces: bubblewrap cannot make one here",
@@ -138,7 +138,7 @@ class Bubblewrap:
                 )
 
     def narrowed(self, reach: Reach) -> Bubblewrap:
-        """The same for a narrower reach; what this one hides, protects and limits stays so.
+        """The sandbox of a narrower reach; what this one hides, protects and limits stays so.
 
         Raises:
             InvalidCommand: It is not narrower.
@@ -147,7 +147,7 @@ class Bubblewrap:
         return replace(self, reach=reach.within(self.reach), outer=(*self.outer, self.reach))
 
     def widened(self, more: Widened, directory: str) -> Bubblewrap:
-        """The same with what a person has approved beside it, in a directory of an environment. Raises as `narrowed`."""
+        """The sandbox with the paths that a person has approved, in a directory of an environment. Raises as `narrowed`."""
         outer = tuple(more.over(each, directory) for each in self.outer)
         given = (*more.read, *more.write)
         return replace(self, reach=more.over(self.reach, directory), outer=outer, given=given)

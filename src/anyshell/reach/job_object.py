@@ -43,7 +43,7 @@ class JobLimits:
             )
 
     def narrowed(self, reach: Reach) -> JobLimits:
-        """The same for lower limits. Raises what a new one raises, and `InvalidCommand` where they are not lower."""
+        """The sandbox with lower limits. Raises what a new one raises, and `InvalidCommand` where they are not lower."""
         return replace(self, reach=reach.within(self.reach))
 
     def wrap(self, spawn: Spawn) -> Spawn:

@@ -89,7 +89,7 @@ class NetworkRecord:
         return tally
 
     def network(self) -> Network:
-        """The same as a value."""
+        """The record as a value."""
         return Network(
             destinations=tuple(
                 Destination(

@@ -103,7 +103,7 @@ class Client:
         return await asyncio.get_running_loop().sock_recv(self.sock, most)
 
     async def exactly(self, size: int) -> bytes:
-        """So many bytes.
+        """The next bytes, as many as asked for.
 
         Raises:
             EOFError: There are fewer.

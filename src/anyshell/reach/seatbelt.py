@@ -27,7 +27,7 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/System", "/Library", "/opt", "/private/etc
 """Paths that every command may read, since programs do not start without them."""
 
 _PRIVATE = ("/private/tmp", "/private/var/tmp", "/private/var/folders", "/private/var/run")
-"""Others' temporary files and sockets are in these."""
+"""Directories with temporary files and sockets of others."""
 
 _ALWAYS = """(version 1)
 (deny default)
@@ -80,11 +80,11 @@ class Seatbelt:
         self.profile()
 
     def narrowed(self, reach: Reach) -> Seatbelt:
-        """The same for a narrower reach. Raises what a new one raises, and `InvalidCommand` where it is not narrower."""
+        """The sandbox of a narrower reach. Raises what a new one raises, and `InvalidCommand` where it is not narrower."""
         return replace(self, reach=reach.within(self.reach))
 
     def widened(self, more: Widened, directory: str) -> Seatbelt:
-        """The same with what a person has approved beside it, in a directory of an environment."""
+        """The sandbox with the paths that a person has approved, in a directory of an environment."""
         return replace(self, reach=more.over(self.reach, directory), given=(*more.read, *more.write))
 
     def wrap(self, spawn: Spawn) -> Spawn:

@@ -60,7 +60,7 @@ class Limits:
                 raise InvalidCommand(f"limits: {each.name} must be a whole number above 0, not {shown}")
 
     def lowest(self, other: Limits) -> Limits:
-        """Of each limit the lower one of this and another value."""
+        """The lower one of each limit, of this value and another."""
         lowest: dict[str, int] = {}
         for each in fields(self):
             given = [getattr(limits, each.name) for limits in (self, other)]
@@ -148,7 +148,7 @@ class Reach:
         return not free or self.limits != Limits()
 
     def resolved(self, directory: str, home: str) -> Reach:
-        """The same with absolute paths; those of `protect` that are relative are below each path of `write`."""
+        """The reach with absolute paths; relative ones of `protect` are below each path of `write`."""
 
         def place(path: str, base: str = directory) -> str:
             if path == "~" or path.startswith("~/"):
@@ -166,7 +166,7 @@ class Reach:
         )
 
     def within(self, outer: Reach) -> Reach:
-        """The same with what another reach hides, protects and limits as well. Both are resolved.
+        """The reach with the hidden and protected paths and the limits of another as well. Both are resolved.
 
         Raises:
             InvalidCommand: It reads, writes or reaches more than the other one; the field is named.

@@ -64,7 +64,7 @@ def chopped(line: str, room: int) -> list[str]:
 
 
 def most_columns(text: str) -> int:
-    """As many as a text has on a terminal that joins characters, and on one that draws each by itself."""
+    """The columns of a text at most: on a terminal that joins characters, or on one that draws each by itself."""
     return len(text) if text.isascii() else max(cell_len(text), sum(map(width, text)))
 
 

@@ -86,7 +86,7 @@ class SessionShell:
         self.left: Sequence[ProcessInfo] = ()
         """The processes still in its process group after the stop that follows the end of the shell."""
         self._commands: set[SessionProcess] = set()
-        """Those that run, or have left something running that goes on when the shell has ended."""
+        """The commands that run, or have left processes that go on when the shell has ended."""
         self._most_commands = KEPT
         self._exited = False
         self._holder: str | None = None  # what lives as long as anything in a sandbox

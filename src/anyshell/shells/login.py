@@ -52,7 +52,7 @@ _MENDED = "cd printf read ulimit"
 """Commands that a startup file may have replaced by functions of its own."""
 
 _MENDED_TO_READ = "echo eval head printf stty"
-"""The same, of what reads from a terminal."""
+"""The mended commands of a text that reads from a terminal."""
 
 _NO_ALIAS = "\\"
 """Before a command's name: zsh would replace an alias before the line that removes it has run."""
@@ -65,7 +65,7 @@ _OPTIONS = "\\unalias -a 2>/dev/null; set +C +e +f +u +v +x; trap - EXIT HUP INT
 """Settings of a startup file that would change the meaning of the text, or the surroundings of the command."""
 
 _MORE_OPTIONS = {"bash": "set +k; trap - DEBUG ERR", "zsh": "emulate -R zsh; trap - DEBUG ZERR"}
-"""The same, which other shells would refuse."""
+"""Mended settings that other shells would refuse."""
 
 
 _WHERE = (
@@ -229,7 +229,7 @@ def _read(size: int, by: str = "") -> str:
 
 
 def _read_from_terminal(size: int, token: str, by: str = "") -> str:
-    """The same, where what is sent must arrive as it is, unseen; in words that may stand between single quotes.
+    """Read a text from a terminal, byte for byte and without echo; in words that may stand between single quotes.
 
     Args:
         size: Bytes of the text.

@@ -251,7 +251,7 @@ _BUILTINS_OF_BASH = """
 eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd read
 readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit umask unalias unset wait
 """
-"""As ``compgen -b`` of bash 5.2 names them; those of 3.2 are among them."""
+"""The builtins that ``compgen -b`` of bash 5.2 names; those of 3.2 are among them."""
 
 BASH = Shell(
     kind="bash",

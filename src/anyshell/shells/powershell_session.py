@@ -263,7 +263,7 @@ class PowerShellConversation:
 
     @property
     def life_fd(self) -> int:
-        """None: whatever a command starts inherits the pipe as a handle, whose number says nothing."""
+        """No descriptor: all programs of a command inherit the pipe as a handle, whose number says nothing."""
         return -1
 
     @property
@@ -304,7 +304,7 @@ class PowerShellConversation:
         return ""
 
     def tell_pid(self) -> str:
-        """Nothing: it says its pid unasked."""
+        """Return no text: PowerShell tells its pid unasked."""
         return ""
 
     def line(
@@ -324,7 +324,7 @@ class PowerShellConversation:
 
     @staticmethod
     def run_file(number: int) -> str:
-        """Of no meaning here: everything is in the line."""
+        """Return a word without meaning: everything is in the line."""
         return "run"
 
     def run(self, frame: Frame) -> str:
@@ -342,7 +342,7 @@ class PowerShellConversation:
         return " ".join(words)
 
     def again(self, number: int, back: str) -> str:
-        """Nothing: it always has something to say."""
+        """Return no text: PowerShell always gives an answer."""
         return ""
 
     def interrupt(self, number: int) -> str:

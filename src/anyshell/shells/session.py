@@ -56,7 +56,7 @@ LIFE_FD = {"bash": 197}
 """The descriptor by which everything that a command starts has the pipe that it prints to."""
 
 _LIFE_FD = 9  # no bound
-"""The same where a shell knows single digits alone."""
+"""The descriptor of the life pipe in a shell that knows single digits alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class Conversation:
         return _RUN[self.shell.kind](self, frame)
 
     def interrupt(self, number: int) -> str:
-        """Nothing: a signal interrupts the shell."""
+        """Return no text: a signal interrupts the shell."""
         return ""
 
     def exit_code(self, answer: int) -> int:
@@ -430,7 +430,7 @@ _READ_PID = "ANYSHELL_PID=; \\command read -r ANYSHELL_PID 2>/dev/null </proc/se
 """Take down which process this is: ``$$`` is the shell's in a subshell, too."""
 
 _READ_PID_QUOTED = _READ_PID.replace("$", "\\$")
-"""The same between double quotes."""
+"""The reading of a pid, between double quotes."""
 
 _BEGIN: dict[ShellKind, str] = {
     "bash": "exec 199>&2 2>/dev/null >/dev/null; shopt -s expand_aliases; trap TRAP VTALRM\n",

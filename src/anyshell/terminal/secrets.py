@@ -173,7 +173,7 @@ class TypedMasks:
         return self._show(found, len(self._raw))
 
     end = release
-    """Nothing can come any more."""
+    """Release all that is held: the output has ended."""
 
     def _look(self) -> tuple[list[tuple[int, int]], int]:
         """The places of secrets, and the first place at which an unfinished one may begin."""

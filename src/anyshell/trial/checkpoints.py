@@ -94,7 +94,7 @@ class Checkpoints:
         )
 
     async def kept(self) -> Sequence[Checkpoint]:
-        """Those that are kept, the newest first."""
+        """The kept checkpoints, the newest first."""
         return [_checkpoint(each) for each in await self._ask("kept")]
 
     async def between(self, start: Checkpoint, end: Checkpoint) -> Sequence[str]:
@@ -123,7 +123,7 @@ def _told() -> Iterator[None]:
 
 
 def checkpoints_of(runner: Runner, directory: str | None = None) -> Checkpoints:
-    """Those of a directory on the host of an environment; of its own one, if none is named.
+    """The checkpoints of a directory on the host of an environment; by default of its own directory.
 
     Raises:
         AnyshellError: The host is a Windows that SSH reaches.

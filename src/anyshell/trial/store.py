@@ -77,7 +77,7 @@ class Store:
         self._objects = os.path.join(self._top, "objects")
 
     def kept(self) -> "Sequence[dict[str, Any]]":
-        """Those that are kept, the newest first."""
+        """The kept checkpoints, the newest first."""
         found = []
         with suppress(FileNotFoundError):
             for name in sorted(os.listdir(self._top), reverse=True):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .hosts import Host
 
 Record = tuple[str, int, int, int, int, int, int]
-"""As a look of `effects` has it."""
+"""The record of a file, as a look of `effects` has it."""
 
 
 async def tell(host: Host, seconds: float) -> Effects:

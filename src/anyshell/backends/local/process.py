@@ -30,7 +30,7 @@ class LocalProcess(Generic[Out, Err, In]):
 
     @property
     def usage(self) -> Usage | None:
-        """Not known, unless the system tells it."""
+        """The usage; ``None`` unless the system tells it."""
         return None
 
     @property

@@ -282,7 +282,7 @@ class SSHBackend:
         return await self._sessions.connects(port)
 
     async def orphans(self) -> Sequence[ProcessInfo]:
-        """Nothing: a mark does not tell whose anyshell, on which machine, has ended."""
+        """Return no process: a mark does not tell whose anyshell, on which machine, has ended."""
         return ()
 
     async def aclose(self) -> None:

@@ -84,7 +84,7 @@ class ChannelReceiveStream(ByteReceiveStream):
         self._wake()
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """Take note that the output has ended."""
         self.ended = True
         self._wake()
 

@@ -59,7 +59,7 @@ class ChannelProcess(ABC, Generic[C]):
 
     @property
     def usage(self) -> Usage | None:
-        """Not known: the protocol does not tell."""
+        """Return ``None``: the protocol does not tell the usage."""
         return None
 
     @property

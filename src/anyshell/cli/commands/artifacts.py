@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NotKept(Failure):
-    """Nothing is kept under an id. Nothing has failed: the answer is no, and the exit code that of grep."""
+    """No output is kept under an id. The exit code is that of grep for no match."""
 
     exit_code = 1
 

@@ -76,7 +76,7 @@ class Paper:
         """There is nothing to do: all is written."""
 
     def isatty(self) -> bool:
-        """It is one."""
+        """Return true: the stream is a terminal."""
         return True
 
     def fileno(self) -> int:

@@ -151,7 +151,7 @@ def on_one_line(text: str) -> str:
 
 
 def fit(text: str, room: int) -> str:
-    """As much of a text as surely fits: nothing in it moves the cursor, and what is cut ends with an ellipsis.
+    """The part of a text that surely fits: nothing in it moves the cursor, and a cut text ends with an ellipsis.
 
     Args:
         text: Of whatever origin; tabs become spaces, what cannot be seen becomes an escape.
@@ -177,7 +177,7 @@ def widest(text: str) -> int:
 
 
 def _most_columns(char: str) -> int:
-    """As many as a character has anywhere: some terminals give two to what is ambiguous (UAX #11)."""
+    """The columns of a character at most: some terminals give two to ambiguous ones (UAX #11)."""
     if char.isascii():
         return 1
     from unicodedata import east_asian_width

@@ -120,7 +120,7 @@ class FinalLines:
         self._gap_end = end, ends
 
     def finish(self, total: int, lines: int, *, ended: bool) -> None:
-        """Nothing more comes."""
+        """Take note that the output has ended."""
         if self._line is not None:
             self._end, self._ends = max(self._end, total), max(self._ends, lines)
             self._push()

@@ -360,7 +360,7 @@ def check_scrollback(rows: int) -> None:
 
 
 def _first(pieces: list[bytes], limit: int) -> bytes:
-    """As many whole pieces from the start as there is room for."""
+    """The first whole pieces that fit."""
     found = bytearray()
     for piece in pieces:
         if len(found) + len(piece) > limit:

@@ -77,7 +77,7 @@ class Condensed(NamedTuple):
         return sum(line.size for line in self.lines)
 
     def last(self, limit: int) -> list[Line]:
-        """As many of the last as there is room for."""
+        """The last lines that fit."""
         sizes = accumulate(len(line.data) for line in reversed(self.lines))
         count = sum(1 for size in sizes if size <= limit)
         return self.lines[len(self.lines) - count :]

@@ -214,7 +214,7 @@ def _lines(held: Stretch) -> list[OutputLine]:
 
 
 def _pieces(held: Stretch) -> tuple[list[OutputLine], Stretch]:
-    """Of a line, the pieces that are too long to be held, and the rest."""
+    """The pieces of a line that are too long to be held, and the rest."""
     pieces = []
     while len(held.data) > LONGEST_LINE:
         piece = held.part(0, LONGEST_LINE)

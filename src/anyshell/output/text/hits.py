@@ -176,7 +176,7 @@ class Looker:
 
 
 def _sifted(lines: list[str], numbers: list[int], counting: AbstractSet[int], least: float) -> Sequence[int]:
-    """Of lines with words of failure, the numbers of those that may be worth so much."""
+    """The numbers of the lines that may reach a score, of lines with words of failure."""
     if least > 1:
         heads = [line.lstrip(_STAMP) for line in lines]
         if least > 3 and None in (early := _gate(_EARLY).lines(heads)):
@@ -201,7 +201,7 @@ def _sifted(lines: list[str], numbers: list[int], counting: AbstractSet[int], le
 
 
 def _shapes(lines: bytes, counting: Iterable[int]) -> list[int]:
-    """Of each line, the hash of what it is without its digits. The lines of some numbers count failures, and are like no others."""
+    """The hash of each line without its digits. Lines that count failures are like no others."""
     shapes = [*map(hash, lines.translate(None, _DIGITS).split(b"\n"))]
     for number in counting:
         shapes[number] = ~shapes[number]

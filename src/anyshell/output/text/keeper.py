@@ -18,10 +18,10 @@ class RawWriter(Protocol):
         """Add to it. Raises `OSError`."""
 
     def finish(self) -> Artifact:
-        """It is whole. Raises `OSError`."""
+        """Finish the output. Raises `OSError`."""
 
     def discard(self) -> None:
-        """It is not needed."""
+        """Discard the output."""
 
 
 class OutputStore(Protocol):

@@ -251,7 +251,7 @@ class EditedLine:
         self._settle()
 
     def _settle(self) -> None:
-        """Nothing that is gone matters any more when the line is empty and the cursor at its start."""
+        """Forget the erased cells when the line is empty and the cursor at its start."""
         if self._cells is not None and not self._column and (self._cleared or not self._cells):
             self._clear()
 

@@ -113,7 +113,7 @@ class OutputLog:
         return artifact
 
     def finish(self) -> None:
-        """Nothing more will be written. What has a file is finished; what has none stays in memory."""
+        """End the log. A log with a file is finished; one without stays in memory."""
         if self._recognizer is not None:
             self._recognizer.flush()
         if self._writer is None:

@@ -217,7 +217,7 @@ class Found:
             self._older, self._shapes = self._shapes, {}
 
     def settle(self, place: int) -> None:
-        """Nothing before a place is in the end of the output, so that all the room is for it and for what is worth more."""
+        """Take note that no line before a place is in the end of the output: these and better later ones get all the room."""
         young = self._young
         while young and young[0][0] <= place:
             _, value, size = young.popleft()

@@ -47,7 +47,7 @@ class Seen:
     copied: tuple[str, ...]
     """The paths that it writes if what it writes to is a directory."""
     words: tuple[str, ...]
-    """Of the command, as they are matched with a rule; the program's name is the first."""
+    """The words of the command, as a rule matches them; the program's name is the first."""
     found: tuple[str, ...]
     """The paths that patterns among the words find now."""
     bases: tuple[str | None, ...]

@@ -51,12 +51,12 @@ class LocalFacts:
 
     @property
     def home(self) -> str | None:
-        """As HOME says, or the system."""
+        """The home directory, from HOME or the system."""
         home = self._environ.get("HOME") or os.path.expanduser("~")
         return home if os.path.isabs(home) else None
 
     def find(self, program: str) -> str | None:
-        """As the shell looks it up; a name in PATH that is not absolute is not known."""
+        """Find a program as the shell does; a name in PATH that is not absolute is not known."""
         import shutil  # here, since with its modules for archives it takes 3 ms, and a host elsewhere does not need it
 
         path = self._environ.get("PATH", os.defpath)
@@ -74,7 +74,7 @@ class LocalFacts:
             return None
 
     def resolve(self, path: str) -> str | None:
-        """As the kernel does; a circle of links is not known."""
+        """Resolve links as the kernel does; a circle of links is not known."""
         try:
             found = os.path.realpath(path)
             return None if os.path.islink(found) else found
@@ -82,7 +82,7 @@ class LocalFacts:
             return None
 
     def names(self, directory: str) -> tuple[str, ...] | None:
-        """As they are listed; there are none in what is no directory."""
+        """The names in a directory, as listed; empty where no directory is."""
         try:
             with os.scandir(directory) as listed:
                 entries = list(islice(listed, MOST_NAMES + 1))
@@ -134,23 +134,23 @@ class Answers:
 
     @property
     def home(self) -> str | None:
-        """As it was answered."""
+        """The answer of the host."""
         return self._text(("home", ""))
 
     def find(self, program: str) -> str | None:
-        """As it was answered."""
+        """The answer of the host."""
         return self._text(("find", program))
 
     def resolve(self, path: str) -> str | None:
-        """As it was answered."""
+        """The answer of the host."""
         return self._text(("resolve", path))
 
     def names(self, directory: str) -> tuple[str, ...] | None:
-        """As they were answered."""
+        """The names of the host's answer."""
         answer = self._answer(("names", directory))
         return answer if isinstance(answer, tuple) else None
 
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
-        """As it was answered."""
+        """The answer of the host."""
         answer = self._answer(("git_runs", directory))
         return answer if isinstance(answer, tuple) else None

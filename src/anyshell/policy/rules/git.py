@@ -92,7 +92,7 @@ class LocalConfigFiles:
     """The files of this machine."""
 
     def join(self, directory: str, path: str) -> str:
-        """As the system joins paths."""
+        """Join two paths by the rules of the system."""
         return os.path.join(directory, path)
 
     def above(self, path: str) -> str:
@@ -100,7 +100,7 @@ class LocalConfigFiles:
         return os.path.dirname(path)
 
     def real(self, path: str) -> str:
-        """As the system resolves links."""
+        """Resolve links by the rules of the system."""
         return os.path.realpath(path)
 
     def is_directory(self, path: str) -> bool:

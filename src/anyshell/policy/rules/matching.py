@@ -43,7 +43,7 @@ def one_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 @cache
 def with_slash(patterns: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Those that are paths."""
+    """The patterns that are paths."""
     return tuple(pattern for pattern in patterns or () if "/" in pattern)
 
 

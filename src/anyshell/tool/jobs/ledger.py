@@ -63,7 +63,7 @@ class Ledger:
             self._entries[job_id] = LedgerEntry(self._jobs.get(job_id), directory, description, seen)
 
     def entries(self) -> Sequence[LedgerEntry]:
-        """Those that the environment still knows, and those whose end a model was not told, in their order."""
+        """The jobs that the environment still knows, and those whose end a model was not told, in their order."""
         known = {job.id for job in self._jobs.list()}
         for entry in tuple(self._entries.values()):
             outcome = entry.job.outcome
@@ -78,7 +78,7 @@ class Ledger:
         return tuple(self._entries.values())
 
     def known(self) -> Mapping[str, LedgerEntry]:
-        """Those that there are, by their ids."""
+        """The entries by the ids of their jobs."""
         return {entry.job.id: entry for entry in self.entries()}
 
     def news(self) -> Sequence[LedgerEntry]:

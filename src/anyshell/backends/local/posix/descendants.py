@@ -55,15 +55,15 @@ class DescendantTree:
         return DescendantTree(self._leader, shell=shell, since=time.time())
 
     def hides_holder(self, held: Collection[str]) -> bool:
-        """Nothing tells."""
+        """Return false: macOS does not show it."""
         return False
 
     copied = True
-    """Nothing tells here which process holds a pipe."""
+    """True, since macOS does not show which process holds a pipe."""
 
     @property
     def limit(self) -> int | None:
-        """Nothing: there is no such limit here."""
+        """Return ``None``: macOS has no such limit."""
         return None
 
     async def members(self) -> Sequence[ProcessInfo]:
@@ -95,14 +95,14 @@ class DescendantTree:
         return sorted(found, key=by_age)
 
     def free_number(self) -> None:
-        """Nothing tells here whether the number means others by now."""
+        """Do nothing: macOS does not show whether the number means others by now."""
 
     def may_live(self) -> bool:
         """True: that cannot be told without looking."""
         return True
 
     def input_of(self, pid: int) -> None:
-        """Nothing: that is not shown here."""
+        """Return ``None``: macOS does not show it."""
 
     def signal(self, member: ProcessInfo, number: int) -> None:
         """Signal one member after its start time was compared."""
@@ -114,7 +114,7 @@ class DescendantTree:
             pass  # gone meanwhile, or of another user: survivors() goes on naming it
 
     def chase(self) -> None:
-        """Nothing tells the newest processes here."""
+        """Do nothing: macOS does not tell the newest processes."""
 
     def close(self) -> None:
         """Stop writing down."""
@@ -169,7 +169,7 @@ class ProcessScan:
     """The counterpart of Linux's scan for several trees; macOS has nothing to share."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the object holds no descriptor."""
 
 
 class Net:
@@ -187,7 +187,7 @@ class Net:
         """Forget a command."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the object holds no descriptor."""
 
 
 def make_tree(leader: int, **_: object) -> DescendantTree:

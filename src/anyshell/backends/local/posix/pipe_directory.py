@@ -274,7 +274,7 @@ class LocalInputPipe(ByteSendStream):
 
     @property
     def stream(self) -> ByteSendStream:
-        """This."""
+        """The stream is the pipe itself."""
         return self
 
     async def send(self, item: bytes) -> None:

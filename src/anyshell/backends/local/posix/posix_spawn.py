@@ -37,7 +37,7 @@ _PREPARING = ctypes.PyDLL(None)
 """The C library, called without letting another thread have the interpreter, which takes milliseconds to come back."""
 
 _SPAWNING = ctypes.CDLL(None)
-"""The same, called so that others run meanwhile."""
+"""The C library, called so that other threads run meanwhile."""
 
 AVAILABLE = all(
     hasattr(_SPAWNING, f"posix_spawn_file_actions_add{name}") for name in ("chdir_np", "closefrom_np")
@@ -140,7 +140,7 @@ class _Actions:
 
 
 _actions = lru_cache(maxsize=MOST_ACTIONS)(_Actions)
-"""The same descriptors are free again when a command has ended: most programs are started as the one before."""
+"""A cache of actions: the same descriptors are free after each command, so most starts equal the one before."""
 
 
 def _attributes() -> ctypes.Array[ctypes.c_char]:

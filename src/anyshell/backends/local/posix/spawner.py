@@ -262,7 +262,7 @@ class _Ends(NamedTuple):
 
     @property
     def written(self) -> list[int]:
-        """Those of what it can write to."""
+        """The descriptors that the program can write to."""
         if self.slave >= 0:
             return [self.slave]
         return [self.stdout, self.stderr] if self.stderr >= 0 else [self.stdout]

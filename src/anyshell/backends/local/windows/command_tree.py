@@ -130,11 +130,11 @@ class WindowsCommandTree:
                 self._ended.add(key)
 
     async def shell_is_back(self) -> bool:
-        """It is: a text of PowerShell does not have the stream by which its host is heard."""
+        """Return true: a text of PowerShell does not have the stream by which its host is heard."""
         return True
 
     def cpu(self) -> None:
-        """Not known: a job counts what the shell has started before as well."""
+        """Return ``None``: a job counts earlier commands of the shell as well."""
 
     async def interrupt(self) -> None:
         """Do nothing: there is no signal for that. A shell here is told."""

@@ -203,5 +203,5 @@ class _ProcessIds(ctypes.Structure):
 
 @cache
 def _process_ids(room: int) -> type[_ProcessIds]:
-    """The same with room for so many. Of these there are few: each is twice the one before."""
+    """The structure with room for so many pids. Its sizes are few: each is twice the one before."""
     return type("ProcessIds", (_ProcessIds,), {"_fields_": (("pids", ctypes.c_size_t * room),)})

@@ -104,11 +104,11 @@ class ProxyCommand(asyncio.SubprocessProtocol):
     # --- what asyncio calls ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It runs."""
+        """Take the transport of the started proxy."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """It said something to the person who would be at the terminal."""
+        """Keep the last words of the proxy, which are meant for a person at a terminal."""
         self._said = (self._said + data)[-_LAST_WORDS:]
 
     def process_exited(self) -> None:

@@ -30,7 +30,7 @@ class SSHFiles:
 
     def __init__(self, open: Open, run: Run, *, stall: float = STALL_SECONDS) -> None:  # noqa: A002 - the word for it
         self.sftp = SFTPFiles(open, stall=stall)
-        """They over SFTP, whether there is such a service or not."""
+        """The files over SFTP, whether the host has that service or not."""
         self._run = run
         self._shell = ShellFiles(run)
         self._chosen: Files | None = None

@@ -138,7 +138,7 @@ class SSHPipeDirectory:
         await self._files.write(f"{self.directory}/{name}", data)
 
     def retract(self, name: str) -> None:
-        """Nothing: that takes a round trip."""
+        """Do nothing: a removal would take a round trip."""
 
     async def output_pipe(self) -> OutputPipe:
         """Make a pipe, or use one again that no process holds any more."""
@@ -367,7 +367,7 @@ class RelayOutputPipe(ByteReceiveStream):
 
     @property
     def stream(self) -> ByteReceiveStream:
-        """This."""
+        """The stream is the pipe itself."""
         return self
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
@@ -381,7 +381,7 @@ class RelayOutputPipe(ByteReceiveStream):
             raise
 
     held = False
-    """Nothing tells: the end of the output may be on its way."""
+    """False, since the end of the output may be on its way."""
 
     @property
     def lost(self) -> bool:
@@ -389,7 +389,7 @@ class RelayOutputPipe(ByteReceiveStream):
         return self._relay.lost
 
     def command_ended(self) -> None:
-        """Nothing: the pipe ends with its writers."""
+        """Do nothing: the pipe ends with its writers."""
 
     def discard(self) -> None:
         """Read on and throw away, until the backend is closed."""

@@ -490,11 +490,11 @@ class SSHCommandTree:
             return [ProcessInfo(self._part.outside or 0, self._name, 0.0)]
 
     def hides_holder(self, held: Collection[str]) -> bool:
-        """Nothing tells here."""
+        """Return false: the host does not show it."""
         return False
 
     def cpu(self) -> None:
-        """Not known: to ask for it would take a round trip."""
+        """Return ``None``: the question would take a round trip."""
 
     async def shell_is_back(self) -> bool:
         """Whether the shell has its own input again, as the host says."""

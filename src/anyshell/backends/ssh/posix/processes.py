@@ -457,7 +457,7 @@ class SSHTree:
             await self.processes.chase(self.tag, self.outside)
 
     async def in_group(self) -> Sequence[ProcessInfo]:
-        """Those members besides the leader that are in its process group. Raises what `members` raises."""
+        """The members of the leader's process group besides the leader. Raises what `members` raises."""
         return [
             each
             for each in await self.members()

@@ -56,7 +56,7 @@ class WindowsChannel(Channel):
         self.leader_ended = False
         """Whether the server said that the leader has."""
         self.gone = asyncio.Event()
-        """Nothing of the command is alive, or its leader, which would know, is gone."""
+        """Set when no process of the command is alive, or when the leader, which would know, is gone."""
 
     # What asyncssh calls.
 

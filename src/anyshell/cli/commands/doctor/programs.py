@@ -34,7 +34,7 @@ _WINGET = {
     "python": "Python.Python.3.13",
     "rg": "BurntSushi.ripgrep.MSVC",
 }
-"""The same on Windows, where each has a publisher. What is not among them is no program of Windows."""
+"""The packages of programs on Windows, where each has a publisher. Other programs do not exist for Windows."""
 
 
 _EXTRAS = {

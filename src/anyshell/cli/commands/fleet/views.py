@@ -107,13 +107,13 @@ class _Summing:
         return self.folding.failed
 
     def observe(self, host: HostProgress) -> None:
-        """Nothing: what is drawn is looked at when it is drawn."""
+        """Do nothing: the drawing reads the progress itself."""
 
     def begin(self, run: FleetRun) -> None:
-        """Nothing is shown before something was printed."""
+        """Do nothing: the first output begins the display."""
 
     async def stop(self) -> None:
-        """Nothing changes by itself."""
+        """Do nothing: no frame changes by itself."""
 
     def digest(self, host: str, data: bytes) -> None:
         """Take a piece of a host's output."""
@@ -227,7 +227,7 @@ class EventsView:
         return self._counts["failed"] + self._counts["not_started"] > 0
 
     async def hear(self, host: HostProgress, channel: Channel, data: bytes) -> None:
-        """Nothing: a result has the output, bounded."""
+        """Do nothing: a result has the output, bounded."""
 
     def observe(self, host: HostProgress) -> None:
         """Tell of a host that begins; how one ends is told with its result."""
@@ -237,7 +237,7 @@ class EventsView:
             task.add_done_callback(self._writing.discard)
 
     def begin(self, run: FleetRun) -> None:
-        """Nothing is to be told yet."""
+        """Do nothing: no event is due yet."""
 
     async def add(self, result: HostOutcome) -> None:
         """Tell what became of a host."""

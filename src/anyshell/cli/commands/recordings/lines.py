@@ -36,7 +36,7 @@ class Lines:
         return self._take(size, line=True)
 
     def read(self, size: int, /) -> bytes:
-        """So many bytes, or all that there are."""
+        """The next bytes, as many as asked for, or all that there are."""
         return self._take(size, line=False)
 
     def _take(self, size: int, *, line: bool) -> bytes:

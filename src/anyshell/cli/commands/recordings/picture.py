@@ -45,7 +45,7 @@ _FONTS = (
     '"Fira Code", "Cascadia Mono", "JetBrains Mono", "DejaVu Sans Mono", "Liberation Mono", "Noto Sans Mono", '
     'Menlo, Consolas, "Courier New", monospace'
 )
-"""Those that are looked for, in this order, wherever it is shown. Nothing is fetched."""
+"""The fonts of the picture, in the order of preference, where it is shown. No font is fetched."""
 
 # Filled in by rich, which names what it gives. Letters are a little larger than rich takes them, and nothing is clipped: lines
 # which are drawn by characters meet from row to row, and tails of the last row and its underscores are below rich's terminal.

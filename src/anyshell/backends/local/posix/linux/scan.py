@@ -53,7 +53,7 @@ class ProcessScan:
         self._since = 0
         self._first = 0
         self._seen: dict[int, tuple[int, int]] = {}
-        """Of every process at the last look: the inode of its directory, and its start."""
+        """The inode of the directory and the start of every process at the last look."""
 
     def close(self) -> None:
         """Give up what is held open; a later look opens it anew."""

@@ -336,7 +336,7 @@ class LinuxTree:
         return found.st_dev, found.st_ino
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the object holds no descriptor."""
 
     def describe(self) -> str:
         """All that another process needs to find the members, as words: see `restore`.
