@@ -188,7 +188,7 @@ async def run(
             if survivors is None:  # the time was over before it was known
                 survivors = await process.survivors()
             alive = survivors
-            # What is left of a command whose own end was missed is nothing that it left on purpose.
+            # A command whose own end was missed has left no process on purpose.
             unwanted = left_behind == "stop" or (left_behind == "adopt" and ended == ExitStatus())
             if survivors and unwanted:
                 stop = _Stop(process, LEFT_BEHIND_GRACE, control.hurry)

@@ -246,7 +246,7 @@ class Refused:
     """Do not run it.
 
     Attributes:
-        reason: Told to the model, as what that one says who has refused.
+        reason: The words of the approver, which the model is told.
         by: Who has refused: the ``user`` or a ``policy``; or why no answer came: it is ``unanswered``, or a ``failure`` of
             the approver.
     """

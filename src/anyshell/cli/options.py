@@ -31,7 +31,7 @@ def read_duration(text: str) -> float:
     """Read a duration as seconds: ``90``, ``0.5``, ``90s``, ``500ms``, ``5m``, ``1h30m``, ``7d``.
 
     Raises:
-        ValueError: It is none, or no clock can wait so long.
+        ValueError: The text is no duration, or too long for a clock.
     """
     try:
         seconds = float(text)

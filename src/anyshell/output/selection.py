@@ -337,7 +337,7 @@ class PartReading:
         return replace(self._address.selection, lines=(line, self._last), tail=None)
 
     def _line(self, mark: bytes, at: int, length: int) -> Iterator[bytes]:
-        """One line behind its mark; of the first, only what there is room for."""
+        """One line behind its mark; of the first, only the part that fits."""
         yield mark
         if self._room is not None:
             self._room -= len(mark)

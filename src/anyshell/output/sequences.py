@@ -100,7 +100,7 @@ def in_text(pattern: bytes) -> str:
 
 
 def numbers_of(parameters: bytes) -> list[int]:
-    """The numbers of a sequence, of which there is at least one; what is left out is 0."""
+    """The numbers of a sequence, at least one; an omitted number is 0."""
     return [number_of(number) for number in parameters.replace(b":", b";").split(b";")[:32]]
 
 

@@ -198,9 +198,9 @@ class Audit:
 
         Args:
             request: The id of the request.
-            outcome: What became of it.
+            outcome: The outcome of the command.
             status: The same in a word, where there is no outcome.
-            error: Why there is none.
+            error: The reason why no outcome is there.
         """
         facts: dict[str, Any] = {"status": status, "error": self._masked(error)}
         if outcome is not None:

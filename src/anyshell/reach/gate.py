@@ -154,7 +154,7 @@ class Gate:
         self._waiting = asyncio.get_running_loop().create_task(self._wait(meeting))
 
     async def aclose(self) -> None:
-        """Close what there is, and wait until that is done."""
+        """Close the open connections and sockets, and wait until that is done."""
         self._record.forget()
         if self._waiting is not None:
             self._waiting.cancel()

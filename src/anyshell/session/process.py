@@ -71,7 +71,7 @@ class CommandShell(Protocol):
     Attributes:
         info: Which process it is.
         doomed: Whether it was killed, and may not know that yet.
-        interruptible: Whether an interrupt is sure to keep it from running what is left of a text.
+        interruptible: Whether an interrupt is sure to keep the shell from running the rest of a text.
         unwinds_by_programs: Whether it starts programs to leave its functions after an interrupt.
         skips_lines: Whether it may read its lines and run none of them after an interrupt, until the next one.
     """
@@ -87,7 +87,7 @@ class CommandShell(Protocol):
         """Whether a program can be asked to end there."""
 
     def may_interrupt(self, *, begun: bool) -> bool:
-        """Whether an interrupt is sure to keep it from running what is left of its text."""
+        """Whether an interrupt is sure to keep the shell from running the rest of its text."""
 
     async def interrupt(self, command: SessionProcess, command_tree: CommandTree) -> None:
         """Have it go no further with a command, nor begin with it."""
@@ -429,7 +429,7 @@ class SessionProcess:
             output_pipe.discard()
 
     async def aclose(self) -> None:
-        """Kill what is left of it, and the shell if that is still busy with it."""
+        """Kill the remaining processes of the command, and the shell if that is still busy with the command."""
         if self._closed:
             return
         self._closed = True

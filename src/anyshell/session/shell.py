@@ -93,7 +93,7 @@ class SessionShell:
         self.fresh = ""
         """Why it is another than the one before, until that was told; empty for the first."""
         self.interruptible = True
-        """Whether an interrupt is sure to keep it from running what is left of a text."""
+        """Whether an interrupt is sure to keep the shell from running the rest of a text."""
         self._pid: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._careful = False
         self._own = False  # whether the current command is a text of anyshell's own
@@ -323,7 +323,7 @@ class SessionShell:
         return self.process.can_terminate
 
     def may_interrupt(self, *, begun: bool) -> bool:
-        """Whether an interrupt is sure to keep it from running what is left of its text.
+        """Whether an interrupt is sure to keep the shell from running the rest of its text.
 
         A signal says nothing to a shell that has not begun, such as one that is stopped: it would begin when it is
         woken. So the text is taken away from it; what it is told it reads in its turn.

@@ -189,7 +189,7 @@ def names_of(tools: Sequence[str]) -> tuple[str, ...]:
     """The names of other tools.
 
     Raises:
-        AnyshellError: They are none.
+        AnyshellError: A name is not usable.
     """
     given: Any = tools
     names: tuple[Any, ...] = (

@@ -41,7 +41,7 @@ def beyond(call: Call, env: Environment, directory: str) -> dict[str, Any]:
         directory: To which its paths are relative.
 
     Raises:
-        InvalidCommand: A path is none that a person could give.
+        InvalidCommand: A path is not valid.
     """
     reach = env.reach
     if reach is None or not (call.also_write or call.also_read):

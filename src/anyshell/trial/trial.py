@@ -180,7 +180,7 @@ class Trial:
         except OSError as error:
             where = error.filename or self._root
             raise AnyshellError(f"nothing was committed: {error.strerror}: {where}") from error
-        with suppress(AnyshellError, OSError):  # it is real; what is left, the next trial there removes
+        with suppress(AnyshellError, OSError):  # it is real; the next trial there removes the remaining files
             await self.discard()
 
     async def discard(self) -> None:

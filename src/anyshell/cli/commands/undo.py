@@ -109,7 +109,7 @@ async def _elsewhere(host: str | None, cwd: str | None, *, listed: bool, to: str
 async def _undo(
     checkpoints: Checkpoints, *, listed: bool, to: str | None, yes: bool, ended: bool = False
 ) -> int:
-    """Take back what there is to take back, and return this program's exit code; `ended` is whether something was already."""
+    """Undo the changes, and return this program's exit code; `ended` tells whether some were undone already."""
     from ..host.person import can_be_asked, confirm
 
     known = {each.id: each for each in await checkpoints.kept()}

@@ -156,7 +156,7 @@ class Backlog:
         """Leave the terminal as what is skipped would have left it.
 
         Returns:
-            Bytes and line feeds that came before what is left to be drawn; ``None`` if nothing was skipped.
+            Bytes and line feeds before the rest that is to be drawn; ``None`` if nothing was skipped.
         """
         if self._y is None:
             return None

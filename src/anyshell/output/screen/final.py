@@ -54,7 +54,7 @@ class FinalLines:
     Of the lines between, those that tell what went wrong are shown, unless there are gaps.
 
     A line stands for the raw bytes and the line feeds of the output from the end of the line before it up to its own: so
-    what is shown and what is left out are the whole.
+    the shown and the omitted parts are the whole.
 
     Args:
         head: Bytes of text from the start.
@@ -200,7 +200,7 @@ class FinalLines:
 
     @property
     def omitted_lines(self) -> int:
-        """Line feeds of what is left out between the head and the tail."""
+        """Line feeds of the omitted part between the head and the tail."""
         before, missing, _ = self._shown()
         shown = sum(each.marks[-1][1] - each.marks[0][1] for each in self._excerpts)
         between = 0 if missing is None else max(missing[1] - (before[-1].ends if before else 0) - shown, 0)
@@ -213,7 +213,7 @@ class FinalLines:
         return self._between + sum(line.cut for line in (*before, *self._unfolded(after)))
 
     def ranges(self, total: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-        """The lines before and after what is left out between, counted by line feeds, of which there are `total`."""
+        """The lines before and after the omitted part, counted by line feeds, of which there are `total`."""
         before, missing, after = self._shown()
         if missing is None:
             return None, None
@@ -246,7 +246,7 @@ class FinalLines:
         return [line for number, line in enumerate(after) if number not in hidden]
 
     def _shown(self) -> tuple[list[_Final], tuple[int, int] | None, list[_Final]]:
-        """The lines before what is left out; the raw bytes and line feeds up to its end; and the lines after it."""
+        """The lines before the omitted part; the raw bytes and line feeds up to its end; and the lines after it."""
         dropped = None if self._dropped is None else (self._dropped.end, self._dropped.ends)
         before, after = self._head, [*self._rest]
         if dropped is None and self._folds:

@@ -187,7 +187,7 @@ def _direct(numbers: list[bytes]) -> tuple[bool, Colour]:
 
 
 def _number(digits: bytes) -> int:
-    """A parameter; what is left out is 0, and what is no number is one that means nothing."""
+    """A parameter; an omitted one is 0, and one that is no number gets a number without meaning."""
     if not digits:
         return 0
     return int(digits) if digits.isdigit() else -1

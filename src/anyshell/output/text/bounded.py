@@ -54,7 +54,7 @@ class BoundedText:
     def _begin_line(self) -> None:
         self._line = EditedLine()
         self._cut = 0  # raw bytes left out of this line
-        self._skipping = False  # inside what is left out
+        self._skipping = False  # inside an omitted part
 
     @property
     def size(self) -> int:
@@ -83,7 +83,7 @@ class BoundedText:
             self._turn = self._position + after
 
     def feed(self, data: bytes) -> int:
-        """Take what there is room for; return how many bytes that is."""
+        """Take the bytes that fit; return their number."""
         start = self._position
         taken = self._feed(data, start)
         self._position = start + taken

@@ -435,10 +435,10 @@ class _End(NamedTuple):
     """The end of an output.
 
     Attributes:
-        text: What is shown of it.
+        text: Its shown part.
         size, lines: Raw bytes and line feeds from where it begins.
-        hidden, similar: Of these, what is left out as lines that are similar, or as what lines begin with.
-        prefix: What the last line began with, where that is left out.
+        hidden, similar: The omitted part of these, as similar lines or as prefixes of lines.
+        prefix: The omitted prefix of the last line.
     """
 
     text: BoundedText

@@ -83,7 +83,7 @@ class Condensed(NamedTuple):
         return self.lines[len(self.lines) - count :]
 
     def without(self, data: bytes) -> bytes:
-        """Other lines of the output, without what is left out of the starts of these."""
+        """Other lines of the output, without the prefix that these share."""
         pattern = self.pattern
         if pattern is None:
             return data

@@ -246,7 +246,7 @@ def strip(data: bytes) -> str:
 
 
 def strip_to_edits(data: bytes) -> str:
-    """The same, but for the sequences that go back on a line or erase it; what is left of ESC and U+009B is theirs."""
+    """The same, but for the sequences that go back on a line or erase it; the remaining ESC and U+009B are theirs."""
     if b"\x1b" not in data and b"\xc2" not in data:
         return strip(data)
     data = _SEQUENCE_BUT_EDITS.sub(b"\0", data)

@@ -135,7 +135,7 @@ class EditedLine:
         return None
 
     def _skip(self, text: str, longest: int | None, largest: int | None) -> str:
-        """Do at once what a bar does: fill the line time and again. Returns what is left to be done."""
+        """Do at once what a bar does: fill the line time and again. Return the rest of the work."""
         end = max([text.rfind(clear) + len(clear) for clear in _CLEARS if clear in text], default=0)
         if end and self._fits(text[:end].split("\r"), longest, largest):
             self._clear()

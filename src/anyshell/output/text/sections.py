@@ -1,4 +1,4 @@
-"""The parts of a text that are shown, and the lines that say what is left out between them."""
+"""The shown parts of a text, and the lines that tell of the omitted ones between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..._types import Output
 
 GAP = 64
-"""Bytes that the line is counted as which says between two parts of a text what is left out there."""
+"""Bytes that count for a line between two parts of a text, which tells how much is omitted there."""
 
 
 _WITHIN = ", with the start of the next line"
@@ -65,7 +65,7 @@ def marker(
     within: bool = False,
     prefix: bytes = b"",
 ) -> str:
-    """The line that stands after the head, and says what is left out of the whole.
+    """The line after the head, which tells how much of the whole is omitted.
 
     Args:
         whole: Its counts, and where it is.

@@ -72,7 +72,7 @@ class JobResults:
         *,
         found: bool | None = None,
     ) -> JobResult:
-        """Say what came of a call about a terminal, and what there is to see."""
+        """Make the result of a call about a terminal, with the view of it."""
         outcome = None if view is None else view.outcome
         artifact, exit_code = None, None
         if outcome is not None:

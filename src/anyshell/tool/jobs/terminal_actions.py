@@ -286,7 +286,7 @@ class TerminalActions:
         waiting: Found = "ask",
         no_secret: bool = False,
     ) -> JobResult:
-        """Tell what was done, and what there is to see now."""
+        """Tell the action that was done, and the view of the terminal now."""
         view = await terminal.look(self._context.env.limits, screen=screen, waiting=waiting)
         secrets = None if no_secret else self._secrets is not None
         messages = [*messages, *terminal_words.state(terminal, view, secrets=secrets)]

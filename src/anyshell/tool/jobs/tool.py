@@ -39,7 +39,7 @@ PIECE = 1024 * 1024
 """Bytes of a kept output, or of a job's, that are read at once where a part of it is chosen."""
 
 NAMED = 10
-"""Jobs that are named where there is none of an id, the newest."""
+"""Jobs that an error about an unknown id names: the newest ones."""
 
 _DESCRIPTION = (
     "Reads, feeds and stops the jobs of the tool shell: what runs in the background{or_terminal}. output shows what is new, and "

@@ -168,7 +168,7 @@ class TrackedTerminal:
         screen: bool = False,
         waiting: Found = "ask",
     ) -> TerminalReport:
-        """See what there is to tell, which the model is told now.
+        """Read the news of the terminal, which the model is told now.
 
         Args:
             limits: How much of it is shown.

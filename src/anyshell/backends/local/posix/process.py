@@ -311,7 +311,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         self._give_back()
 
     async def aclose(self) -> None:
-        """Kill what is left of the tree, and give every descriptor back."""
+        """Kill the remaining processes of the tree, and give every descriptor back."""
         if self._closed:
             return
         await kill_until_gone(self, _CLOSE_BOUND)

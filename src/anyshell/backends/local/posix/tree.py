@@ -68,7 +68,7 @@ class ProcessTree(Protocol):
         """
 
     def may_live(self) -> bool:
-        """Whether a member may live among those who were given a pid since a part began."""
+        """Whether a member may live among the processes that got a pid since a part began."""
 
     def input_of(self, pid: int) -> tuple[int, int] | None:
         """Device and number of what a process has at descriptor 0; ``None`` where that is not shown."""

@@ -2,7 +2,7 @@
 
 On Windows a file that is open cannot be removed, replaced or renamed, unless the program that opened it has agreed. So
 whatever is opened here is opened in agreement with all that, and whatever is refused because another program is at the
-file is tried again for a second: most of those who look at every new file, scanners and indexers, are gone by then.
+file is tried again for a second: most programs that open every new file, scanners and indexers, are gone by then.
 """
 
 from __future__ import annotations

@@ -313,7 +313,7 @@ class LocalWindowsProcess(
         self._give_back()
 
     async def aclose(self) -> None:
-        """End what is left of the job, and give every handle back."""
+        """Kill the remaining processes of the job, and give every handle back."""
         if self._closed:
             return
         self._end()

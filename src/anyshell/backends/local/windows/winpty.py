@@ -32,7 +32,7 @@ READ_SIZE = 64 * 1024
 
 _COLOR_ESCAPES = 0x4  # no bound: winpty_constants.h: WINPTY_FLAG_COLOR_ESCAPES
 
-# Once the program has ended, the agent passes on what is left and ends; WINPTY_SPAWN_FLAG_…
+# Once the program has ended, the agent passes the rest of the output on and ends; WINPTY_SPAWN_FLAG_…
 _AUTO_SHUTDOWN = 0x1  # no bound: arguments of calls
 _EXIT_AFTER_SHUTDOWN = 0x2  # no bound: arguments of calls
 

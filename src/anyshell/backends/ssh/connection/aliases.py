@@ -21,7 +21,7 @@ def find_aliases() -> list[str]:
 
 
 def meant(name: str) -> str | None:
-    """The host of the configuration that a name which is none may stand for."""
+    """The host of the configuration that an unknown name may stand for."""
     from difflib import get_close_matches
 
     known = find_aliases()

@@ -115,7 +115,7 @@ class HostConfig:
         self._final_wanted = False
 
     def read(self, options: SSHOptions) -> None:
-        """Read what there is to be read; a second time when something matches at the end only."""
+        """Read the files; a second time when a section matches at the end only."""
         if options.config is None:
             self._pass(os.path.expanduser("~/.ssh/config"), SYSTEM_CONFIG)
         elif path := os.fspath(options.config):

@@ -61,7 +61,7 @@ class Gathered(asyncio.Transport):
             self.flush()
 
     def flush(self) -> None:
-        """Write what there is."""
+        """Write the waiting bytes."""
         if self._packets:
             data, self._packets, self._size = b"".join(self._packets), [], 0
             self._transport.write(data)

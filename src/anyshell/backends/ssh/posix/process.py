@@ -383,7 +383,7 @@ class SSHProcess(ChannelProcess[Channel]):
         return None if self._channel.exit.done() else answer
 
     async def aclose(self) -> None:
-        """Kill what is left of the tree, and close the channel."""
+        """Kill the remaining processes of the tree, and close the channel."""
         if self._closed:
             return
         await kill_until_gone(self, CLOSE_BOUND)

@@ -163,7 +163,7 @@ class WindowsProcess(Ungrouped, ChannelProcess[WindowsChannel]):
         raise SpawnError("there are no sessions on a Windows host that is reached by SSH")
 
     async def aclose(self) -> None:
-        """End what is left of the tree, and close the channel, after which the leader would end it as well."""
+        """Kill the remaining processes of the tree, and close the channel, after which the leader would end it as well."""
         if self._closed:
             return
         if not self._channel.over:

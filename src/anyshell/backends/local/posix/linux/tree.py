@@ -193,7 +193,7 @@ class LinuxTree:
         return is_member(stat, leader=leader, tag=self.tag, mark=self.mark)
 
     def may_live(self) -> bool:
-        """Whether a member lives among those who were given a pid since a part began; true where these are too many.
+        """Whether a member lives among the processes that got a pid since a part began; true where these are too many.
 
         A process that has left the group, and has neither tag nor pipe, has made itself a daemon.
         Later processes are known by their pids alone, until pids begin anew: then there are too many.
