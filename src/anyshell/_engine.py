@@ -116,7 +116,7 @@ async def run(
 
     Args:
         spawner: What starts it, usually a backend.
-        spawn: What is started.
+        spawn: The program that is started.
         output: Takes stdout, or both channels.
         stderr: Takes stderr, if `spawn` splits the channels.
         stdin: Written to the program; end-of-file follows. ``None`` leaves the program's input alone.

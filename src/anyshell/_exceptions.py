@@ -67,7 +67,7 @@ class ConnectionFailed(BackendError):  # noqa: N818 - a public name
     The message says what failed and what to do; it never holds a password or a passphrase.
 
     Attributes:
-        stage: How far it came: ``address`` (the name has no address), ``connect`` (no answer at the port),
+        stage: The stage at which it failed: ``address`` (the name has no address), ``connect`` (no answer at the port),
             ``handshake`` (the server does not speak SSH, or not as we do), ``authenticate`` (no key or
             password was accepted), ``session`` (no channel, or no usable shell behind it).
     """
@@ -105,7 +105,7 @@ class HostKeyUntrusted(BackendError):  # noqa: N818 - a public name
         host: The name or address that was connected to, as known_hosts has it.
         key_type: The key's algorithm, such as ``ssh-ed25519``.
         fingerprint: ``SHA256:`` and the digest, as ``ssh-keygen -l`` prints it.
-        line: What to append to known_hosts in order to trust the key.
+        line: The line to append to known_hosts in order to trust the key.
         known_hosts: The file to append it to.
         changed: Another key is known for this host. Either the server was set up anew, or another machine
             stands between it and us; such a key is never trusted by asking.
@@ -194,8 +194,8 @@ class ReachUnavailable(AnyshellError):  # noqa: N818 - a public name
     """A host cannot enforce a reach, and nothing weaker is taken instead. No command was started.
 
     Attributes:
-        part: What is missing.
-        way: How to get it.
+        part: The missing part.
+        way: The way to get it.
     """
 
     def __init__(self, part: str, way: str) -> None:

@@ -44,7 +44,7 @@ class HostFiles:
     Args:
         files: The backend's.
         info: The host's facts.
-        directory: What relative paths start from; an absolute directory of the host.
+        directory: The start of relative paths; an absolute directory of the host.
         max_read: Bytes of a file that are read when no length is given; more is an error.
         max_entries: Entries of directories that one glob looks at; more is an error.
         here: The files of the machine that this process runs on, for `upload` and `download`.

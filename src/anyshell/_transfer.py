@@ -52,7 +52,7 @@ class Place:
 
     Attributes:
         files: The host's.
-        rules: How its paths are made: ``posixpath`` or ``ntpath``.
+        rules: The module that reads its paths: ``posixpath`` or ``ntpath``.
         path: Absolute. A separator at its end means a directory.
     """
 
@@ -99,7 +99,7 @@ async def copy(
     """Copy a file or a folder. `HostFiles.upload` says what is promised.
 
     Args:
-        source: What is copied.
+        source: The path that is copied.
         target: Where the copy goes.
         on_progress: Is told how far it has come.
         into: Whether a directory that is there gets the copy into it.

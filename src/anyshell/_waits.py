@@ -53,8 +53,8 @@ async def to_the_end(work: Coroutine[object, object, T], stop: Callable[[], obje
     cleaning may wait for something. It has to have a bound of its own.
 
     Args:
-        work: What is done.
-        stop: How the work is asked to stop; ``None`` cancels its task.
+        work: The work.
+        stop: The call that asks the work to stop; ``None`` cancels its task.
     """
     task = asyncio.create_task(work)
     try:
@@ -93,7 +93,7 @@ async def outlast(task: asyncio.Future[T], on_cancel: Callable[[], object]) -> a
     A shield of anyio's alone does not do, since it does not hold off a second ``Task.cancel()``.
 
     Args:
-        task: What is waited for; it is not cancelled by us.
+        task: The task to wait for; it is not cancelled by us.
         on_cancel: Called for every cancellation that arrives.
 
     Returns:

@@ -97,8 +97,8 @@ class DetachedRecord:
 
     Attributes:
         id: Twelve hexadecimal digits.
-        command: What was asked for; its first thousand characters.
-        host: What a person calls the host.
+        command: The requested command; its first thousand characters.
+        host: The name of the host for a person.
         directory: Where it was started; absolute.
         status: ``running``; ``completed`` with exit code 0; ``failed`` with another; ``stopped`` when it ended after
             `DetachedJob.stop`; ``lost`` when it is gone and how it ended is not on record: it was killed together

@@ -71,11 +71,11 @@ class Script:
     Attributes:
         stdout: Pieces that it prints at once.
         stderr: Pieces that it prints there at once; after those of stdout when the channels are one.
-        exit: How it ends by itself, at once; ``None`` when it runs until a signal or `FakeProcess.exit`.
+        exit: Its end without a signal, at once; ``None`` when it runs until a signal or `FakeProcess.exit`.
         echo: Whether it prints what it reads, and ends when that does, like ``cat``.
         heeds: Signals that end it. A kill always does.
         can_terminate: Whether it can be asked to end; if not, every signal ends it at once, as on Windows without a terminal.
-        leaves: How many children outlive it; they heed what it heeds.
+        leaves: The number of children that outlive it; they heed what it heeds.
         error: Why it cannot be started.
     """
 
@@ -160,12 +160,12 @@ class FakeProcess(Ungrouped):
     """A program that follows a script, and otherwise does what a test tells it.
 
     Attributes:
-        spawn: What was asked for.
+        spawn: The requested spawn.
         signals: Every signal it was sent, in order.
         released: Whether it was let go.
         closed: Whether everything was given back.
         terminal: The terminal that it has now; ``None`` without one.
-        seat: What `foreground` says of that, for a test to set; by default nothing.
+        seat: The answer of `foreground`, for a test to set; by default nothing.
     """
 
     started = True
@@ -312,7 +312,7 @@ class FakeFiles:
     Args:
         contents: Files by their absolute paths.
         directories: Directories that are there although nothing is in them.
-        links: What links point to, by their absolute paths. A link is what it is: no path is followed through one.
+        links: The targets of links, by their absolute paths. A link is what it is: no path is followed through one.
 
     Attributes:
         modes: Permission bits that were set, by path.
@@ -481,7 +481,7 @@ class FakeBackend:
     """A host on which every program follows a script.
 
     Args:
-        scripts: What a command's text does, or a function of the whole `Spawn` that says so.
+        scripts: The scripts by the text of a command, or a function that gives the script of a `Spawn`.
         info: The host's facts; its programs and its shell are filled in from what is asked.
         programs: The programs that the host has.
         files: The host's files; a command's directory must be among them.

@@ -44,7 +44,7 @@ class Detected(NamedTuple):
 
     Attributes:
         runner: Runs commands on the host.
-        options: What was asked for.
+        options: The requested options.
         owns_backend: Whether the connection to the host ends with the environment.
         snapshot_notices: What a person should know of the user's own set-up, one sentence each.
     """
@@ -60,7 +60,7 @@ class Detection(AsyncOnly, Generic[Made]):
 
     Args:
         target: What reaches the host, or its address; ``None`` is this machine.
-        options: What was asked for.
+        options: The requested options.
         make: Makes the environment of what was found out.
     """
 

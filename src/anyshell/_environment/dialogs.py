@@ -76,13 +76,13 @@ class EnvironmentDialogs(EnvironmentFacts):
                 quoted for that shell.
             columns: 2 to 1,000; `DrivenTerminal.resize` changes it.
             rows: 2 to 1,000.
-            term: What it is like, as `Terminal` says.
+            term: Its type, as `Terminal` says.
             cwd: Where it runs; relative to `directory`. Must be there.
             env: Variables set over everything else; ``None`` as a value removes one.
             timeout: Seconds from when it is entered until the whole tree is stopped; ``None`` is no bound.
             silence: As for `run`; what is typed is input.
             grace: Seconds between the request to end and the kill, also when it is left.
-            left_behind: What becomes of processes that outlive the command, as for `run`.
+            left_behind: The fate of processes that outlive the command, as for `run`.
             listener: Is given every piece of output as it comes, without secrets, and is awaited: a slow one slows the
                 program down.
             answers: Whether programs that ask the terminal what it is, or where its cursor stands, are answered.
@@ -162,10 +162,10 @@ class EnvironmentDialogs(EnvironmentFacts):
         has a name: then it is shared by that, and lasts until it is closed, unused for long, or the environment ends.
 
         Args:
-            name: What it is shared by.
+            name: The name by which it is shared.
             cwd: Where it begins; relative to `directory`. Counts when the session is made.
             env: Variables that it begins with. Counts when the session is made.
-            reach: What its shell may see, write and reach, as for `run`. Counts when the session is made.
+            reach: The reach of its shell, as for `run`. Counts when the session is made.
 
         Raises:
             InvalidCommand: Bad input, or too many sessions with names.

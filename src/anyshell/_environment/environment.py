@@ -88,7 +88,7 @@ class Environment(EnvironmentTrials):
             interactive: Leave the host's pager, editor, prompt, colour and progress variables as they are.
                 Otherwise they are set so that nothing hangs waiting for a person. ``"watched"``, for output that a person
                 sees as it comes, sets pager, editor and prompts alone, and leaves TERM, CI and colours.
-            limits: How much of an output becomes text.
+            limits: The limits of an output's text.
             artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
             snapshot: Start every shell from the user's own set-up: the aliases, functions, options and PATH that the
                 shell's startup file makes. Captured when entered or awaited, within bounds, and kept on the host
@@ -103,7 +103,7 @@ class Environment(EnvironmentTrials):
             policy: Decides what the tools of this environment run, refuse, or ask their approver about. The methods of the
                 environment run what they are told: what a program of yours says is not decided on. Its variables hold where
                 `variables` is ``None``, and its reach confines every command.
-            variables: Which of the host's variables commands have; ``None`` is all of them. Of another host than this
+            variables: The host's variables that commands have; ``None`` is all of them. Of another host than this
                 machine, it is asked for their names when entered or awaited.
             redact: Mask secrets as ``[secret]`` in all that commands print, before anything is made of it: text, artifacts,
                 events, logs of jobs and recordings. ``True`` is `Redaction`'s own choice.
@@ -111,7 +111,7 @@ class Environment(EnvironmentTrials):
             resolvers: Say what internal addresses of the caller's own stand for, by their schemes, such as
                 ``{"skill": Root(path="/srv/skills")}``: a word ``skill://a.md`` of a command becomes a path. ``None`` as a
                 resolver takes ``artifact`` or ``workspace`` away.
-            reach: What commands may see, write and reach: a `Reach`, such as ``Reach.preset("workspace")``, or a `Sandbox` of
+            reach: The reach of commands: a `Reach`, such as ``Reach.preset("workspace")``, or a `Sandbox` of
                 your own. ``None`` lets them do what their user may. Its `Reach.environment` holds where `variables` is ``None``, and the policy
                 has none. Where the policy has a reach, it may be no more than that.
 
@@ -177,13 +177,13 @@ class Environment(EnvironmentTrials):
                 quoted for that shell.
             cwd: Where it runs; relative to `directory`. Must be there.
             env: Variables set over everything else; ``None`` as a value removes one.
-            stdin: What it reads: bytes, text, a `Path` or an open file on this machine, or bytes as they come; by default
+            stdin: Its input: bytes, text, a `Path` or an open file on this machine, or bytes as they come; by default
                 end-of-file at once.
             timeout: Seconds from now until the whole tree is stopped, or a `timedelta`, here as elsewhere; ``None`` is no bound.
             silence: Seconds without output and without input after which the whole tree is stopped, as by a timeout;
                 they count from the start of the program. `Outcome.silence` says that it was this. ``None`` is no bound.
             grace: Seconds between the request to end and the kill; it ends when the tree does.
-            left_behind: What becomes of processes that outlive the command: ``adopt`` makes a job of them, which
+            left_behind: The fate of processes that outlive the command: ``adopt`` makes a job of them, which
                 the outcome names; ``stop`` ends them; ``keep`` lets them go on, their output thrown away from then
                 on. They are named in the outcome in any case. Default: ``adopt`` inside ``async with``, ``stop``
                 elsewhere.
@@ -201,10 +201,10 @@ class Environment(EnvironmentTrials):
             record: A new file on this machine, into which what it prints is recorded, as asciicast; or a `Recording`, which
                 says more. `Outcome.recording` says what became of it. Without a terminal it is recorded as one of
                 80 columns and 24 rows would show it.
-            limits: How much of its output becomes text; by default as `Environment.detect` was given.
+            limits: The limits of its output's text; by default as `Environment.detect` was given.
             effects: Compare the files in `directory`, in these directories, or as a `Scan` says, before the command and after
                 it: `Outcome.effects` has what differs, whatever process did it. The two looks are no part of the time.
-            reach: What it may see, write and reach: no more than the environment's own reach allows.
+            reach: Its reach: no more than the environment's own reach allows.
             control: Stops the command from another task; the outcome is then ``cancelled``. One for each run.
 
         Returns:
@@ -300,12 +300,12 @@ class Environment(EnvironmentTrials):
                 quoted for that shell.
             cwd: Where it runs; relative to `directory`. Must be there.
             env: Variables set over everything else; ``None`` as a value removes one.
-            stdin: What it reads, whole or as it comes, and then end-of-file. By default a pipe that stays open for
+            stdin: Its input, whole or as it comes, and then end-of-file. By default a pipe that stays open for
                 `Job.send`; ``b""`` is end-of-file at once.
             timeout: Seconds from now until the whole tree is stopped; ``None`` is no bound.
             silence: As for `run`; what it is sent is input.
             grace: Seconds between the request to end and the kill, also at the end of the scope.
-            ready: What it must have done before this returns: a regular expression that its output matches (as for
+            ready: The event that this waits for: a regular expression that its output matches (as for
                 `Job.wait_for`), a TCP port of the host that accepts connections, or a tuple of both.
             ready_timeout: Seconds for that, 0 or more; ``None`` is no bound.
             detach: Let it outlive this program. It reads nothing, has no deadline, and its output is in a file on

@@ -38,7 +38,7 @@ class EnvironmentOptions:
         cwd: Where commands run; ``None`` is the host's own directory.
         interactive: Whether the host's pager, editor, prompt, colour and progress variables are left as they are; ``"watched"`` leaves
             but pager, editor and prompts.
-        limits: How much of an output becomes text.
+        limits: The limits of an output's text.
         artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
         snapshot: Whether every shell starts from the user's own set-up.
         prefix: Stands before every shell.
@@ -46,11 +46,11 @@ class EnvironmentOptions:
         max_terminals: Driven terminals that are entered at once.
         background_after: Seconds after which a command goes on as a job; ``None`` is never.
         policy: Decides on what models send; ``None`` is no policy.
-        variables: Which of the host's variables commands have; ``None`` is all of them.
-        redact: What is masked in output; ``None`` is nothing.
+        variables: The host's variables that commands have; ``None`` is all of them.
+        redact: The secrets that are masked in output; ``None`` masks nothing.
         audit: Records every command that runs; ``None`` records nothing.
         resolvers: Say what internal addresses stand for, by their schemes.
-        reach: What commands may see, write and reach, or what enforces that; ``None`` confines nothing.
+        reach: The reach of commands, or what enforces that; ``None`` confines nothing.
         brief: Whether the host is asked only for what a command needs, unless another option needs more.
 
     Raises:

@@ -76,7 +76,7 @@ class Snapshot:
     Attributes:
         text: Shell text that recreates the set-up in a fresh shell of the same kind.
         files: The user's files that were read.
-        notices: What a person should know, one sentence each, such as a file that failed.
+        notices: Facts for a person, one sentence each, such as a file that failed.
     """
 
     text: str
@@ -90,7 +90,7 @@ class SnapshotFile:
 
     Attributes:
         path: The file, absolute on the host; ``None`` without a snapshot, and why is among the notices.
-        notices: What a person should know, one sentence each.
+        notices: Facts for a person, one sentence each.
     """
 
     path: str | None = None
@@ -292,7 +292,7 @@ class _Found:
     Attributes:
         home: The user's home directory.
         zdotdir: Where zsh looks for its files instead; empty when it does not.
-        env: What ENV has.
+        env: The value of ENV.
         search_path: PATH.
         directory: Where snapshots are kept.
         private: Whether that is a directory of the user's alone.

@@ -60,7 +60,7 @@ class EnvironmentTrials(EnvironmentDialogs):
             split_stderr: See there.
             listener: See there.
             limits: See there.
-            reach: What it may see, write and reach: no more than the environment's own reach allows. Of `Reach.write`, what lies
+            reach: Its reach: no more than the environment's own reach allows. Of `Reach.write`, what lies
                 in `directory` is written. ``None`` is the environment's own reach; where that has none, everything is read, and
                 there is a network.
             control: See `run`.
@@ -113,7 +113,7 @@ class EnvironmentTrials(EnvironmentDialogs):
         the end of what is undone. How everything is now is kept first: `Restored.before` brings it back.
 
         Args:
-            checkpoint: How they are to be.
+            checkpoint: The state to restore.
             until: A later checkpoint, made at the end of what is undone. Files that came between the two are removed, if they are
                 as they were then; files that have changed since then are kept.
 

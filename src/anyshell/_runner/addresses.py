@@ -58,7 +58,7 @@ class _Place(NamedTuple):
 
     Attributes:
         path: On the host of the command.
-        resolved: What it is.
+        resolved: Its target.
         copied: Whether it is put there for the command alone.
         source: The path on this machine that it is a copy of.
         parent: A directory on the host that is made.
@@ -75,7 +75,7 @@ class Expanded(str):
     """The text of a command whose addresses are paths already: it is not expanded again, wherever it is handed on to.
 
     Attributes:
-        places: What has to be there while it runs.
+        places: The paths that must exist while it runs.
     """
 
     places: tuple[_Place, ...]
@@ -98,8 +98,8 @@ class Addresses:
         backend: Has the files of the host.
         info: The host's facts.
         shell: The shell that commands are quoted for.
-        directory: What ``workspace://`` stands for; absolute.
-        store: What ``artifact://`` reads; ``None`` is the user's own.
+        directory: The target of ``workspace://``; absolute.
+        store: The store that ``artifact://`` reads; ``None`` is the user's own.
         resolvers: The caller's, by their schemes; ``None`` takes one of these two away.
     """
 
@@ -148,9 +148,9 @@ class Addresses:
         """Put paths where addresses stand, in a command that was not expanded yet. Nothing is changed on any host.
 
         Args:
-            command: What is asked for.
+            command: The requested command.
             lasting: Whether it goes on when this process ends: then nothing can be put there for it alone.
-            workspace: What ``workspace://`` stands for instead of the directory of the environment; absolute.
+            workspace: The target of ``workspace://`` instead of the directory of the environment; absolute.
 
         Raises:
             InvalidCommand: What an address of a known scheme stands for is not there, or it leads out of its directory.

@@ -50,7 +50,7 @@ class Looks:
     Args:
         backend: Reaches the host.
         info: The host's facts.
-        scan: What is looked at.
+        scan: The files that are looked at.
         base: The environment's own directory.
 
     Raises:

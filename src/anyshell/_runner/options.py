@@ -38,16 +38,16 @@ class RunOptions:
         timeout: Seconds until the whole tree is stopped; ``None`` is no bound.
         silence: Seconds without output and input until then; ``None`` is no bound.
         grace: Seconds between the request to end and the kill.
-        left_behind: What becomes of processes that outlive the command; ``None`` is the default of the environment.
+        left_behind: The fate of processes that outlive the command; ``None`` is the default of the environment.
         split_stderr: Whether the outcome has two texts.
         stdout: Takes the whole of stdout as well; ``None`` is nothing.
         listener: Is given every piece of output, and is awaited.
-        terminal: What the command runs on; ``None`` are pipes.
+        terminal: The terminal of the command; ``None`` stands for pipes.
         recording: Into what it is recorded; ``None`` is nothing.
         background_after: Seconds after which it goes on as a job; ``None`` is never.
-        limits: How much of its output becomes text; ``None`` is what the environment has.
+        limits: The limits of its output's text; ``None`` is what the environment has.
         effects: The files that are looked at before it and after it; ``None`` are none.
-        reach: What it may see, write and reach; ``None`` is the reach of the environment.
+        reach: Its reach; ``None`` is the reach of the environment.
 
     Raises:
         InvalidCommand: Names the option.

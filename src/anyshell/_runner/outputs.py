@@ -24,7 +24,7 @@ class Where(Protocol):
 
     Attributes:
         info: The host's facts.
-        limits: How much of an output becomes text.
+        limits: The limits of an output's text.
         shell: Runs the commands.
     """
 
@@ -92,11 +92,11 @@ def controller_of(
 
     Args:
         where: The host, and what holds there.
-        terminal: What the program runs on.
+        terminal: The terminal of the program.
         store: Where the whole of its output is kept.
         answers: Whether programs that ask the terminal something are answered.
         scrollback: Rows that are kept once they have left the screen; ``None`` keeps no colours either.
-        limits: How much of its output becomes text; ``None`` is what the environment has.
+        limits: The limits of its output's text; ``None`` is what the environment has.
     """
     from ..terminal import Controller  # here, as above
 

@@ -60,15 +60,15 @@ class Runner:
         shell: Runs the commands.
         directory: Where they run that do not say otherwise; absolute.
         interactive: Whether the host's pager, editor, prompt, colour and progress variables are left as they are.
-        limits: How much of an output becomes text.
+        limits: The limits of an output's text.
         artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
         prefix: Stands before the shell.
         snapshot: The file on the host with the user's own set-up; ``None`` is no snapshot.
         max_jobs: Jobs that run at once.
         entered: Whether there is a scope that ends what commands leave to it.
-        variables: Which of the host's variables commands have; ``None`` is all of them.
+        variables: The host's variables that commands have; ``None`` is all of them.
         host_names: The names of the host's variables, where it is not this machine, and `variables` or a reach is given.
-        redaction: What is masked in output; ``None`` is nothing.
+        redaction: The masking of secrets in output; ``None`` masks nothing.
         audit: Records every run; ``None`` records nothing.
         resolvers: Say what internal addresses stand for, besides its own.
         sandbox: Stands before every shell.
@@ -184,11 +184,11 @@ class Runner:
         """Run a command that the caller waits for; once `background_after` is over, make a job of it.
 
         Args:
-            command: What is asked for.
+            command: The requested command.
             options: How.
-            spawner: What starts the program instead of the backend.
-            spawn: What it starts instead of a fresh shell with the text of `command`.
-            controller: What stands before the program on its terminal, if the terminal is driven.
+            spawner: The spawner that starts the program instead of the backend.
+            spawn: The program that it starts instead of a fresh shell with the text of `command`.
+            controller: The object that stands before the program on its terminal, if the terminal is driven.
             control: Ends the run early.
 
         Raises:
@@ -228,10 +228,10 @@ class Runner:
         """Start a command as a job.
 
         Args:
-            command: What is asked for.
+            command: The requested command.
             options: How.
             sends: Whether it reads what `Job.send` is given, until that is closed.
-            ready: What it must have done before this returns.
+            ready: The event that this waits for.
             ready_timeout: Seconds for that; ``None`` is no bound.
 
         Raises:
@@ -419,13 +419,13 @@ class Runner:
         From the backend on: the masking of secrets, the recorder, the terminal's controller, the job's work, the adoption.
 
         Args:
-            command: What is asked for.
+            command: The requested command.
             options: How; settled.
-            spawn: What is started.
+            spawn: The program that is started.
             control: Ends the run early.
             store: Where the whole of its output is kept.
-            spawner: What starts it instead of the backend.
-            controller: What stands before it on its terminal, if that is there already.
+            spawner: The spawner that starts it instead of the backend.
+            controller: The object that stands before it on its terminal, if that is there already.
             watch: Learns which process it is.
         """
         if options.stdout is not None:

@@ -36,7 +36,7 @@ class _Request:
             fills it in when it asks.
         call_id: The id of the tool's call that asks, for `ShellTool.cancel`. Says nothing about what runs.
         tool: The name of the tool that asks.
-        arguments: What the model has called it with, as it is: not safe to print. Says nothing about what runs.
+        arguments: The arguments of the model, as they are: not safe to print. Says nothing about what runs.
     """
 
     text: str
@@ -61,7 +61,7 @@ class _RunRequest(_Request):
 
     Attributes:
         env: The variables that the request itself adds. A rewritten command has OLDPWD among them.
-        stdin: What the command reads, and then the end of its input. ``None`` is nothing; a job's input stays open
+        stdin: The input of the command, and then the end of its input. ``None`` is nothing; a job's input stays open
             then, and a terminal's always does: what goes there later is another request.
         timeout: Seconds after which it is stopped; ``None`` is no bound.
         original: The command before it was rewritten; ``None`` when it was not.
@@ -72,15 +72,15 @@ class _RunRequest(_Request):
         restart: Whether the one before is ended for that, with what it runs.
         background: Whether it runs on as a job while the model does something else.
         size: The terminal that it is to run on; ``None`` is no terminal.
-        verdict: What a policy says of `text`; ``None`` without a policy. Says nothing about what runs.
+        verdict: The verdict of a policy on `text`; ``None`` without a policy. Says nothing about what runs.
         rules: The file that an answer for always is written to; empty if it holds for the session alone. Says nothing about
             what runs, as `verdict`.
-        effects: What it would do to files, as a trial has shown, with a diff; ``None`` without ``approve="effects"``. It has run
+        effects: The effects that it would have on files, as a trial has shown, with a diff; ``None`` without ``approve="effects"``. It has run
             then, and what it wrote becomes real by the approval.
         also_write: Paths beyond its reach that it may write; absolute, and no link is followed.
-        also_read: Those that it may read.
-        protected: Those of `also_write` that the reach keeps as they are, since other programs take commands from them.
-        hidden: Those of both that the reach hides.
+        also_read: The paths that it may read.
+        protected: The paths of `also_write` that the reach keeps as they are, since other programs take commands from them.
+        hidden: The paths of both that the reach hides.
     """
 
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -120,7 +120,7 @@ class JobInputRequest(_Request):
 
     Attributes:
         job: The id of the job.
-        stdin: What is sent, byte for byte. To a job that is a shell, it is a command.
+        stdin: The input that is sent, byte for byte. To a job that is a shell, it is a command.
         end_of_input: Whether the input of the job ends after it.
     """
 
@@ -221,7 +221,7 @@ class Approved:
 
     Attributes:
         always: Whether later requests are approved as well: ``Approved(always=True)`` is ``Approved(scope="session")``.
-        scope: How long. ``once``: this request alone, in each call that waits for the same answer. ``session``: also every
+        scope: The validity. ``once``: this request alone, in each call that waits for the same answer. ``session``: also every
             later request that is identical, or that `grants` cover, for the lifetime of the tool that asked. ``always``:
             `grants` are also written to the user's rules. Of what is typed on a terminal, ``session`` is whatever is to
             be typed on this one later, whatever runs in its foreground then; a secret only if this is one. Of a connection,
@@ -247,7 +247,7 @@ class Refused:
 
     Attributes:
         reason: The words of the approver, which the model is told.
-        by: Who has refused: the ``user`` or a ``policy``; or why no answer came: it is ``unanswered``, or a ``failure`` of
+        by: The source of the refusal: the ``user`` or a ``policy``; or why no answer came: it is ``unanswered``, or a ``failure`` of
             the approver.
     """
 

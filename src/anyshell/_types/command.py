@@ -35,7 +35,7 @@ class Command:
             ``None`` is the environment's own directory.
         env: Variables added to the host's, over everything else.
         unset: Names of variables that the command does not have, ours included.
-        stdin: What the command reads, at once or as it comes; ``None`` is end-of-file at once.
+        stdin: The input of the command, at once or as it comes; ``None`` is end-of-file at once.
         words: The program and its arguments, if `text` is these and was a list.
 
     Raises:
@@ -71,7 +71,7 @@ class ShellArgv(tuple[str, ...]):
     What puts words before the shell makes another tuple, and so the shell is started.
 
     Attributes:
-        words: That program and its arguments.
+        words: The program and its arguments.
     """
 
     words: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class Spawn:
         stdin: A pipe when true; otherwise reading gives end-of-file at once. On a terminal: whether the caller types what
             the program reads, and then ^D; the terminal can be typed on in any case.
         split_stderr: Two pipes. Otherwise both channels share one, which keeps their order true.
-        terminal: What stdin, stdout and stderr are, instead of pipes: the program's controlling terminal.
+        terminal: The terminal in the place of pipes for stdin, stdout and stderr: the program's controlling terminal.
         needs: Directories of anyshell's own that the program needs, such as that of a session: a sandbox shows them.
         holder: The name of a program that holds the processes together, such as the first one of a sandbox. It is not named
             among the survivors while one of the others lives.
@@ -138,8 +138,8 @@ class LoginCommand:
 
     Attributes:
         line: The one string that it hands to the user's login shell. Every user of the host can see it.
-        sent: What is written to the program's stdin at once, and read before anything else happens.
-        when_ready: What is written after that, each part when the program has said that it is ready for it.
+        sent: The bytes that are written to the program's stdin at once, and read before anything else happens.
+        when_ready: The parts that are written after that, each part when the program has said that it is ready for it.
     """
 
     line: str

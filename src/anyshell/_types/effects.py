@@ -27,7 +27,7 @@ class Scan:
         skip: Directories that are not entered, as the shell's patterns: a name, or the end of a path, such as
             ``.git/objects``. One that is named in `paths` is entered all the same.
         diff: Whether `Effects.diff` is made. Small files are read before the command for that.
-        directory: What relative paths start from, also those of the effects; ``None`` is the environment's own directory, and
+        directory: The start of relative paths, also those of the effects; ``None`` is the environment's own directory, and
             for `anyshell.run` that of the command.
 
     Raises:
@@ -77,13 +77,13 @@ class FileEffect:
         path: Relative to `Scan.directory`, unless it was asked for by an absolute one; with ``/``. Where it is now, if it
             was renamed; where it was, if it was deleted. Bytes that are no UTF-8 come with ``surrogateescape``.
         path_before: Where it was, if it was renamed.
-        kind: Of what is there now; of what was there, if it was deleted.
-        kind_before: Of what was there, if something of another kind is there now.
+        kind: The present kind of the file; of a deleted file, the former kind.
+        kind_before: The former kind, if a file of another kind is there now.
         size_before: Bytes before; ``None`` if it was created.
         size: Bytes now; ``None`` if it was deleted.
         mode_before: Permission bits before; ``None`` if it was created.
         mode: Permission bits now; ``None`` if it was deleted.
-        content: Of a changed one, whether its size, its time or the file itself differs. Otherwise its mode, its owner, the
+        content: Whether the size, the time or the file itself of a changed file differs. Otherwise its mode, its owner, the
             number of its links or its times were changed; or its content, and the times were set back.
     """
 
@@ -105,10 +105,10 @@ class Effects:
     A file that is there at neither look is not seen. Every list is in the order of paths.
 
     Attributes:
-        created: What is new.
-        changed: What is other than before. A directory is, if it was replaced, or its mode or owner was changed.
-        deleted: What is gone.
-        renamed: What has another path, and is otherwise the same but for its mode or owner. What is in a renamed directory is
+        created: New files.
+        changed: Files that differ from before. A directory does, if it was replaced, or its mode or owner was changed.
+        deleted: Files that are gone.
+        renamed: Files with another path that are otherwise the same but for their mode or owner. What is in a renamed directory is
             not named again unless it was changed too.
         incomplete: Why something may be missing, one sentence each, such as that a process of the command still runs.
         skipped: Directories that were not entered, as `Scan.skip` says. Nothing is known of what is in these.

@@ -14,7 +14,7 @@ class ExpectTimeout(AnyshellError, TimeoutError):  # noqa: N818 - a public name
     """The expected output of a program on a terminal did not come in time. The message has the end of the screen.
 
     Attributes:
-        before: What the program printed since the last match.
+        before: The output of the program since the last match.
     """
 
     __module__ = "anyshell"
@@ -28,8 +28,8 @@ class ProgramEnded(AnyshellError, EOFError):  # noqa: N818 - a public name
     """A program on a terminal ended before it showed what was expected, or read what was typed.
 
     Attributes:
-        before: What the program printed since the last match.
-        outcome: What became of it, where that is known.
+        before: The output of the program since the last match.
+        outcome: Its outcome, where that is known.
     """
 
     __module__ = "anyshell"

@@ -13,7 +13,7 @@ class FileStat:
     """The status of a file on a host.
 
     Attributes:
-        kind: Of the file itself, or of what a link points to when links were followed.
+        kind: The kind of the file itself, or of the target of a link when links were followed.
         size: In bytes.
         mode: Permission bits, as in POSIX.
         modified: Seconds since the epoch.
@@ -31,7 +31,7 @@ class FileEntry:
 
     Attributes:
         name: Without the directory.
-        kind: Of the entry itself: a link is a link, whatever it points to.
+        kind: The kind of the entry itself: a link is a link, whatever it points to.
     """
 
     name: str

@@ -27,7 +27,7 @@ class HostQuery:
     Attributes:
         programs: Names to look up on its PATH.
         shells: Candidates in order; the first that answers is taken.
-        shells_on_windows: Those that stand for `shells` if the host turns out to be a Windows one.
+        shells_on_windows: The shells in the place of `shells` if the host turns out to be a Windows one.
         variables: Names of variables to look for.
         brief: Whether what a command needs is enough: the system, the directories, and a shell that is there, which is
             not asked for its version. A backend for which all of it costs the same may heed it or not.
@@ -62,19 +62,19 @@ class HostInfo:
         version: The system's version, such as ``12``.
         hostname: The host's own name.
         user: The user that commands run as.
-        home: That user's home directory.
+        home: The user's home directory.
         directory: Where a command starts when no directory is given.
         container: ``docker``, ``podman``, … when the host is inside one; ``None`` otherwise.
         wsl: Whether the host is the Windows Subsystem for Linux.
         code_page: The number of the code page in which programs write that do not write UTF-8: on Windows the OEM
             page of the system, such as 850. ``None`` on any other host.
-        programs: Of the programs asked for, those that exist, with their paths.
+        programs: The requested programs that exist, with their paths.
         variables: On Windows, those of the variables asked for that the host's environment has; their names alone.
         shell: The first shell candidate that answered.
         shells_tried: One line for every candidate that did not answer, with the reason.
         is_this_machine: Whether the host's files are those of the machine that anyshell runs on, under the
             same paths: then a command can read what anyshell keeps.
-        notices: What a person should know of the way the host was reached, one sentence each, such as a setting
+        notices: Facts for a person about the way the host was reached, one sentence each, such as a setting
             that is not heeded. Not for models.
     """
 

@@ -17,7 +17,7 @@ class Destination:
         port: The port there.
         verdict: ``allowed``; ``refused`` by the reach; ``failed`` when the reach allows it and the host could not be reached.
         why: Why it was not made, in a few words; empty if it was.
-        connections: How many there were.
+        connections: The number of connections.
         sent: Bytes that the command sent there.
         received: Bytes that it was sent.
     """

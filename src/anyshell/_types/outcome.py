@@ -46,28 +46,28 @@ class Outcome:
         exit_code: The shell's exit code; ``None`` when a signal ended it, on Windows when we did, or it is not known to
             have started.
         signal: The name of the signal that ended it, such as ``SIGKILL``.
-        output: What it printed; stdout alone when the channels were asked for apart. So far, if it is running.
-        stderr: What it printed there, when the channels were asked for apart.
+        output: Its output; stdout alone when the channels were asked for apart. So far, if it is running.
+        stderr: Its standard error, when the channels were asked for apart.
         duration: Seconds from the start of the clock to the end.
         left_behind: Processes that were still there when the command had ended by itself, or that a stop
             could not end; each says whether it is alive.
         started: Whether the shell was started at all before the time was over. ``False``: nothing ran, and nothing will.
             ``None``: unknown, since the host may have heard the request and has not answered; then the status is ``lost``.
-        session: What it did to the session that it ran in; ``None`` for a fresh shell.
+        session: Its effects on the session that it ran in; ``None`` for a fresh shell.
         job: The id of the job that the command goes on as, or that has what it left behind; ``None`` otherwise.
         waiting: On a terminal, what it waited for to be typed when its time was over; ``None`` when it did not.
         killed_without_warning: Whether what was stopped, of it or of what it left behind, was not asked to end first, and so
             could not finish what it was doing: there was no grace, or no way to ask, as on Windows without a terminal.
-        terminal: What its terminal was: ``pty``, that of a POSIX system; on Windows ``conpty``, or ``winpty`` where there
+        terminal: The kind of its terminal: ``pty``, that of a POSIX system; on Windows ``conpty``, or ``winpty`` where there
             is no ConPTY. ``None`` when it had none.
         silence: The seconds of silence that ended it, rather than its timeout or anything else; ``None`` otherwise.
-        recording: What became of the recording; ``None`` when none was asked for, or nothing was started.
+        recording: The result of the recording; ``None`` when none was asked for, or nothing was started.
         editor_terminal: An editor's id of the terminal that it ran in, with `anyshell.acp`; ``None`` otherwise, and when the
             editor did not say how it ended.
-        effects: What it did to files; ``None`` when that was not asked for.
-        usage: What it used of this machine; ``None`` when that is not known, as on another host, in a session, and as long as
+        effects: Its effects on files; ``None`` when that was not asked for.
+        usage: The resources that it used of this machine; ``None`` when that is not known, as on another host, in a session, and as long as
             a part of it lives.
-        network: What it asked of the network so far, where its reach has names of hosts; ``None`` otherwise.
+        network: Its network use so far, where its reach has names of hosts; ``None`` otherwise.
     """
 
     status: Status

@@ -42,7 +42,7 @@ class Output:
     """The output of a command, bounded as `text`, and whole as `data`.
 
     Attributes:
-        text: What the program printed, cleaned of escape sequences, with a marker wherever something is left out between. Of a
+        text: The output of the program, cleaned of escape sequences, with a marker wherever something is left out between. Of a
             terminal: what a person would have seen; blank lines at its end are left out, and are not counted.
         total_bytes: Raw bytes that the command wrote.
         omitted_bytes: Raw bytes of these that `text` leaves out, between its head and its tail and at the
@@ -56,12 +56,12 @@ class Output:
         cut_lines: Lines of `text` that were longer than a line may be, and say so.
         artifact: The whole; ``None`` when nothing was left out and it is in memory, or when it could not be kept.
         artifact_error: Why the whole was not kept, such as ``No space left on device``.
-        skipped_bytes: Of a terminal: raw bytes that were not drawn, since the program drew faster than a screen can
+        skipped_bytes: Raw bytes of a terminal that were not drawn, since the program drew faster than a screen can
             be kept. They are left out of `text`. What was drawn again at the end, in 1 MiB at most, is exact; in other
             places an older state may stand. 0 otherwise.
-        alternate: Of a terminal: the last frame of the alternate screen, as an editor or a pager draws on it, which is
+        alternate: The last frame of a terminal's alternate screen, as an editor or a pager draws on it, which is
             no part of `text`; ``None`` when it was not used.
-        binary: What it is, such as ``PNG image``, when its beginning is no text; ``None`` otherwise. `text` is then of little use.
+        binary: The kind of the output, such as ``PNG image``, when its beginning is no text; ``None`` otherwise. Then `text` is of little use.
         images: Images that were printed for a terminal to show, by the sequences of kitty, sixel or iTerm: the first 64. `text` has a
             note in the place of each; their sequences are among `omitted_bytes`.
         nul_bytes: NUL characters in what the command wrote. `text` leaves them out without being counted among `omitted_bytes`, as every

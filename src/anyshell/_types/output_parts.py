@@ -16,7 +16,7 @@ class Artifact:
     """The whole output of a command, kept in a file because its text had to be bounded.
 
     Attributes:
-        id: What `ArtifactStore.path` and ``anyshell artifacts show`` take.
+        id: The id for `ArtifactStore.path` and ``anyshell artifacts show``.
         path: The file: raw bytes, readable by its owner alone, on the machine that anyshell runs on.
         size: Its size in bytes.
         omitted_bytes: Bytes between the file's head and its tail that were not kept, because the output

@@ -17,7 +17,7 @@ class Argument:
     """One word of a command.
 
     Attributes:
-        text: What the program is given, if it is literal: quotes and backslashes are resolved. Else as it is written.
+        text: The word as the program gets it, if it is literal: quotes and backslashes are resolved. Else as it is written.
         literal: Whether the text alone says what the program is given: no expansion, pattern, or history is in it.
         span: Where it is written. For a word of a text within the text, such as in ``bash -c "…"``: where that text is.
         single: Whether it is one word to the program for sure, as what is literal is, and ``"$x"``: neither none nor several.
@@ -69,7 +69,7 @@ class Assignment:
     """A variable that is set, for one command or for the shell.
 
     Attributes:
-        name: Of the variable, without an index.
+        name: The name of the variable, without an index.
         value: As an argument. Not literal for an array.
     """
 
@@ -87,7 +87,7 @@ class ParsedCommand:
         arguments: After the program.
         redirections: Its own, then those of the groups around it.
         variables: Set for it alone; those of the shell, if `program` is empty.
-        via: What runs it, from the outside in: programs such as ``sudo``, ``xargs``, ``bash``; empty for the shell itself.
+        via: The programs that run it, from the outside in, such as ``sudo``, ``xargs``, ``bash``; empty for the shell itself.
             Each of them is a command of its own as well.
         span: Where it is written, as for `Argument.span`.
         host: The host that it runs on by ``ssh``; empty for here.

@@ -61,7 +61,7 @@ class Usage:
     """The resources that a command used, as far as its host tells. ``None`` is not known.
 
     Attributes:
-        how: What was counted. ``exact``: every process of its tree. ``waited``: the program and the processes that were
+        how: The extent of the count. ``exact``: every process of its tree. ``waited``: the program and the processes that were
             waited for by their parents up to it, but none that it left behind or that was stopped without its parent.
         user: Seconds of CPU time in programs.
         system: Seconds of CPU time in the kernel for these.

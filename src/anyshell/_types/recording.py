@@ -33,10 +33,10 @@ class Recording:
     Attributes:
         path: The file, on this machine. It is made, for this user alone: what is there already is refused, and a link is
             not followed.
-        version: Of asciicast, the format: 3 or 2.
+        version: The version of asciicast, the format: 3 or 2.
         input: Whether what is typed is recorded as well.
         max_bytes: Bytes that the file may have, 16 KiB or more. When it has them, the recording ends, and says so.
-        title: What the recording is called, at most 256 characters.
+        title: The title of the recording, at most 256 characters.
         idle_time_limit: Seconds that a player should at most wait where nothing happens.
 
     Raises:
@@ -114,7 +114,7 @@ class RecordingReport:
         path: The file; absolute.
         size: Its bytes.
         complete: Whether all of what was to be recorded is in it.
-        notice: What is missing, and why; ``None`` when nothing is.
+        notice: The missing part, and the reason; ``None`` when nothing is missing.
     """
 
     path: Path

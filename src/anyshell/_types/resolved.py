@@ -24,9 +24,9 @@ class Resolved:
         root: An absolute directory out of which neither the path nor a link on its way may lead; ``None``: it is not looked.
         on_host: Whether both are on the host of the command. Otherwise they are on this machine, and another host is given
             a copy of what is there, until the command ends.
-        creates: What a command may make there: ``nothing`` (it must be there), a ``file`` in a directory that is there, or
+        creates: The kind of file that a command may make there: ``nothing`` (it must be there), a ``file`` in a directory that is there, or
             ``directories`` too, which are then made before the command. Only on the host of the command.
-        content: What the file holds, all or in pieces; made after the approval, in a worker thread.
+        content: The content of the file, all or in pieces; made after the approval, in a worker thread.
         hold: Gives what is entered while the command runs, in worker threads. What it raises when it is left, after the command,
             goes to the event loop's exception handler, and the outcome stands.
     """

@@ -27,7 +27,7 @@ class ShellInfo:
         kind: Its language: bash, zsh or sh; pwsh is PowerShell 7, powershell is Windows PowerShell 5.1; wsl is the
             bash of the Windows Subsystem for Linux, on the Windows host around that.
         path: Where it is on the host.
-        version: What it says of itself; empty when it has no way to say (dash).
+        version: The version that it tells; empty when it has no way to say (dash).
     """
 
     kind: ShellKind
@@ -55,7 +55,7 @@ class ShellCandidate:
         path: An absolute path on the host, or a bare name that is looked up on the host's PATH. On Windows ``%NAME%``
             in a path stands for a variable of the host; and a bare ``bash`` is wherever the host has one that runs
             Windows' own programs, which that of WSL is not.
-        arguments: What to give it so that it prints a line ``anyshell <version>``.
+        arguments: The arguments with which it prints a line ``anyshell <version>``.
     """
 
     kind: ShellKind

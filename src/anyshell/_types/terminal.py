@@ -28,7 +28,7 @@ class Terminal:
     Attributes:
         columns: Characters of a row, 2 to 1,000.
         rows: 2 to 1,000.
-        term: What it is like: a name of the host's terminfo, which the program finds in ``TERM``.
+        term: Its type: a name of the host's terminfo, which the program finds in ``TERM``.
 
     Raises:
         InvalidCommand: A size that is out of range; a name that no terminal has.
@@ -56,7 +56,7 @@ class Screen:
     Attributes:
         rows: Its rows from the top, each without the blanks at its end.
         cursor: Row and column of the cursor, both from 0.
-        title: What the program has called its window; empty when it has not.
+        title: The window title that the program has set; empty when it has not.
         alternate: Whether it is the alternate screen, as editors and pagers use it, which leaves no trace.
         cursor_visible: Whether the cursor is shown; what draws all of the screen by itself may hide it.
     """
@@ -91,10 +91,10 @@ class Foreground:
 
     Attributes:
         processes: The foreground process group: those that ^C reaches, and that may read.
-        asleep_in: What holds up one of them that waits for input there: ``read`` on the terminal itself, or
+        asleep_in: The system call of one of them that waits for input there: ``read`` on the terminal itself, or
             ``select`` for as long as it takes on nothing else; ``poll``, or the like, while it has the terminal open;
             ``None`` when neither, or not known.
-        waiting: Those of `processes` of which `asleep_in` tells; empty when it does not, or not of which.
+        waiting: The processes of which `asleep_in` tells; empty when it does not, or not of which.
         cpu: Seconds of processor time that they have used together.
         echo: Whether the terminal shows what is typed. A program that asks for a password has it off.
         line_mode: Whether the terminal passes on whole lines, as it does unless a program edits its line itself.
@@ -115,13 +115,13 @@ class Waiting:
     Attributes:
         certainty: ``certain`` when it is blocked in a read of the terminal; ``likely`` when it sleeps as a program does
             that waits for a key or for something else, has used no processor time and printed nothing for a while.
-        prompt: What stands before the cursor on its line: the question, as a rule. Empty when nothing does.
+        prompt: The text before the cursor on its line: the question, as a rule. Empty when nothing does.
         echo: Whether the terminal shows what is typed. It does not while a password is asked for; nor at the prompt of
             a shell or in an editor, which show it themselves: whether it is a password, `password` says. ``None`` when
             the host cannot tell.
         line_mode: Whether the terminal passes on whole lines, as it does unless a program edits its line itself.
             ``None`` when the host cannot tell.
-        processes: Those that have the terminal.
+        processes: The processes that have the terminal.
     """
 
     certainty: Literal["certain", "likely"]

@@ -36,7 +36,7 @@ class Reason:
 
     Attributes:
         text: One clause for people and models: ``rm deletes /etc, which is outside the workspace``.
-        action: What it leads to.
+        action: The decision that it leads to.
         rule: The rule that decided, as ``FILE:LINE`` or ``PRESET/NAME``; empty if none did.
         span: The part of the text.
     """

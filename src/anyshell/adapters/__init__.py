@@ -14,7 +14,7 @@ def needs(package: str, extra: str, *, alone: str | None = None) -> Iterator[Non
     """Import a framework, and say what to install where it is missing.
 
     Args:
-        package: What is imported.
+        package: The imported package.
         extra: The extra of anyshell that installs it.
         alone: The distribution that the extra cannot install, since what that depends on rules anyshell's own needs out.
 

@@ -23,8 +23,8 @@ class Runnable(BetaAsyncBuiltinFunctionTool):
     """A `ShellTool` that ``client.beta.messages.tool_runner(tools=[...])`` calls.
 
     Args:
-        tool: What is called; its approver and limits hold.
-        definition: What the model is told.
+        tool: The tool that is called; its approver and limits hold.
+        definition: The definition for the model.
     """
 
     def __init__(self, tool: ShellTool, definition: dict[str, Any]) -> None:
@@ -60,7 +60,7 @@ class Bash(Runnable):
     Args:
         env: An environment that was entered with ``async with``, whose shell is bash, zsh or sh.
         approver: Decides about every command, as for `ShellTool`.
-        limits: What a model may ask for.
+        limits: The limits of a model's requests.
         policy: As for `ShellTool`.
 
     Raises:

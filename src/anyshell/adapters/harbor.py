@@ -32,11 +32,11 @@ class Environment(BaseEnvironment):
     until `stop`.
 
     Args:
-        args: What harbor gives.
+        args: The arguments of harbor.
         host: As for `anyshell.Environment.detect`. It is reached when the trial starts.
         shell: Likewise.
         directory: Its ``cwd``, for tasks without a working directory of their own.
-        named: What harbor gives.
+        named: The keyword arguments of harbor.
     """
 
     def __init__(

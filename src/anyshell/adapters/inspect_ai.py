@@ -79,7 +79,7 @@ class ExecTimeoutError(TimeoutError):
     """A command was stopped after its timeout.
 
     Attributes:
-        truncated_output: What it had printed, which Inspect tells a model.
+        truncated_output: The output so far, which Inspect tells a model.
     """
 
     def __init__(self, message: str, truncated_output: str) -> None:

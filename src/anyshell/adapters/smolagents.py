@@ -20,7 +20,7 @@ class ShellError(AnyshellError):
     """Nothing ran. smolagents tells its model so, with the text of the result.
 
     Attributes:
-        result: What the tool gave back.
+        result: The result of the tool.
     """
 
     def __init__(self, result: ShellResult) -> None:

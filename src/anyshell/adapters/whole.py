@@ -34,7 +34,7 @@ class Whole:
     """The outcome of a command, with its whole output.
 
     Attributes:
-        outcome: What became of it.
+        outcome: Its outcome.
         exit_code: The exit code; 128 and the signal's number when a signal ended it; ``None`` without one.
         stdout: The raw bytes.
         stderr: The raw bytes; empty when the channels were not asked for apart.
@@ -104,7 +104,7 @@ async def run_whole(
         variables: As its ``env``.
         stdin: As for `Environment.run`, and so are the others.
         timeout: Seconds.
-        left_behind: What becomes of processes that outlive the command.
+        left_behind: The fate of processes that outlive the command.
         split_stderr: Whether the channels are apart.
         session: Runs it in this session of the environment.
         max_output: Bytes of each channel, instead of `MAX_OUTPUT`.

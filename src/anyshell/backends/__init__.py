@@ -30,7 +30,7 @@ def connect(
     Args:
         host: ``None`` or ``local`` for this machine; ``ssh://[user@]host[:port][/directory]``, a name or an alias
             of ``~/.ssh/config``, or `SSHOptions`, for a host that is reached by SSH.
-        launcher: What writes for the login shell of an SSH host, given its path.
+        launcher: The launcher, which writes for the login shell of an SSH host, given its path.
 
     Raises:
         BackendUnavailable: No backend for that kind of address; the message names those that there are.

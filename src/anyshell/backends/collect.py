@@ -126,7 +126,7 @@ async def fill(
 
     Args:
         kept: Takes what comes, at most `most` bytes.
-        stream: What is read.
+        stream: The stream that is read.
         most: Bytes, 1 or more.
         until: Bytes that stop the reading.
         on_piece: Is given the size of each piece.

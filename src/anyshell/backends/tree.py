@@ -72,8 +72,8 @@ class Tag(NamedTuple):
     """The value of a limit that is a command's own.
 
     Attributes:
-        limit: What the command's processes have, and those of an anyshell inside it have with lower bits set.
-        shift: How many lower bits belong to an anyshell inside.
+        limit: The limit of the command's processes; those of an anyshell inside it have the same with lower bits set.
+        shift: The number of lower bits that belong to an anyshell inside.
     """
 
     limit: int

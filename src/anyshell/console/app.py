@@ -23,7 +23,7 @@ class ConsoleApp(App[None], inherit_bindings=False):
         terminal: As for `Console`.
         stop: As for `Console`.
         close: Whether it ends with the program.
-        driver_class: What draws; ``None`` is textual's own.
+        driver_class: The driver; ``None`` is textual's own.
     """
 
     ENABLE_COMMAND_PALETTE = False

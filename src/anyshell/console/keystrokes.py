@@ -72,7 +72,7 @@ class StopKeys:
     Args:
         names: Each is a key's name, such as ``Ctrl-]``, or names with blanks between them, which are pressed one after the
             other in time, such as ``Escape Escape``.
-        seconds: How long there may be between two of them.
+        seconds: The longest time between two of them.
 
     Raises:
         InvalidCommand: There is no such key, or none at all.

@@ -23,9 +23,9 @@ def strip(row: tuple[Span, ...], width: int, base: RichStyle, cursor: int | None
     """One row.
 
     Args:
-        row: What stands there.
+        row: The row.
         width: Columns of the widget.
-        base: How what is not coloured is shown.
+        base: The style of plain text.
         cursor: The column of the cursor, if that is in this row.
     """
     segments = [Segment(_text(span), base + _style(span.style)) for span in row]

@@ -185,7 +185,7 @@ class Console(Vertical):
     removed, or the app ends, a program that still runs is stopped with all that it started.
 
     Args:
-        terminal: What is shown: ``env.terminal(command, scrollback=1000)``.
+        terminal: The terminal that is shown: ``env.terminal(command, scrollback=1000)``.
         stop: The keys that stop the program; each a key's name, or names with blanks between them, to be pressed within
             0.5 s each. All but the last of these reach the program. Pressed again, they skip the grace.
         name: The name of the widget.
@@ -207,8 +207,8 @@ class Console(Vertical):
 
         Attributes:
             console: Where.
-            outcome: What became of it; ``None`` when that is not known.
-            error: What kept it from being started, or its end from being learnt.
+            outcome: Its outcome; ``None`` when that is not known.
+            error: The error of its start, or of the wait for its end.
         """
 
         def __init__(self, console: Console, outcome: Outcome | None, error: BaseException | None) -> None:

@@ -48,7 +48,7 @@ def parse(records: Mapping[str, Iterable[Record]], names: Mapping[str, str]) -> 
 
     Args:
         records: As a look has them.
-        names: What each root is called in the paths of effects; empty for the directory to which these are relative.
+        names: The name of each root in the paths of effects; empty for the directory to which these are relative.
     """
     entries: dict[str, Entry] = {}
     told: dict[str, str] = {}

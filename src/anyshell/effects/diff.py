@@ -65,7 +65,7 @@ def unified(
     """Make the diff, and say of which files it has nothing, and why.
 
     Args:
-        effects: What has differed.
+        effects: The differences.
         then: Contents before.
         now: Contents after.
     """

@@ -96,7 +96,7 @@ def printed(out: bytes, complaint: bytes, roots: Sequence[str], skip: Sequence[s
     Args:
         out: Its stdout.
         complaint: Its stderr: a line for each file that could not be looked at.
-        roots: What it looked at.
+        roots: The directories of the look.
         skip: As it was given.
         whole: Whether it has said that it looked at all.
     """

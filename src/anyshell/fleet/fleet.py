@@ -168,11 +168,11 @@ class Fleet(AsyncOnly):
                 command for it, where hosts differ. It may look, and must not wait.
             cwd: Where it runs; relative to the fleet's.
             env: Variables set over everything else; ``None`` as a value removes one.
-            stdin: What it reads, the same on every host; by default end-of-file at once.
+            stdin: Its input, the same on every host; by default end-of-file at once.
             timeout: Seconds for the command on each host, from when that was reached; ``None`` is no bound.
             silence: On each host, as for `Environment.run`.
             grace: Seconds between the request to end and the kill.
-            left_behind: What becomes of processes that outlive the command: ``stop`` or ``keep``, as for
+            left_behind: The fate of processes that outlive the command: ``stop`` or ``keep``, as for
                 `Environment.run`.
             split_stderr: Two texts. Otherwise one, in which both channels are in true order.
             stdout: A directory on this machine, made if it is not there, in which a file of each host's name takes what it prints, as

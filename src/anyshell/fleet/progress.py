@@ -27,11 +27,11 @@ class HostOutcome:
         host: The host's name, as it was given; another entry of the same name has a number behind it, `` (2)``.
         state: ``done``: it ran there and exited with 0. ``failed``: it did not. ``not_started``: the host's turn never
             came, since another had failed or all was cancelled; nothing was sent there.
-        outcome: What became of the command, if the host was reached. Cancelled while it was being reached, it has the
+        outcome: The outcome of the command, if the host was reached. Cancelled while it was being reached, it has the
             status ``cancelled`` and was not started.
         error: Why there is no outcome: the host could not be reached, its key is not trusted, its directory or shell is
             not there. Beside an outcome: what failed when the environment was closed.
-        notices: What a person should know of the way to the host, one sentence each.
+        notices: Facts for a person about the way to the host, one sentence each.
         duration: Seconds from the beginning of its turn to its end, connecting and closing included.
     """
 

@@ -60,7 +60,7 @@ class Job:
         command: Its text. Of what a command left behind, the text of that command.
         adopted: Whether it is what a command left behind. Such a job has no exit code, and no input.
         ready: Whether it was ready in time; ``None`` when readiness was not asked for.
-        notice: What else is to be said of it, such as why it was not ready; empty when nothing is.
+        notice: A further fact about it, such as why it was not ready; empty without one.
     """
 
     def __init__(

@@ -23,8 +23,8 @@ class Readiness:
     """The condition under which a job is ready.
 
     Attributes:
-        pattern: What its output matches.
-        port: What accepts connections.
+        pattern: The pattern that its output matches.
+        port: The port that accepts connections.
         seconds: For all of it; ``None`` is no bound.
     """
 

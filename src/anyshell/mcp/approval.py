@@ -77,8 +77,8 @@ class CallExchange:
         client: The client.
         call: The digest of the tool's name and arguments.
         approved: The digest of what the client was asked about; ``None`` when it was not asked yet.
-        answer: What it has answered.
-        asked: What it has to be asked; ``None`` when nothing has.
+        answer: The answer of the user.
+        asked: The open question to the user; ``None`` without one.
     """
 
     id: str

@@ -28,7 +28,7 @@ def config_of(program: str, argv: Sequence[str]) -> str:
 
     Args:
         program: One of `FILES`.
-        argv: How the server is started.
+        argv: The command line of the server.
     """
     command, *args = argv
     if program == "codex":  # a string of JSON is one of TOML as well

@@ -59,7 +59,7 @@ class ClientTools:
         terminals: As of `ShellTool`.
 
     Attributes:
-        resources: What the client can read.
+        resources: The resources that the client can read.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ class ArtifactEntry:
     """A kept output, as it lies in the directory.
 
     Attributes:
-        id: What `ArtifactStore.path` takes.
+        id: The id for `ArtifactStore.path`.
         path: The file: raw bytes.
         size: Its size in bytes.
         modified: When it was finished, in seconds since the epoch.
@@ -200,7 +200,7 @@ class ArtifactStore:
         """Read from an artifact.
 
         Args:
-            artifact_id: Which one.
+            artifact_id: The id of the artifact.
             offset: Bytes to skip; past the end, there is nothing to read.
             length: Bytes to read at most; ``None`` is all that follows.
 

@@ -26,9 +26,9 @@ class Pump:
     """Reads one stream to its end.
 
     Args:
-        stream: What is read.
+        stream: The stream that is read.
         builder: Is given every byte, first.
-        channel: What the listener is told that the output was written to.
+        channel: The channel of the output, as the listener is told.
         listener: Is given every piece of output after that and awaited, so a slow listener slows the
             program down instead of filling our memory.
 

@@ -46,7 +46,7 @@ class Selection:
         lines: The first and the last line, from 1; ``None`` as the last is the end.
         bytes: The first and the last byte, from 0, likewise.
         tail: So many lines at the end.
-        grep: What the lines of that part are searched for.
+        grep: The pattern to search in the lines of that part.
         context: Lines that are shown before and after each that matches.
 
     Raises:
@@ -184,7 +184,7 @@ class PartReading:
 
     Args:
         file: The whole; it is read from its start, and not closed.
-        address: Which part.
+        address: The address of the part.
         limit: Bytes that are given, at most; ``None`` is no bound.
 
     Attributes:

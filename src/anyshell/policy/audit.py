@@ -60,7 +60,7 @@ class Audit:
         directory: Where the files are, made for their owner alone. ``None`` is ``audit`` below ``$ANYSHELL_STATE_DIR``, or below
             the user's own state directory.
         required: Whether a command that cannot be recorded is refused. Otherwise `error` says why it was not recorded.
-        redaction: What is masked in every text; ``None`` is nothing.
+        redaction: The masking of secrets in every text; ``None`` masks nothing.
         file_size: Bytes of a file.
         max_files: Files in the directory, of all processes.
 
@@ -169,11 +169,11 @@ class Audit:
 
         Args:
             request: The id of the request.
-            action: What was decided.
-            by: Who has: ``policy``, or the name of an approver.
+            action: The decision.
+            by: The source of the decision: ``policy``, or the name of an approver.
             rule: By which rule.
             reason: Why.
-            command: What was approved, where it is another text than what was asked for.
+            command: The approved text, where it differs from the requested one.
 
         Raises:
             AnyshellError: As for `requested`.
@@ -326,7 +326,7 @@ class Problem:
     Attributes:
         file: The file.
         line: The line, counted from 1.
-        text: What is wrong.
+        text: The mistake.
     """
 
     file: Path

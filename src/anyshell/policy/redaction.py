@@ -234,7 +234,7 @@ class Masks:
     """Says where secrets stand in bytes. It changes no more once it is made, and serves many streams.
 
     Args:
-        values: What is masked.
+        values: The secrets that are masked.
         shapes: Whether tokens are, by their shapes.
     """
 

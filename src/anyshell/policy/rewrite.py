@@ -47,7 +47,7 @@ async def leading_cd_into_cwd(
     normalised, its links not resolved. OLDPWD becomes where the command would have started, as ``cd`` sets it.
 
     Args:
-        command: What was asked for.
+        command: The requested command.
         parse: Recognises a leading ``cd``; says ``None`` in doubt.
         info: The host's facts.
         directory: Where the command would start; absolute.

@@ -30,7 +30,7 @@ class ViewLimit:
     """A limit on the lines that are shown.
 
     Attributes:
-        text: What runs: the line, with a reader of the whole in the place of `said`.
+        text: The text that runs: the line, with a reader of the whole in the place of `said`.
         said: The programs that it was asked by, such as ``head -n 5``.
         head: Lines from the start; ``None`` for all.
         tail: Of these, lines from the end; ``None`` for all.

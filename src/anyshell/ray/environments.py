@@ -97,7 +97,7 @@ class Environments:
     environment; what may have started is never run again, and raises `EnvironmentLost`.
 
     Args:
-        count: How many.
+        count: The number of places.
         make: Gives the environment of a number, from 0: ``lambda number: Environment.detect(HOSTS[number % 4])``, or any
             async context manager, which may make a directory or a container first and remove it at the end. It is called in
             the actor, and is pickled. Default: the actor's own machine.

@@ -105,11 +105,11 @@ class Bubblewrap:
 
     Args:
         reach: With absolute paths.
-        facts: Of the host.
+        facts: The facts of the host.
         places: Its paths; ``None`` for a host that tells them itself, at each start.
-        outer: Those that `reach` must lie in, such as that of the environment of one call.
+        outer: The reaches that `reach` must lie in, such as that of the environment of one call.
         given: Paths of it that a person has approved: these, and nothing that links make of them.
-        proxies: What serves networks on another host.
+        proxies: The server of networks on another host.
 
     Raises:
         ReachUnavailable: The host has not what the reach needs.

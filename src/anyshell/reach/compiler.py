@@ -25,7 +25,7 @@ def compile_reach(reach: Reach, facts: Facts, places: Places | None) -> Sandbox:
 
     Args:
         reach: With absolute paths.
-        facts: Of the host.
+        facts: The facts of the host.
         places: Its paths; ``None`` for a host that tells them itself, at each start.
 
     Raises:
@@ -69,9 +69,9 @@ def narrow(sandbox: Sandbox, reach: Reach, *, directory: str, home: str) -> Sand
     """The sandbox of a narrower reach than another has, or of a wider one that a person has approved.
 
     Args:
-        sandbox: That of the environment.
+        sandbox: The sandbox of the environment.
         reach: The narrower one, or a `Widened`.
-        directory: Of the environment.
+        directory: The directory of the environment.
         home: The user's.
 
     Raises:

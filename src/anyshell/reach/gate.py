@@ -55,7 +55,7 @@ class Gate:
     """Serves the network of one program, from before its start to its end.
 
     Args:
-        names: What the program may connect to.
+        names: The names that the program may connect to.
         directory: Where it hands out its socket; made for that, and removed then. By default a new one.
         token: What it says with it.
     """

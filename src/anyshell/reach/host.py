@@ -44,7 +44,7 @@ class Facts:
         allowed: Whether the kernel lets ordinary users make them, where it asks that.
         most_namespaces: User namespaces that the kernel allows a user; ``None`` is not known.
         cgroup: Where groups of cgroup v2 can be made that limit something, and entered; ``None`` if nowhere.
-        controllers: What these limit: ``memory``, ``pids``.
+        controllers: The resources that these limit: ``memory``, ``pids``.
         tiocsti: Whether the kernel lets a program type on its terminal by TIOCSTI.
     """
 

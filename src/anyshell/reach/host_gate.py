@@ -270,8 +270,8 @@ class _HostGate(Gate):
     """Serves the network of one program on another host, from before its start to its end.
 
     Args:
-        names: What the program may connect to.
-        proxies: What serves it there.
+        names: The names that the program may connect to.
+        proxies: The server of its network there.
     """
 
     def __init__(self, names: Names, proxies: HostProxies) -> None:

@@ -93,7 +93,7 @@ def waited(child: int, before: "list[int]") -> "tuple[int, list[int | str]]":
 
     Args:
         child: The pid of the command.
-        before: What this program has read and written so far; what it waits for counts for it as well.
+        before: The bytes that this program has read and written so far; the bytes of processes that it waits for count as well.
     """
     _, ended = os.waitpid(child, 0)
     now = numbers(_TRAFFIC)

@@ -135,7 +135,7 @@ class Proxy:
 
     Args:
         listener: Where they connect; taken over.
-        names: What they may connect to.
+        names: The names that they may connect to.
         record: What is counted, and who is asked; may be another one for each command of a session.
         resolve: Gives the addresses of a name.
     """

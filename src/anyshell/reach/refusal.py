@@ -56,10 +56,10 @@ def explain(output: str, reach: Reach, home: str, lacks: Collection[str] = ()) -
     """Say in one line what of a reach was in the way of a command that failed, and what to ask for; empty if nothing of it was.
 
     Args:
-        output: What the command printed.
+        output: The output of the command.
         reach: With absolute paths.
         home: The user's home directory.
-        lacks: What the sandbox does not give: ``privilege``, ``process``, ``network`` as `_LACK` has them,
+        lacks: The missing rights of the sandbox: ``privilege``, ``process``, ``network`` as `_LACK` has them,
             ``kernel`` and ``private`` places.
     """
     lines = output[-LONGEST_SEARCH:].splitlines()[::-1]

@@ -55,7 +55,7 @@ class Seatbelt:
 
     Args:
         reach: With absolute paths.
-        places: Of this machine.
+        places: The paths of this machine.
         given: As for `Bubblewrap`.
 
     Raises:

@@ -83,16 +83,16 @@ class Reach:
     programs and libraries can always be read. Every command has its own ``/tmp``, which ends with it.
 
     Attributes:
-        read: What it may read, and not write. ``/`` is everything.
-        write: What it may write, and read.
-        hide: What it does not see, although it lies in the above. By default `SECRETS`.
-        protect: What it may read and not write, although it lies in `write`. By default `PROTECTED`.
+        read: Paths that it may read, and not write. ``/`` is everything.
+        write: Paths that it may write, and read.
+        hide: Paths that it does not see, although they lie in the above. By default `SECRETS`.
+        protect: Paths that it may read and not write, although they lie in `write`. By default `PROTECTED`.
         network: Whether it has the host's network. ``False`` is a network of its own, without anything in it. Names are what it
             can connect to from there, by a proxy of this program's: ``example.org``, ``*.example.org`` for what is below
             it, or an address; ``example.org:22`` is another port than 80 and 443, and ``example.org:*`` all. What is not on
             the internet, as ``localhost:8080``, is reached by that address and port alone.
-        limits: How much it may use.
-        environment: Which of the host's variables it has; ``None`` leaves that to the environment. For one call, those that the
+        limits: The resources that it may use.
+        environment: The host's variables that it has; ``None`` leaves that to the environment. For one call, those that the
             environment passes and this does as well.
         landlock: Whether Landlock alone may enforce it on a Linux host where bubblewrap cannot, which holds less: it keeps a command
             neither from the modes, times and attributes of its user's files, nor from sockets of the file system, and has no ``/tmp`` of its
@@ -208,7 +208,7 @@ class Widened(Reach):
 
         Args:
             reach: With absolute paths.
-            directory: Of the environment.
+            directory: The directory of the environment.
         """
         bases = reach.write or (directory,)
         below = {

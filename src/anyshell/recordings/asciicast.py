@@ -78,7 +78,7 @@ class Header:
     """The header of a recording.
 
     Attributes:
-        version: Of the format: 1, 2 or 3.
+        version: The version of the format: 1, 2 or 3.
         columns: Of the terminal at the beginning, 1 to 65,535.
         rows: The same.
         term: The terminal's type, such as ``xterm-256color``; ``None`` when it is not told.

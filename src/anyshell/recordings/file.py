@@ -47,16 +47,16 @@ class RecordingFile:
 
     Args:
         path: The file.
-        header: What it begins with.
+        header: The beginning of the file.
         max_bytes: The most that it may have.
         on_terminal: Whether what is printed comes from a terminal. Otherwise it is made what one would show: there, a
             line feed returns as well, where nothing has returned before it.
-        code_page: What output may be in that is not UTF-8.
+        code_page: The code page of output that is not UTF-8.
 
     Attributes:
         path: The file.
         size: Its bytes.
-        notice: What is missing in it, and why; ``None`` when nothing is so far.
+        notice: The missing part, and the reason; ``None`` when nothing is missing so far.
         over: Whether nothing more is recorded.
 
     Raises:
@@ -105,7 +105,7 @@ class RecordingFile:
             rest: The last events.
             time: When it ended.
             status: Its exit status, where there is one.
-            how: What else there is to say of the end.
+            how: Further facts about the end.
         """
         with self._turn:
             self.put(rest)

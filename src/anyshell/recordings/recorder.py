@@ -65,10 +65,10 @@ class Recorder:
 
     Args:
         recording: Where, and what.
-        terminal: What the command runs on; ``None`` are pipes.
+        terminal: The terminal of the command; ``None`` stands for pipes.
         shell: The path of its shell.
         masks: The secrets that are masked in what its terminal shows.
-        code_page: What output may be in that is not UTF-8.
+        code_page: The code page of output that is not UTF-8.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ class RecordingWorker:
     keep the program from ending.
 
     Args:
-        name: Of its thread.
+        name: The name of its thread.
     """
 
     def __init__(self, name: str) -> None:

@@ -55,7 +55,7 @@ class RenderedResult:
         result: What a call of `ShellTool` or `JobTool` came to; or the outcome of a command, which is then drawn as `RenderedCommand` draws it.
         expanded: Whether to show all of it.
         rows: Rows of an output that are shown while it is collapsed; at least 1.
-        hint: How a person can expand it, such as ``ctrl+o``; said where anything is left out.
+        hint: The key by which a person can expand it, such as ``ctrl+o``; said where anything is left out.
         where: Where it ran, such as a host and a directory, in the program's own words; may be empty.
 
     Raises:
@@ -151,10 +151,10 @@ class RenderedCommand:
 
     Args:
         command: The command, shown above its output; nothing is shown where it is empty.
-        outcome: What became of it, if it has ended; as for `finish`.
+        outcome: Its outcome, if it has ended; as for `finish`.
         expanded: Whether to show all that is kept: of a running command the last 64 KiB of its output.
         rows: Rows of the screen that the output has while it is collapsed; at least 1.
-        hint: How a person can expand it, such as ``ctrl+o``; said where anything is left out.
+        hint: The key by which a person can expand it, such as ``ctrl+o``; said where anything is left out.
         timeout: Seconds that it has, said in the footer; ``None`` says nothing.
         where: Where it runs, in the program's own words, such as a host and a directory; said in the footer.
         clock: Seconds that have passed, from any moment on.

@@ -28,7 +28,7 @@ class Root:
     Attributes:
         path: The directory; absolute.
         on_host: Whether it is on the host of the command; otherwise it is on this machine.
-        creates: What a command may make there, as in `Resolved`.
+        creates: The kind of file that a command may make there, as in `Resolved`.
     """
 
     path: str
@@ -44,8 +44,8 @@ async def contained(files: Files, rules: ModuleType, root: str, name: str) -> tu
     """Find what a name below a directory leads to, through no link out of that directory.
 
     Args:
-        files: Those of the host.
-        rules: How its paths are made: ``posixpath`` or ``ntpath``.
+        files: The files of the host.
+        rules: The module that reads its paths: ``posixpath`` or ``ntpath``.
         root: The directory; absolute.
         name: Below it.
 

@@ -61,7 +61,7 @@ class Server:
     """Serves one client.
 
     Args:
-        env: What it works in; entered.
+        env: The environment of the work; entered.
         write: Takes a line for the client, and comes back when it is written: a client that reads slowly slows down the
             commands whose output it is told.
     """

@@ -30,7 +30,7 @@ async def sweep(
     Args:
         process: The shell, or what has run it.
         shell: Its pid.
-        commands: Those that may go on.
+        commands: The commands that may go on.
         holder: The name of what lives as long as anything in a sandbox.
     """
     with contextlib.suppress(OSError):

@@ -47,7 +47,7 @@ class End:
     """The end of a command, as its shell, or the end of that, tells it. Not frozen, which would cost more than all the rest.
 
     Attributes:
-        status: Of the command; of the shell, if that has ended.
+        status: The exit status of the command; of the shell, if that has ended.
         shell_ended: Whether it has.
         away: Whether its end cannot be known, since its host is lost.
         directory: Where it is otherwise.
@@ -69,7 +69,7 @@ class CommandShell(Protocol):
     """The shell that runs a command, as far as the command's process asks anything of it.
 
     Attributes:
-        info: Which process it is.
+        info: The process.
         doomed: Whether it was killed, and may not know that yet.
         interruptible: Whether an interrupt is sure to keep the shell from running the rest of a text.
         unwinds_by_programs: Whether it starts programs to leave its functions after an interrupt.

@@ -77,8 +77,8 @@ class Session(AsyncOnly):
         Args:
             runner: Runs its commands, where its shells run.
             command: Where they begin, and with which variables; the text does not count.
-            name: What it is shared by; ``None`` when it is its owner's alone.
-            reach: What its shells may see, write and reach; ``None`` is the reach of the environment.
+            name: The name by which it is shared; ``None`` when it is its owner's alone.
+            reach: The reach of its shells; ``None`` is the reach of the environment.
             on_closed: Called when it is closed.
             on_forked: Called with a fork of it when that is begun; may refuse it.
             forked: Whether it is a fork.
@@ -176,11 +176,11 @@ class Session(AsyncOnly):
                 quoted for that shell.
             cwd: Where the shell goes first, and stays; relative to where it is. Must be there.
             env: Variables that are exported first, and stay.
-            stdin: What it reads; by default end-of-file at once.
+            stdin: Its input; by default end-of-file at once.
             timeout: Seconds from now, the wait for its turn included, until what it has started is stopped.
             silence: As for `Environment.run`; counts from its turn.
             grace: Seconds between the request to end and the kill.
-            left_behind: What becomes of processes that outlive the command, as for `Environment.run`.
+            left_behind: The fate of processes that outlive the command, as for `Environment.run`.
             split_stderr: Two texts.
             stdout: As for `Environment.run`.
             variables: Whether the outcome's session report tells what it did to the exported variables.
@@ -188,7 +188,7 @@ class Session(AsyncOnly):
                 and is not run when their shell is gone.
             listener: Is given every piece of output as it comes, and is awaited: a slow one slows the command down.
             record: A new file into which what it prints is recorded, as for `Environment.run`.
-            limits: How much of its output becomes text, as for `Environment.run`.
+            limits: The limits of its output's text, as for `Environment.run`.
             effects: As for `Environment.run`. Both looks belong to its turn, so that no other command of the session comes
                 between them; the time counts from now, with the first one.
             control: Stops the command from another task, as for `Environment.run`.

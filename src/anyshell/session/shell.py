@@ -122,7 +122,7 @@ class SessionShell:
             backend: Where.
             shell: Which.
             spawn: Its surroundings.
-            prefix: What runs the shell.
+            prefix: The words that run the shell.
             snapshot: The file of the user's own set-up that it begins with.
             confine: Has a sandbox stand before it.
             like: Another of the same kind that has told its state, and by which name: this one takes that.

@@ -107,7 +107,7 @@ def how_to_install(kind: ShellKind, os: OperatingSystem, installer: str = "") ->
     Args:
         kind: Which.
         os: The host's system.
-        installer: What installs a package there, such as ``apt-get install``; empty for all that are usual.
+        installer: The command that installs a package there, such as ``apt-get install``; empty for all that are usual.
     """
     shell = SHELLS[kind]
     if os == "windows":
@@ -202,7 +202,7 @@ def not_found(
     """Make the exception for a request of which no candidate answered.
 
     Args:
-        request: What `candidates` was given.
+        request: The argument of `candidates`.
         tried: One line for every candidate: its path, and why it does not count.
         source: Where the request came from.
         os: The host's system.
@@ -224,7 +224,7 @@ def converse(info: ShellInfo, directory: str | None) -> Conversation | PowerShel
 
     Args:
         info: The shell.
-        directory: That of the `PipeDirectory`, where its pipes are; ``None`` when they are handles.
+        directory: The path of the `PipeDirectory` with its pipes; ``None`` when they are handles.
 
     Raises:
         InvalidCommand: It knows no such pipes: bash, zsh and sh open files, and PowerShell is given handles.

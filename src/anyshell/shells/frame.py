@@ -24,7 +24,7 @@ class Frame:
         stdout: The pipe that it prints to.
         stderr: The one for its errors, if the channels are split.
         stdin: The pipe that it reads; ``None`` is end-of-file at once.
-        status: What ``$?`` is when it begins.
+        status: The value of ``$?`` when it begins.
         begun: Whether to tell that it begins.
         cwd: A directory that the shell changes to before; ``None`` leaves it where it is.
         env: Variables that it exports before, or removes, if there is no value.

@@ -47,7 +47,7 @@ class Launch(NamedTuple):
 
     Attributes:
         argv: The shell and its arguments.
-        script: What the file named by ``ANYSHELL_SCRIPT`` must hold, byte for byte; ``None`` when `argv` holds
+        script: The text that the file named by ``ANYSHELL_SCRIPT`` must hold, byte for byte; ``None`` when `argv` holds
             the command itself.
     """
 
@@ -64,13 +64,13 @@ class Shell(NamedTuple):
         programs: Names under which a program speaks this language.
         packages: Names of packages that bring it, for a message.
         windows_paths: Where it usually is on Windows, likewise; see `ShellCandidate`.
-        windows_install: What brings it on Windows, for a message.
-        options: What comes before ``-c``.
+        windows_install: The command that installs it on Windows, for a message.
+        options: The options before ``-c``.
         probe: A text that prints ``anyshell <version>``, and nothing in a shell of another kind.
         read: An expression that gives the content of the file named by ``ANYSHELL_SCRIPT``.
-        close: What closes that file when its path is ``/dev/fd/N``; empty when the shell cannot.
+        close: The text that closes that file when its path is ``/dev/fd/N``; empty when the shell cannot.
         windows_probe: The same as `probe`, in a shell of Windows' own alone.
-        reads_arguments: How it takes its command line apart on Windows: by Microsoft's rules for C programs, or by
+        reads_arguments: The splitting of its command line on Windows: by Microsoft's rules for C programs, or by
             those of MSYS2 and Cygwin.
         unset: Variables that must not reach the shell unless the caller sets them.
         believes_oldpwd: The version from which on the shell takes OLDPWD from its environment, so that starting

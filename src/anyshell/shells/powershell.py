@@ -136,7 +136,7 @@ class PowerShell(NamedTuple):
         programs: Names under which a program speaks this language.
         packages: Names of packages that bring it, for a message.
         windows_paths: Where it usually is on Windows, likewise; see `ShellCandidate`.
-        windows_install: What brings it on Windows, for a message.
+        windows_install: The command that installs it on Windows, for a message.
         answers: A condition that holds in this PowerShell alone.
         style: A statement that keeps colours out of what it prints; empty when not needed.
         passes_literally: Whether a program gets an argument as it is. Windows PowerShell puts quotes around one with

@@ -256,7 +256,7 @@ class PowerShellConversation:
     """Speaks with one persistent PowerShell, which is given pipes as handles.
 
     Args:
-        shell: Which of the two it is.
+        shell: The shell of the two.
     """
 
     shell: PowerShell
@@ -314,10 +314,10 @@ class PowerShellConversation:
 
         Args:
             number: Its number, which stands in `run` as well.
-            run: What `run` returned.
+            run: The text that `run` returned.
             command: The text of the command.
-            back: Of no meaning here.
-            redefined: Of no meaning here.
+            back: Not used here.
+            redefined: Not used here.
         """
         assert command is not None
         return f"{run} {int(reads_input(command))} {_word(command)}\n"

@@ -134,7 +134,7 @@ class Conversation:
 
         Args:
             number: Its number.
-            run: What `run` returned, if it was not written to the file that `run_file` names.
+            run: The text that `run` returned, if it was not written to the file that `run_file` names.
             command: The text of the command, if it was not written to the file ``command``.
             back: A word of letters and digits by which the shell says that it is back at its input.
             redefined: As in the frame that `run` was given.

@@ -62,8 +62,8 @@ class Definition:
     Attributes:
         kind: ``function`` or ``alias``, as a person calls it.
         name: Its name.
-        text: What it stands for, as the shell itself writes it.
-        flag: What else it is: an exported function's ``x``; ``-g`` and ``-s`` of zsh's aliases.
+        text: The value, as the shell itself writes it.
+        flag: A further property: an exported function's ``x``; ``-g`` and ``-s`` of zsh's aliases.
     """
 
     kind: str
@@ -97,7 +97,7 @@ class Dialect:
     """The texts by which a kind of shell tells its set-up.
 
     Attributes:
-        shell: What quotes.
+        shell: The shell that quotes.
         options: Make it read commands as for a person, without any startup file.
         tell: A function's body that writes the records.
         read: A text that reads the user's files, given their paths or directories.

@@ -43,7 +43,7 @@ class WindowsLogin:
     """Writes for one kind of login shell of a Windows host.
 
     Attributes:
-        name: What a person calls it.
+        name: Its name for a person.
         program: The PowerShell that it has to start; empty when it is one.
     """
 

@@ -45,7 +45,7 @@ class ShellTemplate:
     """A text with values in it, which the shell that will run it quotes. `sh` makes it.
 
     Attributes:
-        texts: What stands before each value, and after the last.
+        texts: The text before each value, and after the last.
         words: The words of each value: one, or of a list as many as there are.
     """
 
@@ -89,8 +89,8 @@ def sh(template: str | Template, /, *values: object, **named: object) -> ShellTe
     Args:
         template: Text in the shell's language, with ``{}``, ``{0}`` or ``{name}`` where a value goes. A field stands outside of
             quotes, comments and here-documents. On Python 3.14 and later also a t-string, which has its values.
-        values: Those of ``{}``, in order, and of ``{0}``, ``{1}``, …
-        named: Those of ``{name}``.
+        values: The values of ``{}``, in order, and of ``{0}``, ``{1}``, …
+        named: The values of ``{name}``.
 
     Raises:
         InvalidCommand: A field without a value, a value without a field, or a value that is no word.

@@ -46,14 +46,14 @@ class Controller:
 
     Attributes:
         output: That.
-        process: What runs on it; ``None`` before it was started.
-        keyboard: What types on it; ``None`` before the program was started.
+        process: The process on the terminal; ``None`` before it was started.
+        keyboard: The keyboard of the terminal; ``None`` before the program was started.
         begun: Is done when it was.
-        masks: What is taken out of its output.
+        masks: The secrets that are taken out of its output.
         watch: Whether it waits for input.
         last_heard: When it printed last, by the monotonic clock.
         last_typed: When something was typed last.
-        waiting: What it waited for when its time was over.
+        waiting: The input that it waited for at its timeout.
         answers: Whether its questions to the terminal are answered here, rather than by a person's terminal.
     """
 

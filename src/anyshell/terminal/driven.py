@@ -144,7 +144,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
         Returns when all of it was taken, which does not mean that the program has read it.
 
         Args:
-            data: What is typed.
+            data: The typed bytes.
             timeout: Seconds for which the program may take nothing of it; ``None`` waits for as long as it runs.
 
         Raises:
@@ -192,7 +192,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
         Ends of lines become Enter. What would end the paste early is taken out of it.
 
         Args:
-            text: What is pasted.
+            text: The pasted text.
             timeout: As for `send`.
 
         Raises:

@@ -24,7 +24,7 @@ class Keyboard(ByteSendStream):
     """Types what people send, and the answers to a program's queries, on the same terminal.
 
     Args:
-        terminal: What takes it.
+        terminal: The terminal that takes the input.
         on_typed: Is called when something was typed that is no answer.
     """
 

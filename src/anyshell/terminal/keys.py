@@ -44,11 +44,11 @@ class Key:
     """A key that has a name.
 
     Attributes:
-        sends: What is sent for it alone.
-        application: What is sent for it instead while the program has asked for application cursor keys.
-        modified: What is sent for it with modifiers, which it names by their number at ``%d``; empty when it can have
+        sends: The bytes of the key alone.
+        application: The bytes of the key while the program has asked for application cursor keys.
+        modified: The bytes of the key with modifiers, which it names by their number at ``%d``; empty when it can have
             none but those of `others`.
-        others: What is sent for it with a set of modifiers, by the sum of Shift 1, Alt 2, Ctrl 4.
+        others: The bytes of the key with a set of modifiers, by the sum of Shift 1, Alt 2, Ctrl 4.
     """
 
     sends: bytes

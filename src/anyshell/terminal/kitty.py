@@ -64,7 +64,7 @@ def encode(key: str, modifiers: int, flags: int) -> bytes | None:
     Args:
         key: One character, or a key's name in any case.
         modifiers: The sum of Shift 1, Alt 2, Ctrl 4.
-        flags: What the program has set.
+        flags: The flags that the program has set.
     """
     name = key if len(key) == 1 else key.lower()
     if name in _LETTERS:

@@ -31,8 +31,8 @@ def report(
     """The bytes for an event of the mouse; empty when the program has not asked for it.
 
     Args:
-        modes: What it has asked for.
-        action: What is done.
+        modes: The modes that it has asked for.
+        action: The action.
         button: 0 to 2, the left, the middle and the right one, `WHEEL_UP` or `WHEEL_DOWN`; -1 is no button, of a move.
         column: Where, from 0.
         row: Where, from 0.

@@ -39,7 +39,7 @@ class TerminalReader:
         shows: Whether it keeps colours and a scrollback for a person.
 
     Attributes:
-        before: What the program printed between the last two matches of `expect`; after `ExpectTimeout` and `ProgramEnded`,
+        before: The output of the program between the last two matches of `expect`; after `ExpectTimeout` and `ProgramEnded`,
             all since the last match.
         match: The last match of `expect`; ``None`` before the first one, and after an `expect` without one.
     """
@@ -114,7 +114,7 @@ class TerminalReader:
         """Wait until the program has printed something, or has ended.
 
         Args:
-            since: What `changes` was when it was looked at; if it is another now, there is no wait.
+            since: The value of `changes` at the last look; if it is another now, there is no wait.
             timeout: Seconds; ``None`` is no bound.
 
         Returns:

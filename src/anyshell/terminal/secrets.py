@@ -62,9 +62,9 @@ class SecretRequest:
     """The facts for the source of a secret about the program that asks for it.
 
     Attributes:
-        prompt: What stands before the cursor, as the program printed it: it may lie.
+        prompt: The text before the cursor, as the program printed it: it may lie.
         program: The name of the program that has the terminal; empty when that is not known.
-        host: What a person calls the host.
+        host: The name of the host for a person.
     """
 
     prompt: str

@@ -69,7 +69,7 @@ class InputWatch:
     """Tells whether the program on a terminal waits for input.
 
     Args:
-        terminal: What is watched.
+        terminal: The terminal that is watched.
         tells: Whether the host can tell what a process sleeps in.
     """
 

@@ -114,9 +114,9 @@ class Approvals:
         What is sent to a running program is asked about each time: it does not mean the same twice.
 
         Args:
-            request: What is to be done.
+            request: The request for approval.
             tool: The tool that asks.
-            arguments: What the model called it with.
+            arguments: The arguments of the model.
             state: What else decides what the request does; what is approved is approved for this alone.
         """
         key = key_of(request, state)

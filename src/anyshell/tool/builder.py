@@ -42,8 +42,8 @@ class ResultBuilder:
     """Makes the results of one `ShellTool`.
 
     Args:
-        context: What the tool shares with the others.
-        session: What its commands run in, if that lasts.
+        context: The part that the tool shares with others.
+        session: The session in which its commands run, if any.
         ledger: Its jobs, if it has any.
         terminals: Its terminals, if it has any.
         secrets: Whether the model can have a secret typed.

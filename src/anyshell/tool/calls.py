@@ -28,7 +28,7 @@ class Ongoing:
         id: What the caller has called it, or the tool.
         cancelled: Whether it is to be cancelled.
         tool: The tool that is called.
-        arguments: What the model has called it with.
+        arguments: The arguments of the model.
         control: Ends the command that it runs, which then has an outcome.
     """
 

@@ -29,10 +29,10 @@ class ToolContext:
 
     Attributes:
         env: Where commands run.
-        limits: What a model may ask for.
+        limits: The limits of a model's requests.
         decisions: Decides about what is run, sent and typed.
         calls: The calls under way.
-        hidden: What no result shows.
+        hidden: The secrets that no result shows.
         kept: The ids of the outputs that results have named, the newest last.
     """
 

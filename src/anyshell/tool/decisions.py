@@ -44,8 +44,8 @@ class Decisions:
     """Decides on the requests of one tool.
 
     Args:
-        approvals: What the approver decides.
-        verdicts: What the policy says of commands; ``None`` is no policy.
+        approvals: The decisions of the approver.
+        verdicts: The verdicts of the policy on commands; ``None`` is no policy.
         audit: Records requests and decisions; ``None`` records nothing.
     """
 

@@ -36,10 +36,10 @@ class ToolDefinition:
     """A tool as a model sees it.
 
     Attributes:
-        name: What the model calls it.
-        description: What the model should know of it.
+        name: Its name for the model.
+        description: Its description for the model.
         parameters: The JSON schema of its parameters, with the limits in force.
-        title: What a person calls it.
+        title: Its title for a person.
     """
 
     name: str
@@ -103,9 +103,9 @@ def schema(
     """Build the JSON schema of the parameters.
 
     Args:
-        limits: Those in force.
+        limits: The limits in force.
         guarded: Whether hang guards win over variables of the same name.
-        features: What else the tool can do.
+        features: The further abilities of the tool.
         silence: Seconds of silence after which a command is stopped; ``None`` is never.
     """
     properties = properties_of(ShellParams, features.keys)

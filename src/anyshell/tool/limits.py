@@ -24,7 +24,7 @@ class ToolLimits:
         default_timeout: Seconds that a command has when the model gives no timeout.
         min_timeout: Seconds that a model can ask for, at least.
         max_timeout: Seconds that a model can ask for, at most.
-        beyond: What becomes of a timeout outside these: ``clamp`` takes the nearest and says so, ``refuse``
+        beyond: The treatment of a timeout outside these: ``clamp`` takes the nearest and says so, ``refuse``
             makes it an error.
         approval_timeout: Seconds in which an approver must answer; after that it has refused.
         grace: Seconds between the request to end and the kill, when the time is over; zero or more.

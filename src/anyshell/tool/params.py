@@ -248,8 +248,8 @@ class Call:
     """A call that can be carried out.
 
     Attributes:
-        command: What is asked for, but for its input. Its text is empty when only a restart is.
-        stdin: What it reads.
+        command: The requested command, but for its input. Its text is empty when only a restart is.
+        stdin: Its input.
         timeout: Seconds that it gets; ``None`` is no bound, for a job alone.
         requested_timeout: Seconds that were asked for; ``None`` if the model did not say.
         label: The model's own words for people; may be empty.
@@ -331,8 +331,8 @@ def understood(
 
     Args:
         params: As a model gave them.
-        model: What they must be.
-        keys: Those of its fields that there are.
+        model: The model that they must match.
+        keys: The fields of it that are known.
         also_called: Other names of fields.
         milliseconds: Other names of fields in seconds, for a number of milliseconds.
     """
@@ -360,8 +360,8 @@ def validated(
 
     Args:
         params: As a model gave them.
-        model: What they must be.
-        keys: Those of its fields that there are.
+        model: The model that they must match.
+        keys: The fields of it that are known.
         meant: Says what a key may have meant that there is not.
 
     Raises:

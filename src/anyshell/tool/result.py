@@ -40,7 +40,7 @@ class DisplayBlock(_Frozen):
 
     Attributes:
         type: ``command``, ``output`` or ``notice``.
-        text: What to show.
+        text: The text to show.
         title: Of a command, the model's own words for it; may be empty.
     """
 
@@ -71,14 +71,14 @@ class Truncation(_Frozen):
     """The shown part of an output, in numbers.
 
     Attributes:
-        shown_bytes: Of the raw bytes that were written, those that are shown.
-        total_bytes: Those that were written.
-        shown_lines: Of the line feeds that were written, those that are shown.
-        total_lines: Those that were written.
-        direction: Which part is shown where something between is left out: the ``head``, the ``tail``, or ``both`` with
+        shown_bytes: The shown part of the raw bytes that were written.
+        total_bytes: The raw bytes that were written.
+        shown_lines: The shown part of the line feeds that were written.
+        total_lines: The line feeds that were written.
+        direction: The shown part where lines between are left out: the ``head``, the ``tail``, or ``both`` with
             the middle left out; ``None`` when only ends of long lines are left out, nothing at all is shown, or the output
             was minimized.
-        truncated_by: What was used up: the room for text (``bytes``), that of a line alone (``line_length``), or the lines that
+        truncated_by: The limit that was reached: the room for text (``bytes``), that of a line alone (``line_length``), or the lines that
             a ``head`` or ``tail`` asked for (``lines``), with ``ShellTool(view_limits=True)``.
         shown_range: The lines that are shown, counted from 1: the first and last of each part. The first and the last of
             a part may be shown in part.
@@ -127,7 +127,7 @@ class OutputArtifact(_Frozen):
     """The place of a truncated output's whole.
 
     Attributes:
-        id: What ``anyshell artifacts show`` takes.
+        id: The id for ``anyshell artifacts show``.
         path: The file, on the machine that anyshell runs on.
         size: Its size in bytes.
         omitted_bytes: Bytes in the middle of the output that the file leaves out; 0 when it is whole.
@@ -190,7 +190,7 @@ class InputState(_Frozen):
 
     Attributes:
         certain: Whether it certainly waits for input; otherwise it likely does.
-        prompt: What stands before the cursor, safe to print; may be empty.
+        prompt: The text before the cursor, safe to print; may be empty.
         password: Whether it is set to read a line that is not shown, as a password is.
     """
 
@@ -203,7 +203,7 @@ class BlockedCommand(_Frozen):
     """A command that did not run, as another tool does better what it does.
 
     Attributes:
-        message: What to do instead.
+        message: The advice for another call.
         tool: The tool to use.
         command: As the model gave it. Not safe to print.
     """
@@ -217,7 +217,7 @@ class ShellDetails(_Frozen):
     """The facts of a call.
 
     Attributes:
-        status: How it went. ``exited``, ``timed_out``, ``cancelled`` and ``lost`` are those of an outcome; a command
+        status: The end of the command. ``exited``, ``timed_out``, ``cancelled`` and ``lost`` are those of an outcome; a command
             that is ``running`` goes on as a job, one that is ``waiting`` for input as a job on its terminal; ``restarted`` is
             a session, without a command; nothing ran if it
             is ``invalid`` (the parameters), ``refused`` (by the approver, or `blocked`) or ``failed`` (it could not be started).
@@ -230,24 +230,24 @@ class ShellDetails(_Frozen):
         timeout: Seconds that it had; ``None`` when its parameters were invalid, and for a job without a bound.
         requested_timeout: Seconds that the model asked for.
         silence: The seconds of silence that ended it, rather than its timeout or anything else; ``None`` otherwise.
-        truncation: How much of the output is shown; ``None`` when all of it is.
+        truncation: The shown part of the output; ``None`` when all of it is.
         artifact: The whole of a truncated output; ``None`` when nothing was left out, or it could not be kept.
-        minimized: What was left out as noise; ``None`` when nothing was.
+        minimized: The noise that was left out; ``None`` when nothing was.
         left_behind: Processes that outlived the command.
         job: The id of the job that it goes on as, or was if it ended at once, or that has what it left behind; ``None``
             without a job.
         terminal: The id of the terminal on which it goes on; ``None`` when it does not.
         editor_terminal: An editor's id of the terminal that it ran in; see `anyshell.Outcome`.
-        waiting: What it waits for there.
-        frame: What the alternate screen of its terminal showed last; ``None`` when it was not used, or is `output`.
+        waiting: The input that it waits for there.
+        frame: The last frame of the alternate screen of its terminal; ``None`` when it was not used, or is `output`.
         skipped_bytes: Bytes that its terminal has not drawn; see `anyshell.types.Output`.
-        session_state: What became of the session's shell: ``kept``, ``ended`` by the command, or ``lost`` because the
+        session_state: The state of the session's shell: ``kept``, ``ended`` by the command, or ``lost`` because the
             command had to be stopped; ``None`` outside a session, and when the command did not begin.
         directory: Where the next command of the session begins, safe to print; ``None`` outside a session.
         update_error: The type of what `on_update` raised, whatever it was, after which it was not called again.
         call_id: The id of the call, which `ShellTool.cancel` took.
         blocked: Why it was not even asked about, with ``ShellTool(interception=...)``; ``None`` otherwise.
-        network: What it asked of the network so far; ``None`` where its reach has no names of hosts.
+        network: Its network use so far; ``None`` where its reach has no names of hosts.
     """
 
     status: CallStatus
@@ -282,12 +282,12 @@ class ShellResult(_Result):
 
     Attributes:
         is_error: Whether the command did anything but exit with 0.
-        output: What it printed, cleaned and bounded, with a marker wherever something is left out; may be empty.
-        message: What happened and what to do next, on one line.
+        output: Its output, cleaned and bounded, with a marker wherever something is left out; may be empty.
+        message: The event and the next step, on one line.
         text: Exactly what to send to a model: the output, but for its last line feed; an empty line; and a last
             paragraph, which no program can have written, of the message's sentences, each on a line of its own
             that begins with ``[anyshell]``.
-        display: What to show to a person.
+        display: The view for a person.
         details: The facts, for a program.
     """
 
@@ -298,7 +298,7 @@ class JobState(_Frozen):
     """A job, or a terminal, as it was when it was looked at.
 
     Attributes:
-        id: What the tool named ``job`` takes.
+        id: The id for the tool named ``job``.
         command: Its text, safe to print and cut.
         status: As `anyshell.Job.status`.
         exit_code: Its exit code; ``None`` while it runs, and without one.
@@ -323,17 +323,17 @@ class JobDetails(_Frozen):
         status: ``done``; ``cancelled`` by `ShellTool.cancel`, which ends the wait of the call and not the job; nothing was
             done if it is ``invalid`` (the parameters) or ``refused`` (by the approver); if it is ``failed``, what was asked
             for cannot be done, or was not done whole.
-        action: What was asked for; ``None`` when the parameters were invalid.
+        action: The requested action; ``None`` when the parameters were invalid.
         jobs: The jobs that it was about.
-        offset: Of ``output`` of a job without a terminal, the byte at which to go on.
-        total_bytes: Of that, how many bytes the job has printed so far.
+        offset: The byte at which the next ``output`` of a job without a terminal goes on.
+        total_bytes: The bytes that such a job has printed so far.
         found: Whether what `until` named has come; ``None`` without `until`.
         artifact: The whole of the output, where it was kept; ``None`` while the job runs, and when it was short.
         terminal: The id of the terminal; ``None`` without a terminal, and the following say nothing then.
         running: Whether its program runs.
         exit_code: Its exit code, as in `ShellDetails`.
         signal: The name of the signal that ended it.
-        waiting: What it waits for; ``None`` when it does not.
+        waiting: The input that it waits for; ``None`` when it does not.
         program: The programs in the foreground, with a comma between them, safe to print; ``None`` when that is not known.
         alternate: Whether the alternate screen is shown, as editors and pagers use it.
         cursor: Row and column of the cursor, both from 0; ``None`` when nothing was looked at.
@@ -367,9 +367,9 @@ class JobResult(_Result):
         is_error: Whether it was not done.
         output: Of ``output``, what the job printed, cleaned and bounded; of a terminal, what is new there, or its screen.
             May be empty.
-        message: What happened and what to do next, on one line.
+        message: The event and the next step, on one line.
         text: Exactly what to send to a model, made as that of a `ShellResult`.
-        display: What to show to a person.
+        display: The view for a person.
         details: The facts, for a program.
     """
 

@@ -51,11 +51,11 @@ class ToolRun:
     """A call on its way, and everything that is told about it.
 
     Attributes:
-        call: What was asked for.
-        request: What runs if it is approved.
-        notices: What to say besides how it ended.
+        call: The call.
+        request: The request that runs if it is approved.
+        notices: The sentences besides the one on its end.
         problem: Why it cannot run; ``None`` if nothing is known that is against it.
-        view: How much of its output is shown, if the model has asked for less.
+        view: The limit on its shown output, if the model has asked for less.
         trying: Its trial, if the approver sees what it would do.
     """
 

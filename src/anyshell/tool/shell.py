@@ -65,7 +65,7 @@ class ShellTool:
     Args:
         env: Where commands run. Entered with ``async with``, it also gives updates while they do.
         approver: Decides about every command. There is no default: `approve_all` must be a decision.
-        limits: What a model may ask for.
+        limits: The limits of a model's requests.
         session: Whether calls run in one shell that lasts, one after the other, rather than each in a fresh one.
         jobs: Whether commands can run in the background. What a command leaves behind then goes on as a job,
             instead of being stopped, and `job_tool` is to be offered to the model as well.
@@ -96,7 +96,7 @@ class ShellTool:
         ask_each: Whether the approver is asked for each call. By default calls that wait for the same answer share it.
         effects: As for `Environment.run`: the model is told which files a command has changed, less those in the background and on
             a terminal.
-        approve: What the approver sees. With ``effects`` a command in a fresh shell first runs on trial (`Environment.trial`), the
+        approve: The view of the approver. With ``effects`` a command in a fresh shell first runs on trial (`Environment.trial`), the
             request has what it would do to files, and an approval makes that real.
 
     Raises:
@@ -306,7 +306,7 @@ class ShellTool:
                 intervals. An async one never delays the command; one that is not async and blocks holds up
                 the event loop, and so the command's deadline. Once it has raised, it is not called again, and
                 never after the call. Is not called at all if the environment was not entered, nor for a job.
-            call_id: What `cancel` takes, such as the id that the model's interface gives the call; unlike that of every
+            call_id: The id for `cancel`, such as the id that the model's interface gives the call; unlike that of every
                 other call under way. Without it the call gets one.
 
         Returns:

@@ -29,7 +29,7 @@ class Tries:
 
     Args:
         env: Where they run.
-        approve: What the approver sees.
+        approve: The view of the approver.
         session: Whether the commands of the tool run in one shell.
         silence: As for the tool.
         grace: As for the tool.
@@ -71,7 +71,7 @@ class Trying:
 
     Args:
         env: Where it runs.
-        options: Of `Environment.trial`.
+        options: The options of `Environment.trial`.
     """
 
     def __init__(self, env: Environment, options: Mapping[str, Any]) -> None:

@@ -51,7 +51,7 @@ class Updates:
     Args:
         on_update: Called in the event loop. One that is not async and blocks holds up everything else there, the
             command's deadline too.
-        call_id: What an update says of the call.
+        call_id: The id of the call in its updates.
         interval: Seconds between the end of one call and the next, at least.
         limit: Bytes of a tail in UTF-8, at most.
         hide: Takes out of a text what is not to be shown.

@@ -91,8 +91,8 @@ def text(output: Output | None, messages: Sequence[str], *, ended: bool = True) 
     """The output without its last line feed, an empty line, and the sentences of anyshell.
 
     Args:
-        output: What was printed; ``None`` when nothing could be.
-        messages: What we say.
+        output: The output; ``None`` when none was possible.
+        messages: The sentences of anyshell.
         ended: Whether the command has ended by itself, and so that it printed nothing says something.
     """
     if output is None:
@@ -141,10 +141,10 @@ class Way:
 
     Attributes:
         timeout: Seconds that it had; ``None`` is no bound.
-        limits: Those in force.
+        limits: The limits in force.
         os: The host's system, which numbers its signals.
         host: The name of the host that a connection leads to; empty without one.
-        command: What ran: the same code means another thing when the command asked for it.
+        command: The command that ran: the same code means another thing when the command asked for it.
         on_terminal: Whether it had a terminal.
         by_person: Whether a person stopped it who saw it in a console.
         jobs: Whether it could have run in the background.

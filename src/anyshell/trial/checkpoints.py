@@ -32,7 +32,7 @@ class Checkpoint:
         id: Its name.
         directory: The directory, without links.
         made: When, in seconds since the epoch.
-        files: How many files, links and directories it covers.
+        files: The number of files, links and directories that it covers.
         skipped: Directories in there that it does not cover, since programs make their files anew.
         left_out: Files that it does not cover, with the reason.
         since: The id of the checkpoint at the beginning of what can be undone; empty if this is not the end of such.
@@ -55,7 +55,7 @@ class Restored:
         restored: Paths that are as they were.
         removed: Paths that had come since then.
         kept: Paths that are as they were found, with the reason: the undo did not know them, or could not write there.
-        before: How everything was before it.
+        before: The checkpoint of the state before it.
     """
 
     restored: tuple[str, ...]

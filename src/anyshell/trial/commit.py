@@ -63,8 +63,8 @@ class Change(NamedTuple):
     Attributes:
         beside: The name that what is new has until then, and what was there before has afterwards.
         put: Whether something new comes there.
-        before: What the command has seen there and below it, by its paths.
-        after: What comes, likewise; the journal does not have it.
+        before: The records that the command has seen there and below it, by path.
+        after: The new records, likewise; the journal does not have it.
     """
 
     beside: str
@@ -77,8 +77,8 @@ class Stay(NamedTuple):
     """A directory that stays, and is opened for a change.
 
     Attributes:
-        before: What it is until then.
-        mode: What its mode is afterwards.
+        before: Its record until then.
+        mode: Its mode afterwards.
         modified: The time that it gets; ``None`` is as it comes.
     """
 
@@ -91,10 +91,10 @@ class Commit:
     """One commit of a layer.
 
     Args:
-        upper: What the command wrote.
+        upper: The directory with the command's writes.
         journal: The path of the journal.
         tree: The directory above which it lies.
-        changes: What is to be done, by paths.
+        changes: The changes, by path.
         stays: The directories that stay.
     """
 

@@ -226,7 +226,7 @@ class FileListing(NamedTuple):
 
     Attributes:
         top: The directory.
-        inside: What is in each directory.
+        inside: The entries of each directory.
         unseen: Directories in which not all could be looked at.
         skipped: Directories that were not entered.
     """
@@ -280,7 +280,7 @@ def look(
     Args:
         top: The directory, without links.
         most: Files.
-        seconds: How long, at most.
+        seconds: The time limit.
         ours: Whether it is a layer: a directory in it that cannot be read is opened then.
         skip: Names, or ends of paths, of directories that are not entered.
 

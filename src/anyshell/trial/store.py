@@ -112,7 +112,7 @@ class Store:
             most: Files.
             seconds: For the look at them.
             settle: Seconds of a tick of the kernel's clock.
-            since: What the checkpoint says.
+            since: The `since` of the checkpoint.
             needed: One that is kept all the same.
 
         Raises:
@@ -198,7 +198,7 @@ class Store:
 
         Args:
             checkpoint: The name and directory of it.
-            until: Those of the end of what is undone.
+            until: The records at the end of the undone changes.
             words: The first four of `take`.
 
         Raises:

@@ -60,7 +60,7 @@ class LocalBackend:
     Its processes are bound to the event loop that they were started from.
 
     Args:
-        spawner: What starts programs; ``None`` is the way of this system.
+        spawner: The spawner of programs; ``None`` is the way of this system.
     """
 
     name = "local"

@@ -172,7 +172,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
     """The client's end of one session channel.
 
     Args:
-        token: What the login shell prints to stdout when the command is about to begin, and a few words on the
+        token: The word that the login shell prints to stdout when the command is about to begin, and a few words on the
             same line. What comes before is what its startup files print, and no output.
         split_stderr: The token is also printed to stderr, alone on its line. Otherwise nothing of what comes there
             is output.

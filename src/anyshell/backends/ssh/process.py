@@ -23,7 +23,7 @@ class ChannelProcess(ABC, Generic[C]):
 
     Args:
         channel: Leads to it.
-        stdin: What it reads.
+        stdin: Its input.
         split_stderr: Whether the channels were split.
         on_released: Is given the channel of a program that is let go.
     """

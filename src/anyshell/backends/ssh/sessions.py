@@ -88,9 +88,9 @@ class Sessions:
         It is asked once: where that may have been heard, it is not asked again.
 
         Args:
-            channel: Of that session.
+            channel: The channel of that session.
             line: For the login shell.
-            terminal: What it is on.
+            terminal: The terminal of the program.
             beside: Sessions that stay open for it meanwhile, and which it would wait for in vain.
             lasts: Whether it stays open without a command.
 
@@ -144,7 +144,7 @@ class Sessions:
         """Open the session by which commands are stopped, which does not queue behind them, and run a line there.
 
         Args:
-            channel: Of that session.
+            channel: The channel of that session.
             line: For the login shell.
             fresh: On a connection of its own, since the others are silent.
             on_closed: Called when the channel is closed.

@@ -54,7 +54,7 @@ def read_operand(text: str, *, windows: bool) -> Operand:
     """Read ``path``, ``[user@]host:path`` or ``ssh://[user@]host[:port]/path``.
 
     Args:
-        text: What was typed. A local path with a colon in its first part begins with ``./``.
+        text: The typed text. A local path with a colon in its first part begins with ``./``.
         windows: Whether this machine is one on which ``C:`` is a drive.
 
     Raises:

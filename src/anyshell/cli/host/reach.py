@@ -43,7 +43,7 @@ class Target:
     """The way to a host, with the person at the terminal, if there is one, to answer what is asked on it.
 
     Attributes:
-        options: What `Environment.detect` takes.
+        options: The options of `Environment.detect`.
     """
 
     def __init__(self, host: str | SSHOptions | None) -> None:

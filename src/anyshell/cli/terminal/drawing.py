@@ -78,8 +78,8 @@ class Drawn(NamedTuple):
 
     Attributes:
         fd: The terminal's descriptor.
-        text: What stands there.
-        columns: How wide the terminal was.
+        text: The text there.
+        columns: The width of the terminal.
         typed: Bytes of lines that were typed there by then, and not yet read.
         below: Whether it stands in the row below that of the cursor.
     """
@@ -154,7 +154,7 @@ def fit(text: str, room: int) -> str:
     """The part of a text that surely fits: nothing in it moves the cursor, and a cut text ends with an ellipsis.
 
     Args:
-        text: Of whatever origin; tabs become spaces, what cannot be seen becomes an escape.
+        text: A text of any origin; tabs become spaces, what cannot be seen becomes an escape.
         room: Columns that there are; 1 or more.
     """
     text = on_one_line(text)

@@ -36,7 +36,7 @@ class Progress:
     A terminal that takes nothing, as after Ctrl-S, holds up no copy: meanwhile nothing more is drawn.
 
     Args:
-        name: What is copied.
+        name: The name of the copied file.
         writer: Writes on stderr.
     """
 

@@ -58,7 +58,7 @@ class Minimized(NamedTuple):
 
     Attributes:
         text: The remaining lines, in order.
-        lines: How many lines of the text these stand for.
+        lines: The number of lines of the text that these stand for.
         grouped: Whether what several lines begin with stands once, in a line above them; they are indented then.
     """
 
@@ -72,7 +72,7 @@ class NoiseRule:
     """A rule for noise in the output of a command.
 
     Attributes:
-        name: What the rule is called.
+        name: The name of the rule.
         where: The file and the line of it.
         command: The first words of the command, alternatives; the program without its directory.
         required: Patterns as of file names, each of which an argument of the command has to match.
@@ -85,7 +85,7 @@ class NoiseRule:
         keep: Lines that are kept in any case.
         replace: Patterns in the remaining lines, and what stands there instead, after exit code 0.
         group: What lines begin with, for which it stands once if several do, after exit code 0.
-        on_empty: What is shown when nothing remains; empty to show all then.
+        on_empty: The text to show when no line remains; empty to show all then.
     """
 
     name: str
@@ -138,7 +138,7 @@ def minimize(rule: NoiseRule, exit_code: int, text: str, *, room: int = LARGEST)
 
     Args:
         rule: The rule of the command that has printed the text.
-        exit_code: Of that command.
+        exit_code: The exit code of that command.
         text: Cleaned of escape sequences.
         room: Bytes within which lines are grouped: of a longer text a part is shown, where headings might be missing.
 
@@ -180,7 +180,7 @@ def shortened(
 
     Args:
         rule: The rule; it holds for the exit code.
-        exit_code: Of the command.
+        exit_code: The exit code of the command.
         text: Cleaned of escape sequences.
         room: Bytes within which lines are grouped.
         until: When to give up, by the clock of `time.monotonic`.
@@ -208,7 +208,7 @@ def grouped(pattern: re.Pattern[str], lines: Sequence[str], until: float = float
     behind: so every line can be told again, to the character.
 
     Args:
-        pattern: What lines may share; it matches from the beginning of a line.
+        pattern: The prefix that lines may share; it matches from the beginning of a line.
         lines: Without their line feeds.
         until: When to give up, by the clock of `time.monotonic`.
 

@@ -53,7 +53,7 @@ def load(data: bytes, source: str) -> tuple[NoiseRule, ...]:
 
     Args:
         data: Its content.
-        source: What it is called in messages.
+        source: Its name in messages.
 
     Raises:
         AnyshellError: A rule is invalid, or an example does not hold; with file, line and reason.

@@ -99,8 +99,8 @@ class Emulator(Grid):
 
     Attributes:
         replies: Answers to what the program has asked, in the order of the questions; the caller that feeds takes them.
-        title: What the program calls its window.
-        modes: What keys it wants.
+        title: The window title that the program has set.
+        modes: The modes of keys that it has asked for.
         cursor_visible: Whether it shows its cursor.
     """
 

@@ -31,7 +31,7 @@ class _Final:
     """A line that will not change any more.
 
     Attributes:
-        text: What is shown of it, with the note that it was cut if it was.
+        text: Its shown part, with the note that it was cut if it was.
         size: Bytes of that, without the note, and with a line feed.
         cut: Bytes that it leaves out.
         end: Raw bytes of the output up to its end, and never less than those of the line before.

@@ -19,7 +19,7 @@ class Row:
         continues: Whether it is the same line as the row before it, which was full.
         end: Raw bytes of the output up to what ended it last, such as a line feed; 0 if nothing has.
         ends: The same in line feeds.
-        styles: How its columns are shown, as far as any was shown otherwise than plain; ``None`` where styles are not kept.
+        styles: The styles of its columns, as far as any was shown otherwise than plain; ``None`` where styles are not kept.
     """
 
     __slots__ = ("cells", "continues", "end", "ends", "styles")

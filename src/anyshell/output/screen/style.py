@@ -59,8 +59,8 @@ class Span:
 
     Attributes:
         text: The text; it has no controls.
-        style: How it is shown.
-        columns: How many columns it has.
+        style: Its style.
+        columns: The number of its columns.
     """
 
     text: str

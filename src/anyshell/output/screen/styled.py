@@ -23,7 +23,7 @@ class StyledEmulator(Emulator):
     scrolls in, has the background that is set then, as ``bce`` of ``xterm-256color`` promises.
 
     Attributes:
-        style: How text that comes next is shown.
+        style: The style of the next text.
     """
 
     style: Style

@@ -422,7 +422,7 @@ class _Section(NamedTuple):
 
     Attributes:
         excerpt: Which.
-        text: What is shown of them.
+        text: Their shown part.
         hidden: Raw bytes of them that are left out as what lines begin with.
     """
 

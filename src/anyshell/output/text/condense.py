@@ -62,9 +62,9 @@ class Condensed(NamedTuple):
     """The last lines of an output.
 
     Attributes:
-        lines: What is shown.
+        lines: The shown lines.
         prefix: What the last of them began with; empty if nothing was left out of their starts.
-        pattern: What is left out of the starts of lines; ``None`` for nothing.
+        pattern: The prefix that is omitted from lines; ``None`` for nothing.
     """
 
     lines: list[Line]

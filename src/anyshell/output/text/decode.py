@@ -123,7 +123,7 @@ class TextDecoder:
     """Decodes output that comes in pieces, cut anywhere. Nothing is raised.
 
     Args:
-        page: What is not UTF-8 is text of it; without one, invalid bytes become U+FFFD.
+        page: The code page of text that is not UTF-8; without one, invalid bytes become U+FFFD.
     """
 
     def __init__(self, page: Page | None = None) -> None:
@@ -147,7 +147,7 @@ class LineDecoder:
     bytes of which it is not known whether they are UTF-8.
 
     Args:
-        page: What is not UTF-8 is text of it; without one, invalid bytes become U+FFFD.
+        page: The code page of text that is not UTF-8; without one, invalid bytes become U+FFFD.
     """
 
     def __init__(self, page: Page | None = None) -> None:

@@ -19,7 +19,7 @@ class Search:
     itself does.
 
     Args:
-        pattern: What is looked for.
+        pattern: The pattern of the search.
     """
 
     def __init__(self, pattern: re.Pattern[str]) -> None:

@@ -74,7 +74,7 @@ def marker(
         name_path: Whether to say in which file it is, rather than as which artifact it is kept.
         searched: Whether all of it was searched for lines that tell what went wrong.
         within: Whether the next line is shown without its start.
-        prefix: What a line begins with, where that is left out of the lines behind the marker.
+        prefix: The beginning of a line, where that is left out of the lines behind the marker.
     """
     total_lines, artifact = whole.total_lines, whole.artifact
     text = f"{counts(lines, size, total_lines)} left out of {counts(total_lines, whole.total_bytes, total_lines)}"

@@ -81,7 +81,7 @@ class Excerpt:
         start: Where they begin, in bytes.
         lines: Line feeds before them.
         data: Whole lines.
-        score: How much they matter; more than zero.
+        score: Their weight; more than zero.
         core: Where the line is for which they are shown, in `data`.
         marks: Of lines whose bytes are not those of the output: where the output is at their start, and at the end of each.
     """
@@ -415,7 +415,7 @@ def chosen(found: Iterable[Excerpt], end: int, room: int, cost: int) -> list[Exc
     """The best that there is room for, in order, and those that touch as one.
 
     Args:
-        found: What may be chosen.
+        found: The candidates.
         end: Where the middle ends, in bytes; what reaches beyond it is left out.
         room: Bytes that there are.
         cost: Bytes that each of them needs besides its own.

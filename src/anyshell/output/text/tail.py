@@ -24,7 +24,7 @@ class Tail:
 
     Attributes:
         total: Bytes appended so far.
-        page: What its text is of in the end; ``None`` when all is UTF-8.
+        page: The code page of its text at the end; ``None`` when all is UTF-8.
         utf8: Bytes before text of the page, if there is any.
     """
 

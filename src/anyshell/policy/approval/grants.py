@@ -33,8 +33,8 @@ def grants(verdict: Verdict | None, *, words: int | None = None) -> tuple[Grant,
     """Return the grants that cover a text: one for each of its commands that ask.
 
     Args:
-        verdict: Of the text.
-        words: How many words of each command are granted, at least one: fewer are wider. ``None`` is as many as name
+        verdict: The verdict on the text.
+        words: The number of words of each command that are granted, at least one: fewer are wider. ``None`` is as many as name
             the command, by a table: three for ``npm run test``, two for ``git commit``, one for ``ls``, and all that
             there are for a program that it does not have, and for a command that connects to a host or names one.
 

@@ -20,7 +20,7 @@ class Question:
     """A request that waits for its answer.
 
     Args:
-        request: What is asked about.
+        request: The request of the question.
     """
 
     def __init__(self, request: ApprovalRequest) -> None:

@@ -58,7 +58,7 @@ def save_destination(name: str, port: int, command: str, path: Path | None = Non
     Args:
         name: The name of the host.
         port: The port there.
-        command: What asked for it.
+        command: The command that asked for it.
         path: As for `save`.
 
     Raises:

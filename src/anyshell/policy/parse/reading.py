@@ -18,7 +18,7 @@ class CommandPlace(NamedTuple):
 
     Attributes:
         until: The character up to which an assignment there holds for sure.
-        level: How many groups and substitutions are around it.
+        level: The number of groups and substitutions around it.
     """
 
     until: int

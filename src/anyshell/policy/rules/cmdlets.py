@@ -70,7 +70,7 @@ def adapted(parsed: Parsed, cmdlets: Cmdlets, programs: Mapping[str, Profile], *
     Args:
         parsed: The text.
         cmdlets: The profiles of cmdlets.
-        programs: Those of programs.
+        programs: The profiles of programs.
         drive: The drive in which the text begins; empty on a system without drives.
     """
     windows = bool(drive)
@@ -108,7 +108,7 @@ def script_doubt(
     Args:
         command: Whose program it is.
         find: The file that PATH gives for a name.
-        paths: Of the decision.
+        paths: The paths of the decision.
         directories: The areas in which programs are what their names say.
     """
     program = command.program or ""

@@ -31,9 +31,9 @@ def directories(commands: Sequence[ParsedCommand], text: str, paths: Paths) -> l
     are possible. Only where ``&&`` alone stands between it and the next commands, the new one is certain.
 
     Args:
-        commands: Of the text, in their order.
+        commands: The commands of the text, in their order.
         text: As it is written.
-        paths: Of the decision; a text that moves leaves ``PWD`` unknown to it.
+        paths: The paths of the decision; a text that moves leaves ``PWD`` unknown to it.
     """
     moves = [at for at, each in enumerate(commands) if each.program in _MOVES]
     start: Bases = (paths.cwd,)

@@ -159,7 +159,7 @@ def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
 
     Args:
         data: Its content.
-        source: What it is called in messages and reasons.
+        source: Its name in messages and reasons.
         tightens: Whether it may only ask and deny, as that of a project.
 
     Raises:

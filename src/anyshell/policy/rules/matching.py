@@ -60,7 +60,7 @@ def begins(
 
     Args:
         pattern: The words that a rule has.
-        words: Those of the command; the first is the program's name.
+        words: The words of the command; the first is the program's name.
         arguments: The same, but for the name.
         exact: Whether the command has no more.
     """

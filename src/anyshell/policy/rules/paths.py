@@ -77,7 +77,7 @@ class Paths:
     """The paths of one decision.
 
     Args:
-        facts: Of the host.
+        facts: The facts of the host.
         cwd: Absolute; where the text begins.
         workspace: Absolute.
         dots: Whether any pattern finds names that begin with a dot.

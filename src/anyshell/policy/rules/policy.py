@@ -44,10 +44,10 @@ class Policy:
             project's; the preset's.
         programs: Profiles by the name of their program.
         directories: Where programs are what their names say, besides the system's.
-        name: Of the preset.
-        variables: Those that commands have in an environment of this policy; ``None`` is all.
-        reach: What commands may see, write and reach in an environment of this policy; ``None`` does not confine them.
-        destinations: What every reach with names has on the network as well.
+        name: The name of the preset.
+        variables: The host's variables that commands have in an environment of this policy; ``None`` is all.
+        reach: The reach of commands in an environment of this policy; ``None`` does not confine them.
+        destinations: The destinations that every reach with names has as well.
         places: What a command may be given beside its reach when it asks: the host, ``write`` or ``read``, and the path; an
             empty host is every one.
         file: To which an answer for always is written; empty if it is written nowhere, and holds for the session.
@@ -251,11 +251,11 @@ class Policy:
         """Decide on a text. Never raises for any text.
 
         Args:
-            text: What the shell is to run, or what `parse` made of it.
-            shell: That runs it.
+            text: The text for the shell, or its `parse` result.
+            shell: The shell that runs it.
             cwd: In which it is run, absolute; by default this process's own.
             workspace: The directory that the rules call so; by default `cwd`.
-            facts: Of the host that it is to run on; by default this machine's.
+            facts: The facts of the host that it is to run on; by default this machine's.
             given: Whether it is run with input or variables of its own, which its words do not show. No rule that is `plain`
                 holds then.
         """

@@ -82,7 +82,7 @@ class Use:
         paths: What becomes of a path: ``reads``, ``writes``, ``deletes``, ``links`` to it are made, it ``copies`` links; and its word, ``None`` for one that is not
             known. An empty word is the current directory.
         copies: Words with names that are written in a directory, and that directory's word.
-        directories: What relative paths may be relative to, besides the current directory.
+        directories: The starts of relative paths, besides the current directory.
         hosts: To which it connects.
         unknown: Why it is not known what it does.
         runs: Whether it runs a command that its words name.

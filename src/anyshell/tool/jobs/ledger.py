@@ -50,7 +50,7 @@ class Ledger:
     """The jobs of one tool: what its calls have started or left behind, and no others.
 
     Args:
-        jobs: Those of the environment.
+        jobs: The jobs of the environment.
     """
 
     def __init__(self, jobs: Jobs) -> None:

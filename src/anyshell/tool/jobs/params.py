@@ -223,19 +223,19 @@ class JobCall:
     """A call that can be carried out.
 
     Attributes:
-        action: What to do.
+        action: The action.
         ids: The jobs, each once; several where any of them is waited for, none for ``list``.
         wait: Seconds to wait at most; ``None`` when the model did not say.
         requested_wait: Seconds that were asked for.
         until_end: Whether the end is waited for.
-        until: What is waited for in the output otherwise.
+        until: Another text to wait for in the output.
         said: The model's own words for that.
-        text: What is typed.
+        text: The typed text.
         keys: The keys that are pressed after that.
         enter: Whether Enter is pressed last.
         end_of_input: Whether its input ends then.
-        part: Which part of an output is shown.
-        size: Of a terminal, from now on.
+        part: The part of an output that is shown.
+        size: The new size of a terminal.
     """
 
     action: JobAction
@@ -262,7 +262,7 @@ class JobCall:
 
         Args:
             usual: Those of the action where nothing is said.
-            limits: Those in force.
+            limits: The limits in force.
         """
         usual = PATIENCE if self.until_end or self.until is not None else usual
         return min(usual, limits.max_wait) if self.wait is None else self.wait

@@ -37,7 +37,7 @@ class Part:
         kind: What is counted, or that lines are searched.
         first: The first of them, lines from 1 and bytes from 0; ``None`` for as many as `last` from the end.
         last: The last of them; ``None`` is the end.
-        pattern: What a line holds.
+        pattern: The pattern that a line holds.
     """
 
     kind: Literal["lines", "bytes", "grep"]
@@ -77,8 +77,8 @@ def select(
 
     Args:
         chunks: The whole, in order.
-        part: Which part.
-        limits: How much of it becomes text.
+        part: The part.
+        limits: The limits of its text.
         code_page: The number of the host's code page.
     """
     builder = OutputBuilder(

@@ -20,10 +20,10 @@ class ProgramQuestion:
 
     Attributes:
         foreground: The processes that had its terminal.
-        line: What stood on the cursor's line.
+        line: The text of the cursor's line.
         waits: Whether it waited for input.
         asked: When that was, by the monotonic clock.
-        events: How many bytes were printed there before, and how often something was typed.
+        events: The number of bytes printed there before, and of inputs typed.
         stand: Where its cursor stood, and on what.
     """
 
@@ -41,7 +41,7 @@ class OtherQuestion(Exception):  # noqa: N818 - becomes a result; never leaves t
     Args:
         before: The processes that were asked about.
         now: Those that may read now; ``None`` when none is known.
-        line: What the same program asks now instead; ``None`` when the program is another.
+        line: The present question of the same program; ``None`` when the program is another.
     """
 
     def __init__(self, before: str | None, now: str | None, *, line: str | None = None) -> None:

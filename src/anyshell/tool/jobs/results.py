@@ -28,7 +28,7 @@ class JobResults:
     """Makes the results of one `JobTool`.
 
     Args:
-        context: What the tool shares with the others.
+        context: The part that the tool shares with others.
         ledger: Its jobs without terminals, if it has any.
         terminals: Its terminals, if it has any.
     """

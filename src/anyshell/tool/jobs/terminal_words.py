@@ -34,8 +34,8 @@ def text(shown: str, messages: Sequence[str], frame: str | None = None) -> str:
 
     Args:
         shown: What is new on it, or its screen.
-        messages: What we say.
-        frame: What the alternate screen of a program that has ended showed last.
+        messages: The sentences of anyshell.
+        frame: The last frame of the alternate screen of a program that has ended.
     """
     ours = "\n".join(f"{OURS} {sentence}" for sentence in [*messages, *framed(frame)])
     shown = shown.rstrip("\n")

@@ -36,9 +36,9 @@ class Terminals:
 
     Args:
         env: Where they run.
-        limits: How many there may be.
+        limits: The largest number of terminals.
         ledger: Where jobs go that they leave behind; ``None`` when that is stopped.
-        hidden: What is not shown of them.
+        hidden: The secrets that are not shown of them.
         console: Shows them to a person; ``None`` where that cannot be done.
 
     Attributes:

@@ -52,8 +52,8 @@ def definition(limits: ToolLimits, offered: Offered) -> ToolDefinition:
     """The definition of the tool for a model.
 
     Args:
-        limits: Those in force.
-        offered: What its jobs can be.
+        limits: The limits in force.
+        offered: The kinds of its jobs.
     """
     properties = properties_of(JobParams, offered.keys)
     properties["action"]["enum"] = list(offered.actions)

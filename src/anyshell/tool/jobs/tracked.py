@@ -37,16 +37,16 @@ class TerminalReport:
     """The report on a terminal at one moment.
 
     Attributes:
-        text: What is new on it, or the screen.
+        text: The new text on it, or the screen.
         left_out: New lines that are not in it, since they were too many.
         elsewhere: If it is the screen: new lines that do not all stand there, and are still to be told.
         is_screen: Whether it is the screen, rather than what is new.
         screen: The screen.
-        waiting: What the program waits for.
+        waiting: The input that the program waits for.
         password: Whether it is set to read a line that is not shown.
         foreground_known: Whether the host can tell which processes have the terminal, and so whether they wait.
         program: The program in the foreground; ``None`` when that is not known.
-        outcome: How the program ended; ``None`` while it runs.
+        outcome: The outcome of the program; ``None`` while it runs.
         frame: When it has ended: what the alternate screen showed last, if that was not shown.
     """
 
@@ -67,17 +67,17 @@ class TrackedTerminal:
     """A terminal, and what a model has seen of it.
 
     Args:
-        request: What was approved to run on it.
+        request: The approved request that runs on it.
         env: Where it runs.
         grace: Seconds between the request to end and the kill.
         jobs: Whether what it leaves behind becomes a job, rather than being stopped.
         listener: Hears what is printed, for as long as the call takes that started it.
-        hidden: What is not shown of it.
+        hidden: The secrets that are not shown of it.
         scrollback: Rows that are kept for a console; ``None`` when it is not shown in one.
         control: Stops it.
 
     Attributes:
-        id: What the model calls it; empty until it is kept.
+        id: Its id for the model; empty until it is kept.
         told: Whether the model was told that it has ended.
         listener: That.
         turn: Whose turn it is to type: what one call types stays together.
@@ -171,9 +171,9 @@ class TrackedTerminal:
         """Read the news of the terminal, which the model is told now.
 
         Args:
-            limits: How much of it is shown.
+            limits: The limits of the shown text.
             screen: Whether the screen is asked for, rather than what is new.
-            waiting: What it waits for, if that was found out already.
+            waiting: The input that it waits for, if that was found out already.
         """
         driven, hide = self.driven, self._hidden.text
         if waiting == "ask":

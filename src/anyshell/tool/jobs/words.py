@@ -130,7 +130,7 @@ def read(
 
     Args:
         entry: The job.
-        piece: What is shown of its output.
+        piece: The shown piece of its output.
         since: The byte that was asked for.
         skipped: Bytes before `since` that the model has not seen.
         lost: The first of these that are not kept.

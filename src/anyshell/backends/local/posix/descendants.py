@@ -33,8 +33,8 @@ class DescendantTree:
 
     Args:
         leader: The pid of the process that was started; also its process group and its session.
-        shell: Of a part: the pid of the shell whose command it is, the leader or a child of it.
-        since: Of a part: when it began, in seconds since the epoch. The whole is written down, and no part of it.
+        shell: For a part, the pid of the shell whose command it is, the leader or a child of it.
+        since: For a part, its beginning, in seconds since the epoch. The whole is written down, and no part of it.
     """
 
     def __init__(self, leader: int, *, shell: int = 0, since: float = 0.0) -> None:

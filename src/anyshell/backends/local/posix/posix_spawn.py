@@ -63,8 +63,8 @@ def spawn(program: ProgramStart, standard: Sequence[int] | str) -> int:
     """Start a program with every signal at its default and none blocked.
 
     Args:
-        program: What is started.
-        standard: What becomes its descriptors 0 to 2: three descriptors above 2, or the path of a terminal, which
+        program: The program that is started.
+        standard: The sources of its descriptors 0 to 2: three descriptors above 2, or the path of a terminal, which
             becomes the controlling one.
 
     Returns:

@@ -33,7 +33,7 @@ class ProgramStart(NamedTuple):
     """A program to start, as the leader of a new session.
 
     Attributes:
-        argv: What is run. Without a slash it is looked for on the PATH of `env`.
+        argv: The command line. Without a slash it is looked for on the PATH of `env`.
         cwd: An absolute directory.
         env: All of its variables.
         inherited: Descriptors above 2 that it gets at the same numbers. It gets no others.

@@ -35,7 +35,7 @@ class Commands:
     started and ended between two looks.
 
     Args:
-        job: That of the shell.
+        job: The job of the shell.
         program: The pid of what was started: the shell, or what runs it.
     """
 

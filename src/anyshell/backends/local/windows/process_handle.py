@@ -37,7 +37,7 @@ class ProcessHandle:
 
     Args:
         pid: The process.
-        access: What is to be done with it.
+        access: The access rights to it.
 
     Raises:
         OSError: No process has that number (winerror 87), or access is denied (5).

@@ -18,7 +18,7 @@ def find_program(name: str, path: str | None = None, extensions: str | None = No
     Args:
         name: With or without an extension; a path is looked for as it is, with the extensions as well.
         path: Directories; those of this process by default. What is relative in it is passed over.
-        extensions: What programs' names may end with; PATHEXT of this process by default.
+        extensions: The suffixes of programs' names; PATHEXT of this process by default.
     """
     if ntpath.dirname(name) and _is_file(name):
         return name if _is_absolute(name) else None

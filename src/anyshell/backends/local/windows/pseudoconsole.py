@@ -75,7 +75,7 @@ class Pseudoconsole:
     """A terminal with its program. Made by `start`.
 
     Attributes:
-        kind: What gives it.
+        kind: The library that gives the terminal.
         pid: The program's.
     """
 

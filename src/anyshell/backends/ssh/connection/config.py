@@ -95,9 +95,9 @@ class HostConfig:
     Attributes:
         alias: Its name.
         first: The value of each keyword.
-        several: Those of keywords whose values add up.
+        several: The values of keywords that add up.
         proxy: ``proxycommand`` or ``proxyjump``, whichever comes first, and its value.
-        notices: What a person should know of it, one sentence each.
+        notices: Facts for a person about it, one sentence each.
     """
 
     def __init__(self, target: Hop) -> None:

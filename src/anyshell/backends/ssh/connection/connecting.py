@@ -64,9 +64,9 @@ async def open_connection(
     connection closes the way to it as well, and ends a ProxyCommand; ``wait_closed()`` waits for that.
 
     Args:
-        options: What to connect to, and how.
+        options: The host, and the way to it.
         tell: Is given each notice, one sentence: settings that are not heeded, and keys that were recorded.
-        secrets: What was asked for when another connection was opened for the same options; it is not asked again.
+        secrets: The secrets of another connection with the same options; they are not asked for again.
         on_lost: Called when the connection is gone, whichever side closed it; perhaps before this returns.
 
     Raises:

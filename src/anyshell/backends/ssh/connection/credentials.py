@@ -65,9 +65,9 @@ class Keys:
     up a server's patience (six tries) with the wrong ones when the agent has many.
 
     Args:
-        settings: What holds for the host.
+        settings: The settings for the host.
         options: Where a passphrase comes from.
-        secrets: What is known already.
+        secrets: The secrets that are known already.
         ask: Awaits a question to a person without the clock of the login.
     """
 

@@ -62,7 +62,7 @@ class KnownHost:
     """The entries of the files for one host.
 
     Attributes:
-        name: How the host is named in them, such as ``web-1`` or ``[web-1]:2222``.
+        name: The name of the host in them, such as ``web-1`` or ``[web-1]:2222``.
         keys: The keys that it may have.
         authorities: The keys that may sign its certificates.
         revoked: The keys that it must not have.
@@ -204,10 +204,10 @@ def refusal(
     """Say why a key is not trusted, and exactly how to trust it.
 
     Args:
-        verdict: What `KnownHost.judge` said.
+        verdict: The verdict of `KnownHost.judge`.
         host: The host, as a person knows it.
-        known: What is known of it.
-        key: What it showed.
+        known: The known keys of the host.
+        key: The key that the host showed.
         file: Where a key is recorded; empty when nowhere.
         asked: Whether the user was asked, and did not agree.
     """

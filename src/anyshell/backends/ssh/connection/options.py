@@ -53,7 +53,7 @@ class SSHOptions:
             two, if they are there; an empty string is no file.
         known_hosts: The file that host keys are checked against and recorded in, beside the system-wide one;
             ``None`` is the configuration's, and by default ``~/.ssh/known_hosts``.
-        host_key_policy: What becomes of an unknown host key: ``ask`` asks `trust`, and refuses without one;
+        host_key_policy: The treatment of an unknown host key: ``ask`` asks `trust`, and refuses without one;
             ``accept-new`` records it. A key that differs from the known one is refused whatever this says.
         trust: Is asked whether an unknown host key is to be trusted, with the words to show; what is trusted is
             recorded.

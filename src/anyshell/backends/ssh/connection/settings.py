@@ -45,7 +45,7 @@ class Settings:
         family: The address family to use; 0 is any.
         bind_address: The address of this machine to connect from.
         tcp_keepalive: Whether the system keeps watch over the connection as well.
-        proxy_command: What to run instead of connecting, for a shell; its tokens are put in.
+        proxy_command: The command that runs in the place of a connection, for a shell; its tokens are put in.
         jumps: The hosts to go through, the first of them first.
         keys: Private key files.
         keys_named: Whether the user named them; otherwise they are the default ones.
@@ -55,16 +55,16 @@ class Settings:
         known_hosts: Where host keys are looked up; new ones are recorded in the first.
         system_known_hosts: Where they are looked up as well.
         host_key_alias: The name under which the host's key is known.
-        host_key_policy: What becomes of an unknown key: ``refuse`` never asks.
+        host_key_policy: The treatment of an unknown key: ``refuse`` never asks.
         hash_known_hosts: Whether a recorded name is hashed.
         revoked_keys: A file of host keys that are refused.
-        methods: Of `METHODS`, those that may be used, in order.
-        prompts: How often a person is asked, 1 to 3.
+        methods: The usable ones of `METHODS`, in order.
+        prompts: The number of questions to a person, 1 to 3.
         connect_timeout: Seconds.
         keepalive_interval: Seconds; 0 is never.
         keepalive_count: 1 or more.
         algorithms: Lists of algorithms, by their keyword in lower case, as they are written.
-        notices: What a person should know of it, one sentence each.
+        notices: Facts for a person about it, one sentence each.
     """
 
     alias: str
@@ -113,7 +113,7 @@ def read_settings(options: SSHOptions, hop: Hop | None = None) -> Settings:
     """Find out what holds for a host. Blocks, since it reads files and may run commands of ``Match exec``.
 
     Args:
-        options: What the caller said.
+        options: The options of the caller.
         hop: A host on the way to the caller's. Its name, user and port count instead of the caller's.
 
     Raises:

@@ -60,7 +60,7 @@ class Sample:
     Attributes:
         place: The host and the pid namespace.
         newest: The pid that was given last.
-        forks: How many processes were ever started on the host.
+        forks: The number of processes that were ever started on the host.
     """
 
     place: str = "-"

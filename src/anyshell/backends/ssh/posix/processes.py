@@ -116,7 +116,7 @@ class Processes:
         """Put a question.
 
         Args:
-            question: Of `watcher.sh`'s language.
+            question: A question in `watcher.sh`'s language.
             place: Where that must be answered, as far as it is known.
 
         Raises:
@@ -167,7 +167,7 @@ class Processes:
             name: A signal.
             leader: Signalled only if it started at `since` or later, and has the tag, or the mark and no limit at all.
             since: A time of the host.
-            tag: That of its command.
+            tag: The tag of its command.
             mark: The same.
 
         Raises:
@@ -186,7 +186,7 @@ class Processes:
         Args:
             name: A signal; ``0`` for none.
             since: Processes that started earlier are passed over.
-            tag: What is looked for.
+            tag: The tag to look for.
             leader: The group and session of which are meant; ``None`` for no group.
             place: Where the leader is; elsewhere its number counts for nothing.
 
@@ -238,7 +238,7 @@ class Processes:
         """Send a signal, by its name in the host's shell, or two with a plus between them.
 
         Args:
-            name: Of the signal.
+            name: The name of the signal.
             targets: Processes, each given as ``PID:STARTED``; with a minus before it, its whole group.
             though_away: Put the question also to a host that is known to be away: it may only be late.
         """
@@ -493,7 +493,7 @@ class SSHTree:
         """The processes of a part: of what a shell starts from now on, with a mark and a tag of its own.
 
         Args:
-            number: What tells it from other parts.
+            number: The number that tells it from other parts.
             shell: The shell's pid.
         """
         return SSHTree(

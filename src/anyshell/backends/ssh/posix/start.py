@@ -63,7 +63,7 @@ async def begin(channel: Channel, start: LoginCommand, spawn: Spawn, host: str) 
 
     Args:
         channel: The session's, which is open.
-        start: What the login shell is given.
+        start: The text for the login shell.
         spawn: The command.
         host: The host's name, for messages.
 

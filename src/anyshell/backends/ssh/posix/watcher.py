@@ -90,8 +90,8 @@ def boot(mark: str, token: str, first: str = "", *, whole: bool = True) -> str:
     """The text that the shell is given: the program, and what to do before it waits for questions.
 
     Args:
-        mark: What the names of our marks begin with: letters, digits and underlines alone.
-        token: What its answers end with; the same.
+        mark: The prefix of our marks' names: letters, digits and underlines alone.
+        token: The end of its answers; of the same characters.
         first: A line of shell text, which may call ``facts``.
         whole: Otherwise what it needs to look at processes is loaded when it is needed.
     """
@@ -108,7 +108,7 @@ class WatcherShell:
     """One watcher's shell, by its channel. It has no task of its own, which the end of the event loop would cancel.
 
     Args:
-        token: What every answer ends with.
+        token: The end of every answer.
         whole: Whether it was given all that it needs to look at processes.
     """
 
@@ -259,7 +259,7 @@ class Watcher:
         """Put a question that may be put twice.
 
         Args:
-            question: Of `watcher.sh`'s language.
+            question: A question in `watcher.sh`'s language.
             asked: The same, put already.
 
         Raises:

@@ -36,7 +36,7 @@ class WindowsChannel(Channel):
     `splits` the channels.
 
     Args:
-        token: What the leader's lines begin with.
+        token: The beginning of the leader's lines.
     """
 
     def __init__(self, token: str) -> None:

@@ -18,13 +18,13 @@ class Finding:
     """One thing that was looked at.
 
     Attributes:
-        topic: What it belongs to: ``shell``, ``program``, ``extra``, ``state``, ``path``, ``system``, ``reach``, ``mcp``; of another host,
+        topic: Its topic: ``shell``, ``program``, ``extra``, ``state``, ``path``, ``system``, ``reach``, ``mcp``; of another host,
             ``host`` for the steps to it, and ``way`` for what a person should know of them.
-        name: What it is.
+        name: The name of the finding.
         verdict: ``missing`` is a pity; a ``problem`` should be mended; what is ``skipped`` was not reached.
-        detail: What was found.
-        advice: What to do; empty when nothing is to be done.
-        command: What does it, to be pasted into a shell of this machine; empty where there is no one command.
+        detail: The finding.
+        advice: The next step; empty without one.
+        command: The command for that, to be pasted into a shell of this machine; empty where there is no one command.
     """
 
     topic: str

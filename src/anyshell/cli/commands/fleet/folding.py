@@ -23,10 +23,10 @@ class HostGroup:
     """Hosts that ended alike and printed the same.
 
     Attributes:
-        how: How they ended, in a few words; of one host, with what tells it from others.
+        how: Their end, in a few words; of one host, with what tells it from others.
         cause: The same, without what names a host or an address.
         ok: Whether that is what was wanted.
-        text: What they printed, as the first of them has it; empty where it is not to be shown.
+        text: Their output, as the first of them has it; empty where it is not to be shown.
         hosts: Their names.
     """
 
@@ -100,8 +100,8 @@ def describe(result: HostOutcome, timeout: float | None, *, named: bool = True) 
     """The end of the command on one host, in a few words for people, which follow the name of the host.
 
     Args:
-        result: What became of it.
-        timeout: Of the command.
+        result: Its outcome.
+        timeout: The timeout of the command.
         named: Whether an address is told; without, hosts that failed for one cause are described alike.
     """
     if result.state == "not_started":

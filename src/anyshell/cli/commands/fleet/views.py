@@ -26,7 +26,7 @@ class Out:
     """Writes to stdout for all hosts, one whole piece after the other.
 
     Attributes:
-        writer: What it writes with.
+        writer: The writer to the terminal.
         on_broken: Called once, when nothing can be written any more.
     """
 

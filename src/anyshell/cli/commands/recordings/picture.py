@@ -80,9 +80,9 @@ class Picture:
     """The picture of a screen.
 
     Attributes:
-        rows: Of the screen, from the top.
-        columns: How wide it is.
-        title: What stands above it.
+        rows: The rows of the screen, from the top.
+        columns: The width.
+        title: The text above it.
         theme: The terminal's colours; ``None`` stands for rich's.
     """
 

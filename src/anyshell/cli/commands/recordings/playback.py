@@ -106,8 +106,8 @@ class Playback:
 
     Args:
         events: The recording.
-        lines: What they are read from.
-        speed: How many times as fast.
+        lines: The source of the events.
+        speed: The factor of the speed.
         idle_limit: Recorded seconds that are waited at most between two events; ``None`` is no limit.
     """
 

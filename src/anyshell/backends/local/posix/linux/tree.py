@@ -70,11 +70,11 @@ class LinuxTree:
             is no member, whatever it looks like; it is not even looked at closely.
         mark: The name of the variable that was put into the command's environment.
         tag: The command's own, if there is room for one.
-        life: What ``/proc/PID/fd`` shows for the life pipe.
+        life: The text of ``/proc/PID/fd`` for the life pipe.
         pipes: The same for everything that its processes inherit and write to: the life pipe, and pipes or a terminal.
         scan: Tells which processes live, and lends descriptors when all are in use: a tree must be found then too.
-        before: Of a part: the pid that was given last before it.
-        group: Of a part: the process group of its shell, and so of all that has not left it.
+        before: For a part, the last pid before it.
+        group: For a part, the process group of its shell, and so of all that has not left it.
         outside: A pid that is no member, whatever it looks like: the shell of which the tree is one command. 0 is no shell.
     """
 
@@ -293,7 +293,7 @@ class LinuxTree:
         Args:
             shell: The shell's pid.
             mark: The name of the variable that it exports to them.
-            number: What their tag is made of.
+            number: The number in their tag.
             pipes: The paths of the pipes that they write to.
         """
         tag = None if self.tag is None else self.tag.part(number)
@@ -365,7 +365,7 @@ def make_tree(
         since: A time at or before its start, in the unit of start times.
         began: The same on the monotonic clock.
         mark: The name of a variable that it was given.
-        number: What its tag is made of.
+        number: The number in its tag.
         ends: The pipes, and perhaps the terminal, that it can write to; either end of each. The life pipe is first.
         scan: Shared by all trees of a backend.
     """

@@ -101,7 +101,7 @@ class Operation:
         """Await the answer to what changes something, also when cancelled: it may be on its way.
 
         Args:
-            request: What is sent.
+            request: The request that is sent.
             seen: Whether others see what it changes. Otherwise the whole call may be repeated.
         """
         before, self.changed = self.changed, self.changed or seen
