@@ -283,7 +283,7 @@ class _Copying:
             try:
                 await files.mkdir(path)
             except FileExistsError:
-                # Of itself: a link there may lead anywhere, and may be of an earlier copy. The target may be given as a link.
+                # The kind of the entry itself: a link there may lead anywhere, and may be of an earlier copy. The target may be a given link.
                 given = not names and not self._into
                 if (await files.stat(path, follow=given)).kind != "directory":
                     raise NotADirectoryError(

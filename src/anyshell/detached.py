@@ -224,7 +224,7 @@ class DetachedJob:
         if len(data) == limit or not over:
             end = len(data) - unfinished(data)
             held = data[: end if masks is None else min(end, masks.begins(data))]
-            # What is longer than all that was asked for would otherwise never be had.
+            # A line that is longer than the requested bytes would otherwise never come.
             data = held if held or len(data) < limit else data
         offset = since + len(data)
         data = data if masks is None else masks.data(data)

@@ -222,7 +222,7 @@ class _Keeper:
         )
         if isinstance(snapshot, SnapshotFile):
             return snapshot
-        # Of a file that is being changed, what it was before: then the next caller finds that it is another.
+        # For a file that is being changed, its state before: then the next caller finds that it is another.
         digests = {**await self._digests(snapshot.files), **before}
         await self._write(path, snapshot, {file: digests[file] for file in snapshot.files})
         for old in [each for each in found.names if each != name][KEPT - 1 :]:

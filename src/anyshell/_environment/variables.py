@@ -23,7 +23,7 @@ LONGEST_NAMES = 1024 * 1024
 _POSIX = "awk 'BEGIN { for (name in ENVIRON) print name }' </dev/null"
 _POWERSHELL = "[Environment]::GetEnvironmentVariables().Keys"
 
-# What a shell can unset. Functions that bash exports have other names, and no secret is looked for in them.
+# Names that a shell can unset. Functions that bash exports have other names, and no secret is looked for in them.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 

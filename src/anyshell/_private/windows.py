@@ -175,7 +175,7 @@ def copy_permissions(source: str, target: str) -> None:
     what = _Win32.DACL_SECURITY_INFORMATION
     with _security(source, what) as found:
         if not found.is_protected and any(entry.flags & _Win32.INHERITED_ACE for entry in found.entries()):
-            # What comes from the directory is left to it.
+            # Inherited entries are left to the directory.
             _set(target, _Win32.UNPROTECTED_DACL_SECURITY_INFORMATION, found.acl)
         elif not _advapi32().SetFileSecurityW(target, what, found.descriptor):
             error = _last_error(target)

@@ -76,7 +76,7 @@ class Looks:
             if windows:
                 root = ntpath.normpath(root).replace("\\", "/")
             elif self._here and ".." in plain.split("/"):
-                # What is above the directory has a path from there that no diff can be applied by.
+                # A diff cannot be applied by the relative path of a file above the directory.
                 root, above = os.path.realpath(root), True
             else:
                 root = f"/{_plain(root)}"

@@ -70,7 +70,7 @@ class _MaskedProcess(Wrapped):
 
     async def wait(self) -> ExitStatus:
         ended = await super().wait()
-        # What is left behind may keep the stream open, and for the rest there is little time.
+        # Processes that were left behind may keep the stream open, and for the rest there is little time.
         self._ended = True
         return ended
 

@@ -97,7 +97,7 @@ class RunOptions:
         return Effects(incomplete=("the command still runs: the outcome of its job has its effects",))
 
     def __post_init__(self) -> None:
-        # What few commands have is imported here.
+        # Modules for options of few commands are imported here.
         if self.terminal is not None:
             from .._types import Terminal
 

@@ -88,7 +88,7 @@ _GUARDS: dict[str, str] = {
 }
 
 _CALM: dict[str, str] = {
-    # What a program takes its surroundings for.
+    # Variables by which a program recognises its surroundings.
     "TERM": "dumb",  # terminfo(5): no cursor addressing, so no full-screen programs
     # "true" rather than "1": Angular and others parse a boolean, the rest look whether it is set. Some tools
     # become stricter under CI (pnpm and Yarn keep the lock file as it is); env={"CI": ""} undoes that.
@@ -182,12 +182,12 @@ def ask_for_utf8(taken: frozenset[str]) -> dict[str, str]:
 
 OF_ANOTHER_TERMINAL: frozenset[str] = frozenset(
     {
-        # What it can do and how large it is. Programs believe these before they ask the terminal itself.
+        # Its abilities and its size. Programs believe these before they ask the terminal itself.
         "COLUMNS",  # environ(7), ncurses(3x): goes before the terminal's own size
         "LINES",  # likewise
         "TERMCAP",  # termcap(5): goes before TERM in programs that use termcap; screen(1) sets it
         "COLORFGBG",  # rxvt(7): the colours that it has; vim and others choose theirs by that
-        # Which one it is.
+        # Its name.
         "GPG_TTY",  # gpg-agent(1): where pinentry asks, and paints
         "SSH_TTY",  # ssh(1)
         "WINDOWID",  # xterm(1): its window, to which w3m and others draw
@@ -221,7 +221,7 @@ OF_ANOTHER_TERMINAL: frozenset[str] = frozenset(
         "ITERM_PROFILE",
         "WT_SESSION",  # Windows Terminal's FAQ; seen in WSL
         "WT_PROFILE_ID",
-        # What stands inside it: a program that finds one of these sends its sequences through a multiplexer.
+        # Multiplexers inside it: a program that finds one of these sends its sequences through a multiplexer.
         "TMUX",  # tmux(1)
         "TMUX_PANE",
         "STY",  # screen(1)

@@ -65,7 +65,7 @@ class _Reached:
     samples: set[Environment] = field(default_factory=set)
 
     async def remove(self, directory: str) -> None:
-        # What cannot be written to, such as a cache of modules, is not removed otherwise.
+        # A directory that cannot be written to, such as a cache of modules, is not removed otherwise.
         command = ["sh", "-c", 'chmod -R u+rwX "$1"; rm -rf "$1"', "sh", directory]
         whole = await run_whole(self.env, command, timeout=REMOVE_SECONDS)
         if whole.exit_code != 0:

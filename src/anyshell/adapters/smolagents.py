@@ -52,7 +52,7 @@ class _Shell(Tool):  # type: ignore[misc]  # smolagents has no types
         """Carry out one call, from another thread than that of the event loop."""
         params = self._signature.bind_partial(*args, **named).arguments
         result = self._bridge.wait(self._tool(params))
-        # What ran and failed is a text: an exception loses the results of all other calls of the same step.
+        # A failed command is a text: an exception loses the results of all other calls of the same step.
         if result.details.started is False:
             raise ShellError(result)
         return result.text

@@ -103,7 +103,7 @@ class MainGroup(CommandGroup):
             # asyncio warns of each write to a connection that is gone; what that means is said in our own words.
             logging.getLogger("asyncio").setLevel(logging.CRITICAL)
             logging.getLogger("anyshell").addHandler(_said())
-        # What is given to be run is run as it is given. On Windows click would expand variables, ~ and * in it.
+        # The given command runs unchanged. On Windows click would expand variables, ~ and * in it.
         extra.setdefault("windows_expand_args", False)
         if _COMPLETION in os.environ:
             import_module(".commands.completion", __package__)  # so that click knows our way to complete

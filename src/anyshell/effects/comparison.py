@@ -108,7 +108,7 @@ def compare(before: Look, after: Look, names: Mapping[str, str]) -> Effects:
     incomplete = tuple(dict.fromkeys(filter(None, (before.incomplete, after.incomplete))))
     if before.records is None or after.records is None:
         return Effects(incomplete=incomplete)
-    # What is in a directory that could not be read at one of the looks is not gone, and not new either.
+    # A file in a directory that could not be read at one of the looks is neither gone nor new.
     unseen = tuple({_below(path, names) for path in before.unseen | after.unseen})
     then = _without(unseen, parse(_differing(before.records, after.records), names))
     now = _without(unseen, parse(_differing(after.records, before.records), names))
@@ -179,7 +179,7 @@ def _is_untouched(then: Entry, now: Entry) -> bool:
 def _is_change(then: Entry, now: Entry) -> bool:
     if then.kind != "directory" or now.kind != "directory":
         return True
-    # What is made or removed in a directory changes both of its times.
+    # A file that is made or removed in a directory changes both times of the directory.
     quietly = then.modified == now.modified and then.changed != now.changed
     return quietly or (then.mode, then.owner, then.inode) != (now.mode, now.owner, now.inode)
 

@@ -225,7 +225,7 @@ class Fleet(AsyncOnly):
             here = replace(options, listener=hear, stdout=None if file is None else OutputFile(file))
             return await environment.runner.run(own, here, control=control)
 
-        # What a function is given, it may ask for anything.
+        # A function may ask its environment for anything.
         asked_of_each = replace(self._options, brief=not callable(command))
         self._running = FleetRun(
             self._targets,

@@ -36,7 +36,7 @@ _MIMIC = re.compile(r"\\(?=x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
 _LIKE_LATIN = frozenset({"ARMENIAN", "CHEROKEE", "COPTIC", "CYRILLIC", "GREEK", "LISU"})
 _WORD = re.compile(r"[^\W\d_]+")
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
-# What looks like a sign that a shell obeys, and the letters alpha, g, j, iota and i of phonetics.
+# Characters that look like a sign which a shell obeys, and the letters alpha, g, j, iota and i of phonetics.
 _LIKE_ASCII = frozenset(
     "\u00b4\u01c0\u01c3\u02b9\u02cb\u02d0\u02dc\u037e\u0589\u05c0\u066a\u2010\u2011\u201a\u2024\u2044\u204e\u2052\u2212"
     "\u2215\u2216\u2217\u2223\u2236\u223c\u29f5\u29f8\u29f9\ua789\ufe68\uff5c\u0251\u0261\u0237\u0269\u026a"
@@ -45,7 +45,7 @@ _DASH = re.compile("(?<!\\S)[\u2010-\u2015\u2212]+(?=\\w)")  # as of an option
 
 _GAP = re.compile(f" {{{_LONGEST_GAP + 1},}}")
 
-# What a terminal or a screen may take as an order in a program's output: everything that cannot be printed, but for
+# Characters that a terminal or a screen may take as an order in a program's output: everything that cannot be printed, but for
 # line feeds, tabs, spaces of all widths, the joiners of scripts and emoji, and the private use of fonts.
 _HARMLESS = frozenset("\n\t\u200c\u200d")
 _HARMLESS_KINDS = frozenset({"Zs", "Co"})
@@ -125,7 +125,7 @@ def _marks_shown(text: str, chars: Collection[str]) -> str:
         return text
     mark = f"[{re.escape(marks)}]"
     letter = r"[^\W\d_]"
-    # Those that follow no letter, and so many at once that they would cover the lines around.
+    # Marks that follow no letter, and so many at once that they would cover the lines around.
     stray = re.compile(f"(?<!{letter})(?<!{mark}){mark}+|(?<={letter}){mark}{{{_MOST_MARKS + 1},}}")
     numbers = {char: _escape(ord(char)) for char in marks}
     return stray.sub(lambda run: "".join(map(numbers.__getitem__, run[0])), text)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .._types.parsed import Parsed, ParsedCommand, Span
 
-# What runs a command as the shell itself would: another tool can replace that command still.
+# Programs that run a command as the shell itself would: another tool can replace that command still.
 _TRANSPARENT = frozenset({"command", "env", "exec", "nice", "nohup", "setsid", "stdbuf", "time", "timeout"})
 _DEVICE = re.compile(r"/dev/|(?i:nul|con)\Z")
 

@@ -16,7 +16,7 @@ _DECIDE_A_CD = frozenset(
     {"BASHOPTS", "BASH_ENV", "CDPATH", "ENV", "HOME", "OLDPWD", "POSIXLY_CORRECT", "PWD", "SHELLOPTS"}
 )
 
-# What is below depends on which process looks: /proc/self, /dev/fd.
+# Directories whose content depends on the process that looks: /proc/self, /dev/fd.
 _OF_A_PROCESS = ("/proc", "/dev")
 
 

@@ -18,7 +18,7 @@ would have stopped them."""
 _PIPE = re.compile(r"[ \t]*(?:2>(?:&1|[ \t]*/dev/null)[ \t]*)?\|&?[ \t]*")
 _COUNT = re.compile(r"(?:-n ?|--lines=|-)([1-9][0-9]{0,8})")
 
-# What may never end by itself. `head` stops it as soon as it has its lines; a reader of the whole would wait for more.
+# Programs that may never end by themselves. `head` stops it as soon as it has its lines; a reader of the whole would wait for more.
 _ENDLESS = frozenset(
     {"dmesg", "inotifywait", "journalctl", "ping", "ping6", "tcpdump", "top", "watch", "yes"}
 )

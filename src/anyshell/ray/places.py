@@ -139,7 +139,7 @@ class ActorPlace:
             try:
                 await asyncio.wait_for(reference, seconds)
             except TimeoutError as error:
-                # What the actor has raised is also of the class of its cause.
+                # An exception of the actor is also of the class of its cause.
                 if isinstance(error, RayTaskError):
                     raise
                 self.actor.kill()

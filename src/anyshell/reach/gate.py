@@ -93,7 +93,7 @@ class Gate:
             for each in ("http", "https", "all")
             for name in (f"{each}_proxy", f"{each}_proxy".upper())
         }
-        # What the command itself serves is reached without the proxy, unless a reach has something of this machine.
+        # A server of the command itself is reached without the proxy, unless a reach has something of this machine.
         own = "" if self._names.here else "localhost,127.0.0.1,::1"
         return {**told, "no_proxy": own, "NO_PROXY": own, "NODE_USE_ENV_PROXY": "1"}
 

@@ -15,7 +15,7 @@ assert sys.platform != "win32"
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 
-# What Landlock knows since version 5: to execute, write and read files, to list directories, ten changes of these, to truncate, ioctl.
+# The rights of Landlock since version 5: to execute, write and read files, to list directories, ten changes of these, to truncate, ioctl.
 _ALL = 0xFFFF  # no bound
 _OF_FILES = 0xC007  # no bound
 _TRAFFIC = "/proc/self/io"
@@ -166,7 +166,7 @@ def main(words: "list[str]") -> None:
     child = os.fork()
     if not child:
         become(command, given, status)
-    # What the command closes, this must not hold.
+    # This program must not hold descriptors that the command closes.
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)

@@ -27,7 +27,7 @@ SECRETS = (
     ~/.claude ~/.claude.json ~/.codex ~/.cursor ~/.gemini ~/.continue ~/.aider.conf.yml ~/.config/goose
     ~/.config/github-copilot ~/.config/opencode ~/.config/anyshell ~/.config/io.datasette.llm
     ~/.cache/huggingface/token
-    # What was typed.
+    # Files of typed commands.
     ~/.bash_history ~/.zsh_history ~/.python_history ~/.psql_history ~/.mysql_history ~/.node_repl_history
     ~/.local/share/fish/fish_history
     # macOS.

@@ -141,7 +141,7 @@ class Seatbelt:
         yield _DEVICES
         protect = self._real(self.reach.protect)
         yield _rule("deny file-write*", protect)
-        # What is renamed above it would put another in its place.
+        # A rename above it would put another directory in its place.
         above = {each for path in protect for each in _between(path, write)}
         yield _rule("deny file-write-unlink", sorted(above), "literal")
         yield _rule("deny file-read* file-write*", self._real(self.reach.hide))

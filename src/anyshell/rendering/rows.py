@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _TAB = 8  # no bound: how a terminal is
 
-# What some terminals draw as one: a flag; or a character with its variation, tone or tags, and what is joined to it.
+# Characters that some terminals draw as one: a flag; or a character with its variation, tone or tags, and what is joined to it.
 _CLUSTER = re.compile(
     r"[\U0001f1e6-\U0001f1ff]{2}"
     r"|[^\u200d](?:[\ufe00-\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]|\u200d(?:[^\u200d]|\Z))*+|\u200d",

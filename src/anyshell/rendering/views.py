@@ -99,7 +99,7 @@ class RenderedResult:
         notices = []
         for block in result.display:
             if block.type == "command":
-                # What a person is shown of a call about a job is what was typed.
+                # Of a call about a job, a person is shown the typed text.
                 mark = "$ " if isinstance(result, ShellResult) else "> "
                 yield from page.command(block.text, block.title, mark=mark, whole=self._expanded)
             elif block.type == "output":
@@ -109,7 +109,7 @@ class RenderedResult:
                 notices.append(block.text)
         for phrase in _cuts(result):
             own = next((text for text in notices if phrase in text), f"{phrase}.")
-            # What follows tells a model where the rest is; a person is told below.
+            # The next words tell a model where the rest is; a person is told below.
             short = phrase.endswith("s shown") and (
                 artifact is not None or result.details.status == "running"
             )

@@ -46,7 +46,7 @@ _OUTSIDE = r"""
   | (?P<blank>    [ \t%(cr)s]++ )
 """
 
-# What matches nothing is not understood: an open quote, ${…} with more than a name, arithmetic with quotes inside.
+# Text that matches nothing is not understood: an open quote, ${…} with more than a name, arithmetic with quotes inside.
 _POSIX = (
     re.compile(
         _OUTSIDE

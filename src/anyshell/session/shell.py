@@ -394,7 +394,7 @@ class SessionShell:
         exiting = loop.create_task(self.process.wait())
         try:
             await asyncio.wait((reading, exiting), return_when=asyncio.FIRST_COMPLETED)
-            # What an EXIT trap has started may have the stream, and keep it as long as it lives.
+            # A program of an EXIT trap may have the stream, and keep it as long as it lives.
             await asyncio.wait((reading,), timeout=LAST_WORDS_SECONDS)
             status = await exiting
             self._exited = True

@@ -19,7 +19,7 @@ _TO_NUL = r"(?:&>>?|>>|>[|&]?|<>)[ \t]*+nul(?=[\s;&|()<>]|\Z)"
 
 _MENTIONS_IT = re.compile(_TO_NUL, re.IGNORECASE)
 
-# What stands outside of quotes. Possessive, so that no input takes long.
+# Text outside of quotes. Possessive, so that no input takes long.
 _OUTSIDE = re.compile(
     rf"""
     (?P<nul>      {_TO_NUL} )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LONGEST_PREFIX = 4096
 """Characters of a prefix; a longer one is an error."""
 
-# What a word is made of: a parameter stands for its value, but no command is run to make a word. Possessive, so that
+# The parts of a word: a parameter stands for its value, but no command is run to make a word. Possessive, so that
 # no input takes long.
 _WORDS = re.compile(
     r"""

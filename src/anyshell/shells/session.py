@@ -152,7 +152,7 @@ class Conversation:
         if kind == "sh":
             lines.append(f"anyshell_frame {_AT_HOME}")
         if written:
-            # What could not be written whole must not run, and the one before not again.
+            # A text that could not be written whole must not run, and the one before must not run again.
             writes = " && ".join(
                 f"{_BUILTIN[kind]} printf %s {self.shell.quote(text)} 2>/dev/null >|{self._path(name)}"
                 for name, text in written
@@ -473,7 +473,7 @@ def _run_bash(conversation: Conversation, frame: Frame) -> str:
         opens, closes = _both_ends(conversation, frame)
         run = (
             f"{opens}{_HIDE_EXEC} && \\exec {output} && {{ {closes}{_SHOW_EXEC}; {source}; "
-            # What comes next is not traced either.
+            # The next text is not traced either.
             f"case $- in *x*) ANYSHELL_TRACE=1; \\builtin set +x;; esac; {_HIDE_EXEC}; }} "
             f"{conversation._input(frame)} >/dev/null 2>&1; "
             "\\exec >/dev/null 2>&1 197>&-"

@@ -26,7 +26,7 @@ class LeadingCd:
     rest: str
 
 
-# What a literal word is made of. Nothing in it is expanded: no "$", "`", "~", "!" or glob character outside
+# The parts of a literal word. Nothing in it is expanded: no "$", "`", "~", "!" or glob character outside
 # quotes, and no "=", which zsh expands at the start of a word. Possessive, so that no input takes long.
 _PIECES = re.compile(
     r"""
@@ -90,7 +90,7 @@ def _unquoted(word: str) -> str:
     return "".join(piece[piece.lastgroup or 0] for piece in _PIECES.finditer(word))
 
 
-# What a list is made of outside double quotes. What matches nothing here (a here-document, $'…', a backtick
+# The parts of a list outside double quotes. Text that matches nothing here (a here-document, $'…', a backtick
 # with quotes inside, a ${…} with more than a name) makes the text one that is not understood.
 _OUTSIDE = re.compile(
     r"""

@@ -167,7 +167,7 @@ class Controller:
                     seen, moved = time.monotonic(), self._moved
                     await self.changed(LOOK_AGAIN)
         except TimeoutError:
-            # What is looked for again all the while is not there any more.
+            # An older look tells nothing of the present: the next one has not ended, or something was printed since.
             if moved == self._moved and time.monotonic() - seen <= LONGEST_LOOK:
                 self.waiting = waiting
 

@@ -235,7 +235,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
             Exception: What the source raises.
         """
         if not callable(source):
-            # What was given instead may be the secret.
+            # The wrong argument may be the secret.
             raise InvalidCommand(
                 "send_secret needs a function that gives the secret, such as lambda request: getpass.getpass()"
             )

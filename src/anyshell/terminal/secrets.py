@@ -21,7 +21,7 @@ LONGEST_SECRET = 1024
 _MOST_BETWEEN = 4096
 """Bytes, beside its own, that wrapped lines may have put into a secret of which the end is still to come."""
 
-# What a program prints between two characters when a row is full: a line feed, a return, or escape sequences that move
+# The output of a program between two characters when a row is full: a line feed, a return, or escape sequences that move
 # the cursor to the next row.
 _CONTROL_BODY = rb"\[" + PARAMETERS + INTERMEDIATES
 _MOVE = rb"[\r\n]|\x1b(?:" + _CONTROL_BODY + FINAL + rb"|" + SOME_INTERMEDIATES + rb"[0-~]|[0-9=>DEHM])"

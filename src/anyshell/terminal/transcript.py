@@ -78,7 +78,7 @@ class Transcript:
         if self._pieces:
             data = b"".join(self._pieces)
             rest = unfinished(data)
-            # What a CR at the end means is known when it is known what follows.
+            # The meaning of a CR at the end depends on the next byte.
             end = len(data[: len(data) - rest].rstrip(b"\r"))
             self._pieces.clear()
             if end < len(data):

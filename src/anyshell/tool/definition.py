@@ -88,7 +88,7 @@ class ToolDefinition:
         raise ValueError(f"format must be 'openai', 'responses', 'anthropic' or 'mcp', not {format!r}")
 
 
-# What a shell can do, said in the protocol's own words: anything.
+# The abilities of a shell, in the protocol's own words: anything.
 _ANNOTATIONS = {
     "readOnlyHint": False,
     "destructiveHint": True,

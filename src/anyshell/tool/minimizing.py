@@ -82,7 +82,7 @@ class Minimizing:
                 await anyio.to_thread.run_sync(output.artifact.path.unlink)
             return replace(outcome, output=replace(output, artifact=None)), None
         bounded = self._bounded(left.text)
-        # Of a code page, the text may have more bytes than were written.
+        # The text of a code page may have more bytes than were written.
         shown_bytes = min(output.total_bytes - 1, bounded.total_bytes - bounded.omitted_bytes)
         lines = bounded.total_lines if not left.grouped else left.lines  # a heading is not output
         shown_lines = min(output.total_lines, lines - bounded.omitted_lines)
@@ -141,7 +141,7 @@ def simple_command(text: str, shell: ShellKind) -> tuple[str, ...] | None:
 
 
 def _simple(commands: Sequence[ParsedCommand], text: str, start: int = 0) -> tuple[str, ...] | None:
-    # What is written is the command, and nothing is before or after it; a program that runs it stands for it.
+    # The text is the command alone, with nothing before or after it; a program that runs it stands for it.
     if not commands or any(each.span != (start, start + len(text)) for each in commands):
         return None
     command = commands[-1]

@@ -158,7 +158,7 @@ class ToolFeatures:
         return tuple(name for name in ShellParams.model_fields if not withheld.get(name))
 
 
-# What other agents' tools call the same, in small letters with nothing between: accepted in silence.
+# Names of the same in other agents' tools, in small letters with nothing between: accepted in silence.
 _ALSO_CALLED = {
     "cmd": "command",
     "script": "command",
@@ -196,7 +196,7 @@ _ALSO_CALLED = {
 }
 _MILLISECONDS = {"timeoutms": "timeout", "timeoutmillis": "timeout", "timeoutmilliseconds": "timeout"}
 
-# What is not accepted, and what to do instead.
+# Parameters that are not accepted, with the advice.
 _RATHER = {
     "path": 'did you mean "cwd"?',
     "seconds": 'did you mean "timeout"?',
@@ -376,7 +376,7 @@ def validated(
         found: list[ErrorDetails] = []
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
-        # Of a value that may be a text or a number, one problem is told for both.
+        # A value that may be a text or a number has one problem for both.
         found = [each for each in found if each["loc"][-1:] != ("int",)]
     problems = [f'there is no "{name}"{meant(name)}' for name in withheld]
     problems = [*(_problem(detail, meant, params) for detail in found[:_SAID]), *problems]

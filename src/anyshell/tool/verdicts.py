@@ -123,7 +123,7 @@ class Verdicts:
             return verdict
         if verdict.action == "allow":
             verdict = replace(verdict, action="ask", reasons=())
-        # What is not understood is covered by no grant.
+        # A text that is not understood is covered by no grant.
         return replace(verdict, understood=False, reasons=(*verdict.reasons, *doubts))
 
     def ran(self, request: CommandRequest) -> None:
@@ -205,7 +205,7 @@ class Verdicts:
         """Have the host answer questions; what it does not tell in time is not known."""
         unknown = dict.fromkeys(questions)
         if self._env.info.os == "windows":
-            # Which program another shell there finds, PowerShell does not know.
+            # PowerShell does not know which program another shell there finds.
             return unknown if self._parser is None else await self._ask_windows(self._parser, questions)
         about_git = [question for question in questions if question[0] == "git_runs"]
         known = {question: await git_runs(question[1], self._answer) for question in about_git}

@@ -196,7 +196,7 @@ class Commit:
     def _is_same(self, now: Record, before: Record) -> bool:
         if stat.S_ISDIR(before.mode):
             return _is_same_directory(now, before)
-        # What was moved here has another time of change, as a file of several names has it.
+        # A moved file has another time of change, as a file of several names has it.
         end = 6 if now.inode in self._moved else 7
         return now[1:3] == before[1:3] and now[4:end] == before[4:end]
 

@@ -89,7 +89,7 @@ class Layer:
         places = [(tempfile.gettempdir(), own), ("/dev/shm", own)]  # noqa: S108 - of this user's alone
         if self._state:
             places.insert(0, (os.path.expanduser(self._state), "trials"))
-        # What lies there for all may be a link of another user's, which is not followed.
+        # An entry in a directory for all may be a link of another user's, which is not followed.
         return real, mount, [os.path.join(os.path.realpath(above), name) for above, name in places]
 
     def make(self, place: str, root: str) -> "tuple[str, str]":
@@ -177,7 +177,7 @@ class Layer:
                 after = [*self._new(path)] if how == "put" else []
                 changes[path] = Change(beside, how == "put", [*below(self.before, path)], after)
             then, now = self.before.at(stay), self.written.at(stay)
-            # Those above a change are opened for it.
+            # Directories above a change are opened for it.
             if how == "facts" or then.mode & 0o300 != 0o300:
                 stays[stay] = Stay(then, now.mode, None if self.written.inside[stay] else now.modified)
         if self._lock is None:

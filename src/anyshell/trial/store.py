@@ -216,7 +216,7 @@ class Store:
             if path not in then and path not in start["left_out"]
         }
         uncovered = {*before["skipped"], *before["left_out"], *start["skipped"], *start["left_out"]}
-        # What was not covered may have another name now, and so may what is in it.
+        # An uncovered directory may have another name now, and so may its content.
         uncovered.update(path for path, entry in now.items() if [stat.S_IFMT(entry[0]), entry[2][1]] in lost)
         restored, removed = [], []
         modes = {}  # type: dict[str, int]
@@ -225,7 +225,7 @@ class Store:
             """Whether what is there now is what was there at the end of what is undone; of a directory, its files tell."""
             if end is None or path not in end:
                 return end is None and path in then
-            # What it holds, since an undo that came before has made it anew.
+            # The kind alone, since an earlier undo may have made the directory anew.
             both = stat.S_ISDIR(now[path][0]) and stat.S_ISDIR(end[path][0])
             return both or bool(now[path][:2] == end[path][:2])
 
@@ -234,7 +234,7 @@ class Store:
                 path = path.rpartition("/")[0]
             return bool(path)
 
-        # What came goes first, what is in a directory before that, so that there is room for what was there.
+        # New files go first, the content of a directory before it, so that there is room for the old ones.
         gone = [path for path in sorted(now, reverse=True) if not _is_same_kind(now[path], then.get(path))]
         steps = [(path, None) for path in gone] + sorted(then.items())  # type: list[tuple[str, Entry | None]]
         with HeldDirectory(self._root) as tree:

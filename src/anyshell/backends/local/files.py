@@ -373,7 +373,7 @@ def _replace(path: str, data: bytes, stop: threading.Event) -> None:
         temporary = system.native(
             os.path.join(os.path.dirname(target), f".anyshell-{os.urandom(8).hex()}.tmp")
         )
-        # What replaces a file that may be secret is this user's alone until it has that file's permissions.
+        # The replacement of a file that may be secret is this user's alone until it has that file's permissions.
         file = open(system.create(temporary, stop, private=old is not None), "wb")  # noqa: SIM115 - closed below, before it is moved or removed
         try:
             with file:

@@ -241,7 +241,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         """Whether the server said so: no process on the host holds the program's output any more."""
         self.closed = asyncio.Event()
 
-    # What asyncssh calls.
+    # Callbacks of asyncssh.
 
     def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
         """Take the channel. It is open; the program has not been asked for yet."""
@@ -304,7 +304,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         """More can be sent."""
         self._writable.set()
 
-    # What a process calls.
+    # Methods for a process.
 
     @property
     def asked(self) -> bool:

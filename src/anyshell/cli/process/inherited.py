@@ -50,7 +50,7 @@ def _fill_standard_descriptors() -> None:
             if opened != fd:  # it is the lowest free number, but on Windows, where a closed one is not free
                 os.dup2(opened, fd)
                 os.close(opened)
-    # What Python makes of a closed one is None, to which anything can be printed without a word, or an effect.
+    # Python's object for a closed one is None: prints to it have no effect, and raise nothing.
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     if sys.stderr is None:

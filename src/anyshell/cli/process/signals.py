@@ -123,7 +123,7 @@ def _listen(interruption: Interruption) -> list[signal.Signals]:
     loop = asyncio.get_running_loop()
     listening: list[signal.Signals] = []
     for number in (signal.Signals[name] for name in _NAMES if name in signal.Signals.__members__):
-        # What nohup, or a shell for a job in the background, has told us to ignore stays ignored.
+        # Signals that nohup, or a shell for a background job, has told us to ignore stay ignored.
         if signal.getsignal(number) is signal.SIG_IGN:
             continue
         try:

@@ -151,7 +151,7 @@ class TerminalModes:
         if self._alternate is not None:
             first += [self._keyboards[1].back, self._alternate.back]
         back = b"".join([*first, self._keyboards[0].back, *parts])
-        # What is begun and not ended takes nothing of it: CAN ends it in every terminal, ESC not in all.
+        # An unfinished sequence takes no part of this: CAN ends it in every terminal, ESC not in all.
         return b"\x18" + back if back or self._held else b""
 
     @property

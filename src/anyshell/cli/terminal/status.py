@@ -41,7 +41,7 @@ REDRAWS_PER_SECOND = 20
 LAST_LINE_BYTES = 4096
 """Bytes of the end of each stream in which the last line is looked for."""
 
-# What moves no cursor: colours, erasing on the line, a visible cursor, pastes, frames, titles, links, character sets. What
+# Sequences that move no cursor: colours, erasing on the line, a visible cursor, pastes, frames, titles, links, character sets. What
 # of it is on, `TerminalModes` tells.
 _MOVES_NOTHING = re.compile(
     COLOURS + rb"|\x1b\[[0-2]?K|\x1b\[\?(?:12|25|2004|2026)[hl]"

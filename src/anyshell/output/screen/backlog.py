@@ -43,7 +43,7 @@ CELLS_OF_A_ROW = 8
 STATES = 256
 """Different sequences that are known of what was skipped: the last ones."""
 
-# What says how the following is to be drawn: modes, margins, character sets, the title; and what wipes the screen.
+# Sequences that set the state of later drawing: modes, margins, character sets, the title; and those that wipe the screen.
 _STATE = (
     rb"\[(?:" + PARAMETERS + rb"[hlrJ]|" + DIGITS + rb"\"q|!p|[<=>]" + NUMBERS + rb"u)"
     rb"|[=>c]|#8|[()][0-9A-Za-z]"
@@ -56,7 +56,7 @@ _UP = re.compile(rb"\x1b\[(" + DIGITS + rb")A")
 _SHIFTS = (b"\x0e", b"\x0f")
 
 
-# What moves, scrolls or wipes rows, with its parameters; REP, whose text can be wide; and DECSEL, which looks at each column.
+# Sequences that move, scroll or wipe rows, with their parameters; REP, whose text can be wide; and DECSEL, which looks at each column.
 # DECSEL stands apart: EL, which it is told from by its parameters, is in every bar.
 _CONTROL = rb"(?:\?" + PARAMETERS + rb"(K)|(" + PARAMETERS + rb")([LMSTbJhl]| [@A]|'[}~]))"
 _ROWS = re.compile(rb"\x1b(?:\[" + _CONTROL + rb"|([cDEM]|#8))")
@@ -186,7 +186,7 @@ class Backlog:
     def _skip(self, data: bytes, screen: Emulator) -> None:
         """Remember what the terminal is left as, as far as can be told at once."""
         data = long_form(data)
-        # Of each sequence the last one counts, in their order.
+        # The last one of each sequence counts, in their order.
         states = list(dict.fromkeys(reversed(_STATES.findall(data))))[::-1]
         shifts = [shift for shift in _SHIFTS if shift in data]
         states += sorted(shifts, key=data.rfind)

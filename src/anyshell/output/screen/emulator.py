@@ -37,7 +37,7 @@ _TOKENS = re.compile(
     rb"|" + CONTROL + rb"|(\r\n|" + OTHER + rb"|[\x00-\x1f\x7f])"
 )
 
-# What ends a line, or has it scroll away, and is no line feed.
+# Sequences that end a line, or have it scroll away, and are no line feed.
 _INDEX = re.compile(STRING + STRING_END + rb"|([\x0b\x0c]|\x1b[DE]|\xc2[\x84\x85])")
 
 _PLACE = re.compile(rb"([0-9]++);([0-9]++)")

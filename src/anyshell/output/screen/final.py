@@ -73,7 +73,7 @@ class FinalLines:
         self._signals = Signals(self._marks, room=room, tail=room) if excerpts else None
         self._excerpts: list[Excerpt] = []
         self._let_go = 0  # bytes of text of the lines that were let go
-        # Of the last of these lines: where their text ends, and where they end in the output.
+        # The ends of the last of these lines: in the text, and in the output.
         self._texts, self._bytes, self._feeds = array("q", [0]), array("q", [0]), array("q", [0])
         self._room = head
         self._tail = tail
@@ -254,7 +254,7 @@ class FinalLines:
         if self._gaps is None:
             return before, dropped, after
         first, last = self._gaps
-        # Of the lines after the last gap, the head has those that it took, unless some are missing between.
+        # The head has the lines after the last gap that it took, unless some are missing between.
         rest = self.count - len(after)
         hidden = before[first:last] if dropped is None else before[first:]
         hidden += after[: max(0, last - rest)]
@@ -306,7 +306,7 @@ class FinalLines:
         if not self._full:
             self._full = True
             self._tail += self._room
-            # Of lines that may be folded, more are held than there is room for.
+            # More lines that may be folded are held than fit.
             self._most = self._tail if self._signals is None else max(self._tail, CONDENSED)
         self._rest.append(line)
         self._rest_size += size
@@ -334,7 +334,7 @@ class FinalLines:
         signals.feed(bytes(self._asked))
         self._asked.clear()
         if len(self._texts) > _TRIMMED:
-            # What is no longer held by the signals has its marks, or will have none.
+            # Lines that the signals no longer hold have their marks, or will have none.
             gone = bisect_right(self._texts, signals.start) - 1
             del self._texts[:gone], self._bytes[:gone], self._feeds[:gone]
 

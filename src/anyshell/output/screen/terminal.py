@@ -187,7 +187,7 @@ class TerminalOutput:
         """The lines of its main screen and those that have left it, from a number on, as far as they are kept."""
         emulator, final = self._drawn(), self._final
         first, texts = final.since(since)
-        # What stands on the screen was added to the others when the output was made.
+        # The lines of the screen were added to the others when the output was made.
         rows = [] if self._output is not None else emulator.main[: self._used()]
         changing = [] if final.begun is None else [final.begun]
         for row in rows:

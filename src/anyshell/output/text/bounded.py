@@ -185,7 +185,7 @@ class BoundedText:
 
     def _cut_here(self) -> None:
         carry, self._carry = self._carry, b""
-        # What was held back has turned out to be more than fits the line: show what does.
+        # The held bytes have turned out to be more than fits the line: show those that fit.
         held = self._stretch(carry, self._position)
         shown = strip(held.to_utf8()).partition("\b")[0][: max(0, self._max_line - self._line.length)]
         self._cut += len(carry)
@@ -231,7 +231,7 @@ class BoundedText:
         text = "\n".join(lines)
         size = _size(text) + 1
         if self.limit is not None and self._finished + size > self.limit:
-            # Which comes first, the long line or the end of the room, is seen by trying less.
+            # A try with less shows which comes first, the long line or the end of the room.
             self._line_too_long = False
             return False
         if max(map(len, lines)) > self._max_line:

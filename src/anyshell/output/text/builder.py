@@ -299,7 +299,7 @@ class OutputBuilder:
         return replace(
             whole,
             text=text.text(),
-            # Of images whose notes are left out too, these count as well.
+            # The notes of images that are left out count as well.
             omitted_bytes=min(size + sum(each.cut_bytes for each in cut) + self._images.size, self._total),
             omitted_lines=lines,
             head_range=(1, shown_last) if before else None,

@@ -27,7 +27,7 @@ HITS = re.compile(
     rb"r(?:ror|aceb)|RROR|f(?:ail|a(?:tal|ult)|ound|used|ined)|F(?:ail|AIL|atal|ATAL)|panic|Permission d|xcept|killed|Killed|No such"
     rb"|C(?:annot|ould not)|Unable|\n(?:not ok|E   )|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)|warn|W(?:arn|ARN)"
 )
-# What is given to Rust is ASCII, which it reads where it stands: of the other bytes, those of these patterns are controls.
+# The text for Rust is ASCII, which it reads where it stands: of the other bytes, those of these patterns are controls.
 _NOT_ASCII = b"\xe2\x9c\x97\x8f\x93\x94\x95\x96\x98"
 _CONTROLS = b"\x01\x02\x03\x04\x05\x06\x0e\x0f\x10"
 _TO_ASCII = bytes.maketrans(bytes(range(0x80, 0x100)) + _NOT_ASCII, b"\x7f" * 0x80 + _CONTROLS)
@@ -60,7 +60,7 @@ LINES_OF_COUNTS = (
     r"(?m:^|[^0-9A-Za-z_.-])[1-9][0-9]* (?:tests? )?(?:[Ee]rrors?|[Ff]ail(?:ures?|ed))(?m:[^0-9A-Za-z_=:(./-]|$)"
     r"|(?m:^|[^0-9A-Za-z_-])[0-9A-Za-z_]*(?:rrors|ailures|ailed)[=:] ?[1-9]"
 )
-# What an output has, and more, that has such a line. Each is found ten times as fast, and both as one are not.
+# The beginnings in an output with such a line, and in some others. Each is found ten times as fast, and both as one are not.
 _MAYBE_COUNTS = (
     r"[0-9] (?:tests? )?(?:[Ee]rror|[Ff]ail(?:ure|ed))",
     r"(?:rrors|ailures|ailed)[=:] ?[1-9]",

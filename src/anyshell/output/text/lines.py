@@ -150,7 +150,7 @@ class EditedLine:
         self._write(first)
         if self._cells is None:
             self._lay()
-        # What is left of a state is what no later one has covered.
+        # The rest of a state is the part that no later one has covered.
         kept = ""
         for state in reversed(shown):
             if len(state) > len(kept):

@@ -19,7 +19,7 @@ PAGES = 8
 
 _ASCII = bytes(range(0x80))
 
-# Of two bytes that are a character of a page, the second is none of these: after one of them, a character begins.
+# The second byte of a two-byte character of a page is none of these: after one of them, a character begins.
 _ALONE = re.compile(rb"[\0-\x2f]")
 
 # A page has no controls but those of ASCII. Some of Python's tables have these where there is no character.

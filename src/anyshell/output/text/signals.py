@@ -237,7 +237,7 @@ class Found:
         self._size += len(excerpt.data)
         if self._size <= HELD:
             return
-        # Of equals, those in the middle go first.
+        # Among equals, the middle ones go first.
         middle = (self._excerpts[0].start + excerpt.start) / 2
         self._excerpts.sort(key=lambda each: (-each.score, -abs(each.start - middle)))
         while self._size > HELD // 2:

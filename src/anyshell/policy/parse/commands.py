@@ -435,7 +435,7 @@ class Walk:
             rest = ()
             if self._shell == "zsh" and not variables:
                 unknown.append("zsh runs a program for a redirection alone")
-        # What is not understood is added to `unknown`, and never left out: a command with an entry there is never allowed by a rule.
+        # A part that is not understood is added to `unknown`, and never left out: a command with an entry there is never allowed by a rule.
         inner = list(runs(program, rest, self._shell, redirections)) if program else []
         unknown += [each.unknown for each in inner if each.unknown]
         self._reading.add(

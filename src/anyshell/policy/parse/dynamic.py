@@ -81,7 +81,7 @@ _READ = {"read": "adiNnptu", "mapfile": "dnOsucC", "readarray": "dnOsucC", "geto
 _UNQUOTED = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 
 
-# What people and rules know by these names. A function of such a name would be judged as the program.
+# The programs that people and rules know by these names. A function of such a name would be judged as the program.
 _KNOWN = names(
     ": [ test true false echo printf read cd pushd popd pwd exit return break continue shift set shopt eval exec command builtin "
     "export declare typeset local readonly unset source . trap wait kill jobs bg fg ulimit umask type hash times alias getopts "

@@ -151,7 +151,7 @@ class Decision:
             found.append(self._see(at, bases, found))
         return found
 
-    # What a command is and does
+    # The properties and effects of a command
 
     def _see(self, at: int, bases: tuple[str | None, ...], before: Sequence[Seen]) -> Seen:
         command = self.commands[at]
@@ -346,7 +346,7 @@ class Decision:
         for source, into in use.copies:
             names = self.paths.last_names(source, bases)
             for directory in self.paths.resolved(into, bases):
-                # What is not known of either is among the paths that it reads or writes.
+                # An unknown path of either is among the paths that it reads or writes.
                 for name in names or () if directory != UNKNOWN else ():
                     found[self.paths.resolve(self.paths.join(directory, name) or "") or UNKNOWN] = None
         return tuple(found)
@@ -365,7 +365,7 @@ class Decision:
             writes += paths if each.writes or not each.reads else ()
         return Access(tuple(reads), tuple(writes), (), tuple(network))
 
-    # Which rules hold
+    # The rules that hold
 
     def _command(self, seen: Seen, written: ParsedCommand) -> CommandVerdict:
         action, reasons = self._decided(seen)

@@ -55,7 +55,7 @@ def directories(commands: Sequence[ParsedCommand], text: str, paths: Paths) -> l
             possible = (*dict.fromkeys((*possible, *after)),)
             possible = possible if len(possible) <= MOST_DIRECTORIES else (None,)
             certain = after
-    # What a function does is done where it is called.
+    # The commands of a function run where it is called.
     return [possible if each.defines else here for each, here in zip(commands, found, strict=True)]
 
 

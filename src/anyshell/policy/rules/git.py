@@ -188,7 +188,7 @@ def keys_that_run(
                 included = f"{home}{value[1:]}" if value.startswith("~/") else value
                 if re.match("[~:%]", included) or re.search(r'["\\]', value):
                     return None  # a part in quotes, an escape, or what git puts another path for
-                # What is included under a condition counts as if that held.
+                # A file that is included under a condition counts as if the condition held.
                 waiting.append(files.join(files.above(path), included))
             elif _RUNS.fullmatch(key) and (key, value) not in _HARMLESS:
                 found.add(key)

@@ -176,7 +176,7 @@ class _WordsReader:
             elif not any(profile.flags.get(flag) == "info" for flag in seen):
                 self.unknown(f"{self.name} stands without a sub-command")
         profile = self._apply(profile, seen)
-        # What a flag reads may be written after all, by a flag behind it.
+        # A path that a flag reads may be written after all, by a flag behind it.
         self.use.paths[before:] = [
             (profile.reads if role == "reads" else role, word) for role, word in self.use.paths[before:]
         ]

@@ -112,7 +112,7 @@ _OF: Mapping[str, tuple[JobAction, ...]] = {
 }
 """The actions of each parameter."""
 
-# What other agents' tools call the same; in small letters, nothing between.
+# Names of the same in other agents' tools; in small letters, nothing between.
 _ALSO_CALLED = {
     "job": "id",
     "jobid": "id",
@@ -369,7 +369,7 @@ def _problems(asked: JobParams, limits: ToolLimits, offered: Offered) -> Iterato
             else:
                 there = " and ".join(each for each in actions if each in offered.actions)
                 yield f"{name} is a parameter of {there}, not of {action}"
-    # Of problems that follow from each other the first one is said; all others are said together, so one more call suffices.
+    # The first one is told of problems that follow from each other; all others are told together, so one more call suffices.
     ids = _ids(asked)
     if action != "list" and not ids:
         yield f"id is missing: {action} needs that of a job, as results name it or list says it"

@@ -295,7 +295,7 @@ class JobTool:
             lost = min(piece.omitted_bytes, skipped)
             since += skipped
             piece = await job.output(since, limit=most)
-        # What is left of it may be the beginning of a character or of an escape sequence, which is shown when it is whole.
+        # Its rest may be the beginning of a character or of an escape sequence, which is shown when it is whole.
         follows = piece.offset < piece.total_bytes and bool((await job.output(piece.offset, limit=most)).data)
         entry.seen = max(entry.seen, piece.offset)
         entry.told = entry.over

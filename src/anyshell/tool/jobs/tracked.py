@@ -197,7 +197,7 @@ class TrackedTerminal:
             text, left_out = self._news(limits)
         self._frame_shown |= frame is not None or (is_screen and shown.alternate)
         self._known = waiting
-        # What stood there before a secret was given may hold it.
+        # The line from before a secret was given may hold the secret.
         shown = replace(shown, rows=tuple(map(hide, shown.rows)))
         return TerminalReport(
             text=hide(text),

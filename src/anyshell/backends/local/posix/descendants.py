@@ -77,7 +77,7 @@ class DescendantTree:
                 before.add(process.pid)
             elif process.pid != os.getpid() and (row := _read(process)) is not None:
                 young[process.pid] = row
-        # Of a part, nothing is a member that others have started who were there before, nor what descends from it.
+        # No process is a member of a part that an earlier process has started, nor are its descendants.
         home = {self._leader, self._shell} - {0}
         others = {pid for pid, row in young.items() if row.parent in before - home and row.parent > 1}
         for pid in others | descendants(young, others):

@@ -15,7 +15,7 @@ _LIBRARY_PATHS = ((b"LD_LIBRARY_PATH", b"LD_LIBRARY_PATH_ORIG"), (b"LIBPATH", b"
 
 def host_variables() -> dict[bytes, bytes]:
     """A copy of this process's variables at this moment, with its library paths as they were before a bundle."""
-    # What os.environb wraps, where it still does: copying through its interface takes 40 µs, a twentieth of
+    # The mapping that os.environb wraps, where it still does: copying through its interface takes 40 µs, a twentieth of
     # starting a shell.
     wrapped = getattr(os.environb, "_data", None)
     variables: dict[bytes, bytes] = dict(wrapped if isinstance(wrapped, dict) else os.environb)

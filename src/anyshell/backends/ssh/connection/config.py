@@ -232,7 +232,7 @@ class HostConfig:
                     if not rest:
                         raise InvalidCommand(f"{where}: Match {name} has no pattern")
                     value = rest.pop(0)
-                # What comes behind a condition that does not hold is not looked at: it may be a command.
+                # The conditions behind one that does not hold are not evaluated: one may be a command.
                 found = result and self._holds(name, value, where)
             if found == negated:
                 result = False

@@ -382,7 +382,7 @@ class _Connector:
             if sock is not None:
                 sock.close()
             if proxy is not None:
-                # What it says of its end is why the connection failed, so it is given a moment to end by itself.
+                # Its last words tell why the connection failed, so it is given a moment to end by itself.
                 if isinstance(error, asyncssh.Error | ConnectionError) and login.shown is None:
                     await proxy.wait_ended(GRACE_SECONDS)
                 end = proxy.end

@@ -303,7 +303,7 @@ class LoginClient(asyncssh.SSHClient):
         answer = await self.ask(lambda: password(prompt))
         if answer is not None:
             self.tried.append(f"a password ({method})")
-        # What is asked for otherwise may be good for one time.
+        # Other answers may be good for one time.
         self._password = answer if "password" in prompt.lower() else None
         return answer
 

@@ -55,7 +55,7 @@ _STATED = re.compile(r"(x [0-9a-f]{1,8}|o [0-7]{1,11}) ([0-9]{1,18}) (-?[0-9]{1,
 
 _LIST = (
     _PRELUDE + '[ -d "$p" ] || { ls -d -- "$p/." >/dev/null; exit 1; }\n'
-    # What may not be read expands to nothing, so it is asked for first.
+    # An unreadable file expands to nothing, so that is asked for first.
     'ls -- "$p/" >/dev/null || exit 1\n'
     'for f in "$p"/* "$p"/.*; do\n'
     "  n=${f##*/}; case $n in .|..) continue;; esac\n"

@@ -138,7 +138,7 @@ class SSHProcess(ChannelProcess[Channel]):
         words = channel.said.result() if channel.said.done() else []
         if self._tree.begun or words[:1] == ["started"]:
             return True
-        # What is printed comes before the end of the output, unless that is the connection's.
+        # The line comes before the end of the output, unless the connection has ended.
         if words or not channel.asked or (channel.at_end.is_set() and not channel.cut):
             return False
         return None

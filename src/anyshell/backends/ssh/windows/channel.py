@@ -58,7 +58,7 @@ class WindowsChannel(Channel):
         self.gone = asyncio.Event()
         """Set when no process of the command is alive, or when the leader, which would know, is gone."""
 
-    # What asyncssh calls.
+    # Callbacks of asyncssh.
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
         """Hand output on; of stderr, what is the command's."""
@@ -106,7 +106,7 @@ class WindowsChannel(Channel):
             if not question.done():
                 question.cancel()
 
-    # What a process calls.
+    # Methods for a process.
 
     @property
     def over(self) -> bool:

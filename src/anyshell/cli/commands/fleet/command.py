@@ -190,7 +190,7 @@ async def _perform(request: FleetRequest, hosts: list[str], interruption: Interr
             shell=request.shell,
             cwd=request.cwd,
             interactive=request.interactive,
-            # What is shown as it comes need not be kept as well.
+            # Output that is shown as it comes need not be kept as well.
             limits=OutputLimits(head=0, tail=0) if shown_at_once else None,
             artifacts=None if shown_at_once else "default",
             snapshot=request.snapshot,

@@ -111,7 +111,7 @@ class Roster:
         """The bytes that draw the next frame over the last one, on a terminal of so many columns and rows."""
         before = self._to_the_top(columns)
         width = max(columns - 1, 1)  # in the last column many terminals begin a new line
-        # What is typed is echoed at the cursor. If it went on in the next row, the rows of the frame would be counted
+        # Typed text is echoed at the cursor. If it went on in the next row, the rows of the frame would be counted
         # from there, and the first of them would stay.
         bar = max(width - ECHO_COLUMNS, (width + 1) // 2)
         with self._console.capture() as drawn:

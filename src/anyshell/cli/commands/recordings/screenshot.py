@@ -168,7 +168,7 @@ def _draw(
             screen.resize(_size(*event.size))
         elif event.code == "o":
             for start in range(0, len(event.data), PIECE):
-                # What passes ends with nothing that has begun.
+                # The output of the filter ends with no unfinished sequence.
                 screen.feed(passing.feed(event.data[start : start + PIECE]).encode(), 0, 0)
                 screen.scrolled.clear()
         else:

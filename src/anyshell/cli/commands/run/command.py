@@ -274,7 +274,7 @@ async def _perform(request: RunRequest, interruption: Interruption) -> int:
     way = Target(request.host)
     async with request.detect(
         way,
-        # What is shown live need not be kept as well.
+        # Output that is shown live need not be kept as well.
         limits=OutputLimits(budget=request.limit) if request.held else OutputLimits(head=0, tail=0),
         artifacts="default" if request.held else None,
     ) as env:

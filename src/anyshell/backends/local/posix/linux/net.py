@@ -175,7 +175,7 @@ async def _stop(tree: LinuxTree) -> None:
         await asyncio.sleep(LOOK_AGAIN)
         members = await tree.members()
     give_up = time.monotonic() + KILL_SECONDS
-    # What forks all the time can be missed once.
+    # A process that forks all the time can be missed once.
     while time.monotonic() < give_up and (members := await tree.members() or await tree.members()):
         for member in members:
             tree.signal(member, signal.SIGKILL)
