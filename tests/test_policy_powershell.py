@@ -235,7 +235,7 @@ def test_links_of_windows_are_followed(powershell: Windows) -> None:
     program = answers.script().replace(loop, LINKS + loop)
     words = [word for path in expected for word in ("resolve", path)]
     (line,) = _said(powershell, program, answers.question_about_host(7, words))
-    assert answers.told(7, len(expected), line.encode()) == [*expected.values()]
+    assert answers.host_answers(7, len(expected), line.encode()) == [*expected.values()]
 
 
 @pytest.mark.parametrize(
@@ -253,8 +253,8 @@ def test_links_of_windows_are_followed(powershell: Windows) -> None:
     ],
 )
 def test_a_malformed_answer_about_the_host_tells_nothing(line: bytes) -> None:
-    assert answers.told(7, 2, b'{"n":7,"f":["eA==",null]}') == ["x", None]
-    assert answers.told(7, 2, line) is None
+    assert answers.host_answers(7, 2, b'{"n":7,"f":["eA==",null]}') == ["x", None]
+    assert answers.host_answers(7, 2, line) is None
 
 
 def test_the_program_that_parses_fits_on_a_command_line_of_windows() -> None:

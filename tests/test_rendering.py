@@ -30,7 +30,7 @@ from anyshell.abc import ShellInfo
 from anyshell.policy import display
 from anyshell.rendering import RenderedCommand, RenderedRequest, RenderedResult
 from anyshell.rendering.page import COMMAND_ROWS, ERROR_ROWS, LONGEST_LINE, SEARCHED
-from anyshell.rendering.people import told
+from anyshell.rendering.people import for_people
 from anyshell.rendering.views import _REST, LIVE_BYTES, OWN_ROWS, PREVIEW_ROWS
 from anyshell.tool import ShellResult
 from anyshell.tool.result import DisplayBlock, JobResult, blocks
@@ -317,18 +317,18 @@ def test_a_person_reads_no_advice_that_is_meant_for_a_model() -> None:
     assert len(meant) > 20
     for line in meant:
         if "The user says: " in line:  # in whose words it stays
-            assert told(line) == line
+            assert for_people(line) == line
         elif not _REST.search(line):  # that is left out whole: the footer says where the rest is
-            assert not FOR_A_MODEL.search(told(line)), told(line)
+            assert not FOR_A_MODEL.search(for_people(line)), for_people(line)
     assert (
-        told("Not run: refused by the user. Do not work around it; ask what to do instead.")
+        for_people("Not run: refused by the user. Do not work around it; ask what to do instead.")
         == "Not run: refused by the user."
     )
     assert (
-        told('Stopped. It likely waited at "Proceed? [y/N]": use options or stdin.')
+        for_people('Stopped. It likely waited at "Proceed? [y/N]": use options or stdin.')
         == 'Stopped. It likely waited at "Proceed? [y/N]".'
     )
-    assert told("Do not rerun.") == ""
+    assert for_people("Do not rerun.") == ""
 
 
 VIEWS: dict[str, Callable[[bool], object]] = {

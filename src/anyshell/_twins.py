@@ -172,7 +172,7 @@ def _making(kind: Any) -> Callable[..., None]:
             )
 
         async def begin() -> Any:
-            return kind(*map(_given, args), **given)
+            return kind(*map(_unwrapped, args), **given)
 
         self._target = front.call(begin, loop)
 
@@ -195,20 +195,20 @@ def _calling(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(self: Twin, *args: Any, **kwargs: Any) -> Any:
         given = [_argument(name, each, self._loop) for name, each in zip(names, args, strict=False)]
-        given += map(_given, args[len(names) :])
+        given += map(_unwrapped, args[len(names) :])
         named = {name: _argument(name, each, self._loop) for name, each in kwargs.items()}
         return self._call(lambda: function(self._target, *given, **named))
 
     return call
 
 
-def _given(value: Any) -> Any:
+def _unwrapped(value: Any) -> Any:
     return value._target if isinstance(value, Twin) else value
 
 
 def _argument(name: str, value: Any, loop: AbstractEventLoop) -> Any:
     """Convert an argument for the loop. A function that may block has a thread for each call."""
-    value = _given(value)
+    value = _unwrapped(value)
     if name not in _CALLBACKS or not callable(value) or inspect.iscoroutinefunction(value):
         return value
 
@@ -229,7 +229,7 @@ def _iterate_events(self: Twin) -> Iterator[Any]:
 
 def _iterate(self: Twin, made: Callable[[], Any] | None = None) -> Iterator[Any]:
     items = self._call(made or (lambda: aiter(self._target)))
-    items = _given(items)
+    items = _unwrapped(items)
 
     async def step() -> Any:
         return await anext(items, _OVER)

@@ -129,7 +129,7 @@ class Outcome:
         """
         if self.ok:
             return self
-        raise CommandFailed(f"the command {self._how()}{self._what()}", outcome=self)
+        raise CommandFailed(f"the command {self._failure_words()}{self._command_and_output()}", outcome=self)
 
     def json(self) -> Any:
         """Parse the whole output, or stdout where the channels were asked for apart, as JSON: never a text that was cut.
@@ -159,7 +159,7 @@ class Outcome:
                 f"the output of the command is no JSON{cure}: {why}", text, at
             ) from None
 
-    def _how(self) -> str:
+    def _failure_words(self) -> str:
         """The failure of the command, as words behind "the command"."""
         if self.status == "timed_out" and self.silence is not None:
             return f"timed out: it printed nothing for {exact(self.silence)} s"
@@ -177,7 +177,7 @@ class Outcome:
             return "ended with an exit code that cannot be known"
         return f"ended with exit code {self.exit_code}"
 
-    def _what(self) -> str:
+    def _command_and_output(self) -> str:
         """The command and the last lines of its output, on lines of their own."""
         if os.environ.get("ANYSHELL_ERRORS") == "terse":
             return "; its output is in .outcome.output"

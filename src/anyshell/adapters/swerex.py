@@ -63,7 +63,7 @@ class Runtime(rex.AbstractRuntime):
             raise exceptions.SessionExistsError(f"there is a session {request.session!r} already")
         quote = SHELLS[self._env.shell.kind].join
         text = "\n".join(f"source {quote([path])}" for path in request.startup_source)
-        with _said():
+        with _as_swerex_errors():
             shell = self._shells[request.session] = _Shell(self._env)
             try:
                 await shell.run(":", ALIVE_SECONDS)  # a far host may take longer than the files have
@@ -77,7 +77,7 @@ class Runtime(rex.AbstractRuntime):
     async def run_in_session(self, action: rex.Action) -> rex.Observation:
         """Run a command in a session, type a line for the program that has its terminal, or interrupt it."""
         shell = self._shell(action.session)
-        with _said():
+        with _as_swerex_errors():
             if isinstance(action, rex.BashInterruptAction):
                 return await shell.interrupt(action)
             interactive = action.is_interactive_command or action.is_interactive_quit
@@ -106,7 +106,7 @@ class Runtime(rex.AbstractRuntime):
         words = [command.command] if isinstance(command.command, str) else command.command
         if command.shell and len(words) != 1:
             raise ValueError("shell=True takes one text, and shell=False a program with its arguments")
-        with _said():
+        with _as_swerex_errors():
             whole = await run_whole(
                 self._env,
                 words[0] if command.shell else words,
@@ -129,19 +129,19 @@ class Runtime(rex.AbstractRuntime):
     async def read_file(self, request: rex.ReadFileRequest) -> rex.ReadFileResponse:
         """Read a file; ends of lines stay as they are in it."""
         encoding, errors = request.encoding or "utf-8", request.errors or "strict"
-        with _said():
+        with _as_swerex_errors():
             text = await self._env.files.read_text(request.path, encoding=encoding, errors=errors)
         return rex.ReadFileResponse(content=text)
 
     async def write_file(self, request: rex.WriteFileRequest) -> rex.WriteFileResponse:
         """Replace a file, and make the directories above it."""
-        with _said():
+        with _as_swerex_errors():
             await write_whole(self._env, request.path, request.content.encode())
         return rex.WriteFileResponse()
 
     async def upload(self, request: rex.UploadRequest) -> rex.UploadResponse:
         """Copy a file or a folder of this machine; a folder is merged with one that is there."""
-        with _said():
+        with _as_swerex_errors():
             await self._env.files.upload(request.source_path, request.target_path, into=False)
         return rex.UploadResponse()
 
@@ -286,7 +286,7 @@ async def _stop(env: Environment, jobs: set[str]) -> None:
 
 
 @contextmanager
-def _said() -> Iterator[None]:
+def _as_swerex_errors() -> Iterator[None]:
     """Raise what anyshell refuses as SWE-ReX's own exception."""
     try:
         yield

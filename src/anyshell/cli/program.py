@@ -102,7 +102,7 @@ class MainGroup(CommandGroup):
 
             # asyncio warns of each write to a connection that is gone; what that means is said in our own words.
             logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-            logging.getLogger("anyshell").addHandler(_said())
+            logging.getLogger("anyshell").addHandler(_log_handler())
         # The given command runs unchanged. On Windows click would expand variables, ~ and * in it.
         extra.setdefault("windows_expand_args", False)
         if _COMPLETION in os.environ:
@@ -176,7 +176,7 @@ def _failures() -> Iterator[None]:
         raise Failure(printable(f"{error.strerror or error}{where}")) from error
 
 
-def _said() -> logging.Handler:
+def _log_handler() -> logging.Handler:
     """The log records of the library, as messages of this program."""
     import logging
 

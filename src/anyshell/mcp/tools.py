@@ -103,10 +103,10 @@ class ClientTools:
 
     async def list_tools(self, context: Context) -> list[types.Tool]:
         """The tools as the model of the client sees them."""
-        shell = _told(self._shell.definition, ShellResult)
+        shell = _tool_description(self._shell.definition, ShellResult)
         if self._only_reads(context):
             shell["annotations"] |= _READ_ONLY
-        told = [shell] if self._job is None else [shell, _told(self._job.definition, JobResult)]
+        told = [shell] if self._job is None else [shell, _tool_description(self._job.definition, JobResult)]
         return [types.Tool.model_validate(each) for each in told]
 
     def _only_reads(self, context: Context) -> bool:
@@ -161,7 +161,7 @@ class ClientTools:
             return await self._shell(arguments, on_update=tell if watched else None, call_id=call_id)
 
 
-def _told(definition: ToolDefinition, result: type[ShellResult | JobResult]) -> dict[str, Any]:
+def _tool_description(definition: ToolDefinition, result: type[ShellResult | JobResult]) -> dict[str, Any]:
     return {**definition.as_format("mcp"), "title": definition.title, "outputSchema": schema_of(result)}
 
 

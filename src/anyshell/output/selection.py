@@ -86,7 +86,9 @@ class Selection:
     @property
     def query(self) -> str:
         """The selection as part of an address; empty for the whole."""
-        named = [f"{name}={_said(given)}" for name in ("lines", "bytes") if (given := getattr(self, name))]
+        named = [
+            f"{name}={_range_text(given)}" for name in ("lines", "bytes") if (given := getattr(self, name))
+        ]
         named += [f"tail={self.tail}"] * (self.tail is not None)
         if self.grep is not None:
             named.append("grep=" + self.grep.replace("%", "%25").replace("&", "%26"))
@@ -175,7 +177,7 @@ def _number(name: str, said: str | None) -> int | None:
     return int(said)
 
 
-def _said(given: tuple[int, int | None]) -> str:
+def _range_text(given: tuple[int, int | None]) -> str:
     return f"{given[0]}-{'' if given[1] is None else given[1]}"
 
 
@@ -214,7 +216,7 @@ class PartReading:
     def _clamped(self, name: str, given: tuple[int, int | None], last: int) -> tuple[int, int]:
         if given[0] > last and getattr(self._address.selection, name) is not None:
             total = self._size if name == "bytes" else self._lines
-            raise InvalidCommand(f"{name}={_said(given)}: the output has {total:,} {name}")
+            raise InvalidCommand(f"{name}={_range_text(given)}: the output has {total:,} {name}")
         return given[0], last if given[1] is None else min(given[1], last)
 
     def pieces(self) -> Iterator[bytes]:

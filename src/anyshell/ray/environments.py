@@ -323,7 +323,7 @@ class Leased:
         Raises:
             EnvironmentLost: The environment is gone, with all that was in it. `EnvironmentLost.started` is of the command.
         """
-        return await self._there().run(*_read(command, arguments))
+        return await self._held_place().run(*_read(command, arguments))
 
     async def call(
         self,
@@ -335,10 +335,10 @@ class Leased:
 
         It is pickled with its arguments, and so is what it returns or raises. Cancelling the call cancels it there.
         """
-        result: T = await self._there().call(function, args, named)
+        result: T = await self._held_place().call(function, args, named)
         return result
 
-    def _there(self) -> ActorPlace:
+    def _held_place(self) -> ActorPlace:
         if self._place is None:
             raise AnyshellError("this environment was given back to its pool: take another one")
         return self._place

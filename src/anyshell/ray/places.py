@@ -187,7 +187,7 @@ class ActorPlace:
             yield
         except RayTaskError as error:
             cause: Exception = error.cause
-            cause.add_note(f"in {self._where}")
+            cause.add_note(f"in {self._place_name}")
             raise cause from error
         except RayError as error:
             if isinstance(error, RayActorError):
@@ -201,12 +201,12 @@ class ActorPlace:
             False: "nothing has started",
         }[started]
         return EnvironmentLost(
-            f"{self._where} is lost ({why}): {what}",
+            f"{self._place_name} is lost ({why}): {what}",
             started=started,
             environment=self.number,
             node=self.actor.node,
         )
 
     @property
-    def _where(self) -> str:
+    def _place_name(self) -> str:
         return f"environment {self.number} on Ray's node {self.actor.node}"

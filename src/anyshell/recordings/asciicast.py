@@ -439,7 +439,7 @@ def _to_json(header: Header) -> dict[str, object]:
     env = {_whole(name): _whole(value) for name, value in header.env.items()}
     found: dict[str, object] = {"version": header.version}
     if header.version == 3:
-        found["term"] = _known(
+        found["term"] = _without_none(
             {
                 "cols": header.columns,
                 "rows": header.rows,
@@ -462,8 +462,8 @@ def _to_json(header: Header) -> dict[str, object]:
         "theme": theme if header.version == 2 else None,
         "tags": [_whole(tag) for tag in header.tags] or None if header.version == 3 else None,
     }
-    return _known(found)
+    return _without_none(found)
 
 
-def _known(found: dict[str, object]) -> dict[str, object]:
+def _without_none(found: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in found.items() if value is not None}

@@ -81,7 +81,7 @@ class MarkedRows:
         rows, start, begun = self._last(text, stop, count)
         if failed and count > ERROR_ROWS:
             whole = text.find("\n", start, stop) + 1 or stop if begun else start
-            told = _told(text, whole, stop)
+            told = _hidden_error(text, whole, stop)
             fewer = self._last(text, stop, count - ERROR_ROWS)
             if told is not None and told < fewer[1]:
                 rows, start, begun = fewer
@@ -235,7 +235,7 @@ class MarkedRows:
         return rows
 
 
-def _told(text: str, start: int, stop: int) -> int | None:
+def _hidden_error(text: str, start: int, stop: int) -> int | None:
     """The start of the last hidden line that tells of an error, if no shown line does.
 
     Args:

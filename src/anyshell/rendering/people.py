@@ -48,7 +48,7 @@ _CLAUSES = (
 _QUOTED = re.compile(r"\bthe user says: ", re.IGNORECASE)
 
 
-def told(notice: str) -> str:
+def for_people(notice: str) -> str:
     """The part of a notice for a person; empty where all of it is advice. The words of a person stay as they are."""
     own, *quoted = _QUOTED.split(notice, maxsplit=1)
     if quoted:

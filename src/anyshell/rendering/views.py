@@ -18,7 +18,7 @@ from ..tool import words
 from ..tool.result import JobResult, OutputArtifact, ShellResult
 from .endings import NOTHING_RAN, ended, job_ended, one_job, seconds, times
 from .page import BAD, COMMAND, LONGEST_LINE, QUIET, TITLE, WARNING, MarkedRows, counted
-from .people import told
+from .people import for_people
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,7 +118,7 @@ class RenderedResult:
             if text not in warnings and not (artifact is not None and _REST.match(text)):
                 yield from self._notice(page, text, result)
         for warning in warnings.values():
-            yield from page.folded("! ", printable(told(warning)), WARNING)
+            yield from page.folded("! ", printable(for_people(warning)), WARNING)
         how, style = job_ended(result.details) if isinstance(result, JobResult) else ended(result.details)
         parts = [how, *times(result.details)]
         if isinstance(result, ShellResult) and result.details.directory is not None:
@@ -131,7 +131,7 @@ class RenderedResult:
     def _notice(self, page: MarkedRows, text: str, result: ShellResult | JobResult) -> Iterator[Text]:
         details = result.details
         ends = rf"(?:Exit code {details.exit_code}|Ended by {re.escape(str(details.signal))}(?: \(exit code \d+\))?)"
-        text = told(re.sub(rf"\A{ends}(?: after [\d.]+ s)?\.(?: |\Z)", "", text))  # the footer says it
+        text = for_people(re.sub(rf"\A{ends}(?: after [\d.]+ s)?\.(?: |\Z)", "", text))  # the footer says it
         if not text:
             return
         why = details.status in NOTHING_RAN

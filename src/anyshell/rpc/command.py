@@ -50,9 +50,9 @@ def rpc(
     from ..cli.process import signals
 
     if schema:
-        from .methods import schema as told
+        from .methods import schema as line_schema
 
-        print_json(told())
+        print_json(line_schema())
         return
 
     async def perform(interruption: Interruption) -> int:

@@ -44,7 +44,7 @@ def _about(kind: Any, said: str, **bounds: Any) -> Any:
     return Annotated[kind, Field(description=said, **bounds)]
 
 
-def _takes(**named: Any) -> type[BaseModel]:
+def _parameters(**named: Any) -> type[BaseModel]:
     """The parameters of a method, by their names: a kind, or a kind and a default."""
     known: dict[str, Any] = {
         name: given if isinstance(given, tuple) else (given, ...) for name, given in named.items()
@@ -81,24 +81,28 @@ _RUN = {
     ),
 }
 METHODS: dict[str, type[BaseModel]] = {
-    "hello": _takes(version=int, client=(str, "")),
-    "run": _takes(**_RUN),
-    "stream": _takes(**_RUN, encoding=_ENCODING),
-    "abort": _takes(id=(_about(str | int | None, "A request; null is every one."), None)),
-    "session.restart": _takes(name=str),
-    "session.close": _takes(name=str),
-    "jobs.start": _takes(**_COMMAND),
-    "jobs.list": _takes(),
-    "jobs.output": _takes(job=_JOB, since=_SKIP, limit=_MOST, wait=(_about(float, "Seconds for news."), 0)),
-    "jobs.send": _takes(job=_JOB, data=str, close=(bool, False)),
-    "jobs.wait": _takes(job=_JOB, timeout=(_about(float | None, "Seconds; null is until its end."), None)),
-    "jobs.stop": _takes(job=_JOB),
-    "files.read": _takes(path=_PATH, offset=_SKIP, length=_MOST, encoding=_ENCODING),
-    "files.write": _takes(path=_PATH, data=str, encoding=_ENCODING, append=(bool, False)),
-    "files.list": _takes(path=_PATH),
-    "files.stat": _takes(path=_PATH),
-    "files.mkdir": _takes(path=_PATH, parents=(_about(bool, "It may be there already, too."), False)),
-    "files.remove": _takes(path=_PATH, recursive=(bool, False)),
+    "hello": _parameters(version=int, client=(str, "")),
+    "run": _parameters(**_RUN),
+    "stream": _parameters(**_RUN, encoding=_ENCODING),
+    "abort": _parameters(id=(_about(str | int | None, "A request; null is every one."), None)),
+    "session.restart": _parameters(name=str),
+    "session.close": _parameters(name=str),
+    "jobs.start": _parameters(**_COMMAND),
+    "jobs.list": _parameters(),
+    "jobs.output": _parameters(
+        job=_JOB, since=_SKIP, limit=_MOST, wait=(_about(float, "Seconds for news."), 0)
+    ),
+    "jobs.send": _parameters(job=_JOB, data=str, close=(bool, False)),
+    "jobs.wait": _parameters(
+        job=_JOB, timeout=(_about(float | None, "Seconds; null is until its end."), None)
+    ),
+    "jobs.stop": _parameters(job=_JOB),
+    "files.read": _parameters(path=_PATH, offset=_SKIP, length=_MOST, encoding=_ENCODING),
+    "files.write": _parameters(path=_PATH, data=str, encoding=_ENCODING, append=(bool, False)),
+    "files.list": _parameters(path=_PATH),
+    "files.stat": _parameters(path=_PATH),
+    "files.mkdir": _parameters(path=_PATH, parents=(_about(bool, "It may be there already, too."), False)),
+    "files.remove": _parameters(path=_PATH, recursive=(bool, False)),
 }
 """Each method, and its parameters."""
 
@@ -156,10 +160,10 @@ class Methods:
         await self._env.session(name).aclose()
 
     async def _jobs_start(self, reach: str | dict[str, Any] | None, **options: Any) -> dict[str, Any]:
-        return _told(await self._env.start(**options, reach=_reach(reach)))
+        return _job_facts(await self._env.start(**options, reach=_reach(reach)))
 
     async def _jobs_list(self) -> dict[str, Any]:
-        return {"jobs": [_told(job) for job in self._env.jobs.list()]}
+        return {"jobs": [_job_facts(job) for job in self._env.jobs.list()]}
 
     async def _jobs_output(self, job: str, since: int, limit: int, wait: float) -> dict[str, Any]:
         piece = await self._env.jobs.get(job).output(since, limit=limit, wait=wait)
@@ -171,11 +175,11 @@ class Methods:
 
     async def _jobs_wait(self, job: str, timeout: float | None) -> dict[str, Any]:
         await (waited := self._env.jobs.get(job)).wait(timeout=timeout)
-        return _told(waited)
+        return _job_facts(waited)
 
     async def _jobs_stop(self, job: str) -> dict[str, Any]:
         await (stopped := self._env.jobs.get(job)).stop()
-        return _told(stopped)
+        return _job_facts(stopped)
 
     async def _files_read(self, path: str, offset: int, length: int, encoding: str) -> dict[str, Any]:
         data = await self._env.files.read(path, offset=offset, length=length)
@@ -214,7 +218,7 @@ def _reach(given: str | dict[str, Any] | None) -> Reach | None:
     return read_reach(given)
 
 
-def _told(job: Job) -> dict[str, Any]:
+def _job_facts(job: Job) -> dict[str, Any]:
     names = ("command", "status", "exit_code", "pid", "printed")
     return {"job": job.id, **{name: getattr(job, name) for name in names}}
 

@@ -197,7 +197,7 @@ class TerminalReader:
             return match
         if not isinstance(pattern, list | tuple):
             raise InvalidCommand(
-                f"expect needs a regular expression or a list of some, not {_said(pattern)}; wait() waits for the end"
+                f"expect needs a regular expression or a list of some, not {_pattern_text(pattern)}; wait() waits for the end"
             )
         if not pattern:
             raise InvalidCommand("expect needs a pattern, and the list is empty")
@@ -240,7 +240,7 @@ class TerminalReader:
         while rows and not rows[-1]:
             rows.pop()
         shown = "\n".join(rows[-SHOWN_ROWS:])
-        said = " or ".join(map(_said, patterns))
+        said = " or ".join(map(_pattern_text, patterns))
         what = self._search.hidden(said[:SHOWN_COLUMNS] + "…" * (len(said) > SHOWN_COLUMNS) or "nothing")
         screen = f"The screen:\n{shown}" if shown else "The screen is empty"
         if self.running:
@@ -290,7 +290,7 @@ class TerminalReader:
         return task.result()
 
 
-def _said(pattern: object) -> str:
+def _pattern_text(pattern: object) -> str:
     """A pattern, for a message."""
     if isinstance(pattern, type):
         return pattern.__name__

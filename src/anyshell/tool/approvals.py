@@ -97,7 +97,7 @@ class Approvals:
             request: The command.
             given: Whether rules grant it.
         """
-        if given or all(place in self._always for place in _beyond(request)):
+        if given or all(place in self._always for place in _path_digests(request)):
             return request
         return _types.ReachRequest(**{each.name: getattr(request, each.name) for each in fields(request)})
 
@@ -170,7 +170,7 @@ class Approvals:
         return answer
 
     async def _remember(self, request: ApprovalRequest, key: bytes, answer: Approved) -> None:
-        for each in _beyond(request) if isinstance(request, _types.ReachRequest) else [key]:
+        for each in _path_digests(request) if isinstance(request, _types.ReachRequest) else [key]:
             self._always[each] = None
             if len(self._always) > REMEMBERED:
                 self._always.popitem(last=False)
@@ -221,7 +221,7 @@ def key_of(request: ApprovalRequest, state: tuple[str, ...] = ()) -> bytes:
             return digest_of(request, state)
 
 
-def _beyond(request: CommandRequest | _types.ReachRequest) -> list[bytes]:
+def _path_digests(request: CommandRequest | _types.ReachRequest) -> list[bytes]:
     """A digest of each path that a command has beyond its reach, with what it may do there."""
     kinds = (("write", request.also_write), ("read", request.also_read))
     return [

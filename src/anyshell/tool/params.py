@@ -317,7 +317,7 @@ def _asked(params: Mapping[str, object] | ShellParams, features: ToolFeatures) -
         params = understood(params, ShellParams, features.keys, _ALSO_CALLED, _MILLISECONDS)
         if features.session and truth(params.get("restart")) is True and params.get("command") is None:
             params["command"] = ""
-    return validated(params, ShellParams, features.keys, partial(_meant, features=features))
+    return validated(params, ShellParams, features.keys, partial(_advice, features=features))
 
 
 def understood(
@@ -416,7 +416,7 @@ def _problem(detail: ErrorDetails, meant: Callable[[str], str], params: Mapping[
             return f"{name} {_EXPECTED.get(kind, 'is not valid')}"
 
 
-def _meant(name: str, *, features: ToolFeatures) -> str:
+def _advice(name: str, *, features: ToolFeatures) -> str:
     if name in _WITHHELD and name not in features.keys:
         return f" ({_WITHHELD[name]})"
     key = plain(name)

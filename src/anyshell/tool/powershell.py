@@ -19,10 +19,10 @@ from ..policy.parse import MAX_TEXT, Parsed, parse
 from ..policy.parse.powershell_answers import (
     MALFORMED,
     answered,
+    host_answers,
     question,
     question_about_host,
     script,
-    told,
     unasked_because,
 )
 from ..shells.powershell import PWSH, WINDOWS_POWERSHELL
@@ -101,7 +101,7 @@ class PowerShellParser:
             return unknown
         said = await self._put(
             lambda number: question_about_host(number, words),
-            lambda number, line: told(number, len(unknown), line),
+            lambda number, line: host_answers(number, len(unknown), line),
         )
         return said or unknown
 
@@ -109,12 +109,12 @@ class PowerShellParser:
         """Put a question, as a line with its number, and read the answer; ``None`` if that is not understood."""
         async with self._turn:
             warm = self._process is not None
-            said = await self._said(ask, read)
+            said = await self._ask(ask, read)
             if said is None and warm:  # it may have ended since
-                said = await self._said(ask, read)
+                said = await self._ask(ask, read)
         return said
 
-    async def _said(self, ask: Callable[[int], bytes], read: Callable[[int, bytes], _T | None]) -> _T | None:
+    async def _ask(self, ask: Callable[[int], bytes], read: Callable[[int, bytes], _T | None]) -> _T | None:
         self._asked += 1
         try:
             line = await self._answer(ask(self._asked))

@@ -71,7 +71,7 @@ done
 )
 
 
-def _known(kind: str, answer: str) -> str | tuple[str, ...] | None:
+def _value_of(kind: str, answer: str) -> str | tuple[str, ...] | None:
     """The value of an answer to `_ASKED`."""
     if kind == "find":
         return answer.rstrip("\n")
@@ -216,7 +216,7 @@ class Verdicts:
         if len(answers) != len(asked):
             return unknown | known
         told = {
-            question: _known(question[0], answer) for question, answer in zip(asked, answers, strict=True)
+            question: _value_of(question[0], answer) for question, answer in zip(asked, answers, strict=True)
         }
         return unknown | known | told
 
@@ -227,7 +227,7 @@ class Verdicts:
         asked = [question for question in questions if question[0] != "git_runs"]
         answers = await powershell.tell([word for question in asked for word in question]) if asked else []
         known = {
-            question: None if answer is None else _known(question[0], answer)
+            question: None if answer is None else _value_of(question[0], answer)
             for question, answer in zip(asked, answers, strict=True)
         }
         return {**dict.fromkeys(questions), **known}

@@ -30,7 +30,7 @@ from .channel import (
     TERMINAL_HIGH_WATER,
     Channel,
     new_token,
-    told,
+    noise_words,
 )
 from .connection.options import describe_address
 from .facts import FactLines
@@ -145,7 +145,7 @@ class SSHBackend:
             shell.close()
             raise ConnectionFailed(
                 f"{self.name}: the login shell did not answer within {PROBE_SECONDS:g} s; "
-                f"do its startup files wait for something?{told(shell.channel.noise)}",
+                f"do its startup files wait for something?{noise_words(shell.channel.noise)}",
                 stage="session",
             ) from None
         except HostAway:
@@ -340,7 +340,7 @@ class SSHBackend:
             return said
         raise ConnectionFailed(
             f"{self.name} accepts the login but runs no commands: no usable login shell (nologin, perhaps), the key is "
-            f"bound to a command of its own, or a startup file ends the shell{told(channel.noise)}",
+            f"bound to a command of its own, or a startup file ends the shell{noise_words(channel.noise)}",
             stage="session",
         )
 
@@ -363,7 +363,7 @@ class SSHBackend:
         raise BackendUnavailable(
             f"{self.name} is a Windows host whose login shell is {logins[0].name}, and neither PowerShell 7 (pwsh) nor "
             "Windows PowerShell 5.1 answers there: commands are started by one of them. Install it (winget install "
-            f"Microsoft.PowerShell), and see that the account may run it{told(noise)}"
+            f"Microsoft.PowerShell), and see that the account may run it{noise_words(noise)}"
         )
 
     async def _signal_beside(self, channel: Channel, tree: SSHTree, signal: Signal) -> None:

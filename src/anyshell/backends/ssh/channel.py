@@ -481,7 +481,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         self.stderr.end()
 
 
-def told(noise: str) -> str:
+def noise_words(noise: str) -> str:
     """The last lines that a login shell printed, for a message; harmless to a terminal."""
     if not noise:
         return ""

@@ -262,7 +262,7 @@ class _Copies:
                 await self._copy(operand, source, target)
             except OSError as error:
                 if error.errno == errno.ECONNRESET:
-                    raise LinkLost(printable(f"{self._what(operand)}: {_why(error)}")) from error
+                    raise LinkLost(printable(f"{self._failed_copy(operand)}: {_why(error)}")) from error
                 self._fail(operand, _why(error))
             except InvalidCommand as error:
                 self._fail(operand, str(error))
@@ -301,9 +301,9 @@ class _Copies:
 
     def _fail(self, operand: Operand, why: str) -> None:
         self._code = NotAllCopied.exit_code
-        mention(f"{printable(f'{self._what(operand)}: {why}')}")
+        mention(f"{printable(f'{self._failed_copy(operand)}: {why}')}")
 
-    def _what(self, operand: Operand) -> str:
+    def _failed_copy(self, operand: Operand) -> str:
         return f"cannot copy {operand.text} to {self._target.shown}"
 
 

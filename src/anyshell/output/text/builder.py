@@ -314,10 +314,10 @@ class OutputBuilder:
         """The end, and of what is before it the lines that matter most."""
         if self._signals is not None:
             with suppress(*_NOT_LOADED):
-                return self._told(tail, self._signals)
+                return self._shown_end(tail, self._signals)
         return self._last(tail, self._tail_limit, None), []
 
-    def _told(self, tail: Tail, signals: Signals) -> tuple[_End, list[_Section]]:
+    def _shown_end(self, tail: Tail, signals: Signals) -> tuple[_End, list[_Section]]:
         limit = self._tail_limit
         from .condense import condense
         from .signals import chosen

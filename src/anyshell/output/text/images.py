@@ -129,17 +129,17 @@ class Images:
                 start = re.search(_START, held)
                 if start is None:
                     begun = re.compile(_BEGUN).search(held, max(0, len(held) - LONGEST_START))
-                    yield self._given(len(held) if begun is None else begun.start())
+                    yield self._segment(len(held) if begun is None else begun.start())
                     return
                 kind, looked = start.lastgroup or "", start.end() - start.start()
-                yield self._given(start.start())
+                yield self._segment(start.start())
                 self._kind, self._looked = kind, looked
             end = _END.search(held, self._looked)
             if end is None:
                 self._looked = len(held) - held.endswith(b"\xc2")
                 if len(held) <= LARGEST_IMAGE:
                     return
-                yield self._given(self._looked)
+                yield self._segment(self._looked)
                 self._kind = ""
                 continue
             at, size, mark = end.start(), end.end(), end[0]
@@ -153,10 +153,10 @@ class Images:
             ) and size <= LARGEST_IMAGE:
                 yield from self._ended(bytes(held[:at]), size)
             else:
-                yield self._given(at)  # it has not ended: it hides nothing
+                yield self._segment(at)  # it has not ended: it hides nothing
             self._kind = ""
 
-    def _given(self, size: int) -> Segment:
+    def _segment(self, size: int) -> Segment:
         segment = Segment(bytes(self._held[:size]), self._at)
         del self._held[:size]
         self._at += size
@@ -177,7 +177,7 @@ class Images:
             pixels = None if raster is None else (number_of(raster[1]), number_of(raster[2]))
             notes = self._image("sixel", sequence + b"\x1b\\", pixels, size)
         if notes is None:
-            yield self._given(size)
+            yield self._segment(size)
             return
         self.size += size
         del self._held[:size]

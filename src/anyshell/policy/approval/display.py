@@ -88,7 +88,7 @@ def _lines(request: ApprovalRequest) -> Iterator[str]:
         yield f"Starts from the user's own set-up: {one_line(request.snapshot)}"
     yield f"Host: {one_line(request.host)}"
     if isinstance(request, CommandRequest | ReachRequest):
-        yield from _beyond(request)
+        yield from _paths_beyond_reach(request)
         yield from _started(request)
         if request.effects is not None:
             yield from _effects(request.effects)
@@ -189,7 +189,7 @@ def _ends(lines: list[str]) -> Iterator[str]:
             )
 
 
-def _beyond(request: CommandRequest | ReachRequest) -> Iterator[str]:
+def _paths_beyond_reach(request: CommandRequest | ReachRequest) -> Iterator[str]:
     """Show what a command has beyond its reach; of what that hides or protects, why it does."""
     for verb, paths in (("write", request.also_write), ("read", request.also_read)):
         for path in paths:

@@ -170,7 +170,7 @@ def _effects(verdict: CommandVerdict) -> tuple[AbstractSet[object], ...]:
     """The effects that must not grow."""
     command, access = verdict.command, verdict.access
     return (
-        {_said(each) for each in command.redirections if not _harmless(each)},
+        {_redirection_key(each) for each in command.redirections if not _harmless(each)},
         {*access.network},
         {each.text for each in command.arguments if _REMOTE.search(each.text)},
         {access.privilege} - {False},
@@ -188,7 +188,7 @@ def _why(reason: Reason, access: Access) -> str:
     return reason.rule or text
 
 
-def _said(each: Redirection) -> tuple[str, str, str]:
+def _redirection_key(each: Redirection) -> tuple[str, str, str]:
     return each.operator, each.descriptor, each.target.text
 
 

@@ -170,7 +170,7 @@ class Walk:
         if name is not None:
             written = self._text[name.start_byte : name.end_byte]
             self._reading.functions.setdefault(written)
-            if not re.fullmatch(r"[\w.:-]+", written) or dynamic.known(written):
+            if not re.fullmatch(r"[\w.:-]+", written) or dynamic.is_known(written):
                 self._reading.doubt(f"the function {written[:40]} takes the place of a program")
         here = CommandPlace(
             node.end_byte, via=place.via, host=place.host, defines=True, level=place.level + 1
@@ -428,7 +428,7 @@ class Walk:
                 unknown.append(f"the program is not literal: {first.text[:40]}")
             else:
                 unknown += dynamic.clauses(program, rest, self._shell)
-                self._reading.texts.update(dynamic.given(program, rest))
+                self._reading.texts.update(dynamic.assigned_variables(program, rest))
         elif not redirections and not variables:
             return
         else:

@@ -98,12 +98,12 @@ _KNOWN = names(
 )
 
 
-def known(name: str) -> bool:
+def is_known(name: str) -> bool:
     """Whether a name is that of a builtin or of a program which most people know."""
     return name in _KNOWN or name in _ALWAYS
 
 
-def given(program: str, arguments: Sequence[Argument]) -> list[str]:
+def assigned_variables(program: str, arguments: Sequence[Argument]) -> list[str]:
     """The variables that a builtin gives values from elsewhere."""
     if program == "getopts":
         return [each.text for each in arguments[1:2]]
@@ -153,7 +153,7 @@ def clauses(program: str, arguments: Sequence[Argument], shell: ShellKind) -> It
     elif program in _DECLARATIONS:
         yield from _declaration(program, arguments, shell)
     elif program in _READ:
-        for name in given(program, arguments):
+        for name in assigned_variables(program, arguments):
             if not _NAME.fullmatch(name) or variable(name, shell):
                 yield f"{program} gives {name[:40]} a value"
         if shell == "zsh" and _times(arguments):

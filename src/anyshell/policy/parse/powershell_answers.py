@@ -71,7 +71,7 @@ def question_about_host(number: int, words: Sequence[str]) -> bytes:
     return b"%d %s host\n" % (number, base64.b64encode(asked.encode()))
 
 
-def told(number: int, count: int, line: bytes) -> list[str | None] | None:
+def host_answers(number: int, count: int, line: bytes) -> list[str | None] | None:
     """As many answers about the host, ``None`` for what is not known. ``None`` for a malformed line. Never raises."""
     try:
         given = json.loads(line.decode("ascii"))

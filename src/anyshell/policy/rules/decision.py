@@ -416,7 +416,7 @@ class Decision:
                 ):
                     return f"{who} {verb} {self._place(path)}"
         if seen.access.network or seen.redirected.network:
-            return f"{who} connects to {', '.join(_known(each, 'hosts') for each in seen.access.network + seen.redirected.network)}"
+            return f"{who} connects to {', '.join(_named(each, 'hosts') for each in seen.access.network + seen.redirected.network)}"
         if seen.access.privilege:
             return f"{who} runs as another user"
         return f"no rule allows {who}"
@@ -585,7 +585,7 @@ def _runs_elsewhere(command: ParsedCommand) -> bool:
 def _summary(seen: Seen) -> str:
     """The effects of a command, in a clause."""
     parts = [
-        f"{verb} {', '.join(_known(path, 'paths') for path in paths)}"
+        f"{verb} {', '.join(_named(path, 'paths') for path in paths)}"
         for verb, paths in (
             ("deletes", seen.access.deletes),
             ("writes", seen.access.writes + seen.redirected.writes),
@@ -596,5 +596,5 @@ def _summary(seen: Seen) -> str:
     return f"{seen.name or 'the shell'} {' and '.join(parts) or 'is named by a rule'}"
 
 
-def _known(value: str, noun: str) -> str:
+def _named(value: str, noun: str) -> str:
     return f"{noun} that its words do not name" if value == UNKNOWN else value

@@ -332,14 +332,14 @@ def _asked(params: Mapping[str, object], offered: Offered) -> JobParams:
             raise InvalidParams(
                 sentence(f'action must be {", ".join(others)} or {last}, not "{wrong}"{hint}')
             )
-    return validated(params, JobParams, offered.keys, _meant)
+    return validated(params, JobParams, offered.keys, _advice)
 
 
 def _ids(asked: JobParams) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.strip() for each in (asked.id or "").split(",") if each.strip()))
 
 
-def _meant(name: str) -> str:
+def _advice(name: str) -> str:
     key = plain(name)
     if key == "keys":
         return " (there is no terminal here: send text)"

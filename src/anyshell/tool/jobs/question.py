@@ -67,7 +67,7 @@ def may_draw(foreground: Foreground | None) -> bool:
     return foreground is not None and foreground.line_mode is False and foreground.asleep_in != "read"
 
 
-def who(foreground: Foreground | None) -> str | None:
+def reading_programs(foreground: Foreground | None) -> str | None:
     """The programs that may read what is typed."""
     return names(
         replace(foreground, processes=foreground.waiting)

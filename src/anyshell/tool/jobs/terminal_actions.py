@@ -56,7 +56,7 @@ class TerminalActions:
         """
         match call.action:
             case "screen":
-                return await self._seen(call, terminal, [], screen=True)
+                return await self._view_of(call, terminal, [], screen=True)
             case "stop":
                 return await self._stop(call, terminal)
             case "secret":
@@ -72,7 +72,7 @@ class TerminalActions:
         if call.part is not None:
             return await self._part(call, terminal)
         if not call.waits:
-            return await self._seen(call, terminal, [])
+            return await self._view_of(call, terminal, [])
         return await self._awaited(call, terminal, [], ongoing, usual=0)
 
     async def _part(self, call: JobCall, terminal: TrackedTerminal) -> JobResult:
@@ -91,10 +91,10 @@ class TerminalActions:
     async def _resize(self, call: JobCall, terminal: TrackedTerminal) -> JobResult:
         assert call.size is not None
         if terminal.over:
-            return await self._seen(call, terminal, [terminal_words.OVER], status="failed")
+            return await self._view_of(call, terminal, [terminal_words.OVER], status="failed")
         await terminal.driven.resize(columns=call.size.columns, rows=call.size.rows)
         waiting = await terminal.settle(min(REACTION, self._context.limits.max_wait))
-        return await self._seen(call, terminal, [], screen=True, waiting=waiting)
+        return await self._view_of(call, terminal, [], screen=True, waiting=waiting)
 
     async def _stop(self, call: JobCall, terminal: TrackedTerminal) -> JobResult:
         before = terminal.over
@@ -127,13 +127,13 @@ class TerminalActions:
             else:
                 waiting = await (terminal.settle if typed else terminal.wait)(most)
         if ongoing.cancelled:
-            return await self._seen(call, terminal, [*messages, words.CUT_SHORT], status="cancelled")
+            return await self._view_of(call, terminal, [*messages, words.CUT_SHORT], status="cancelled")
         if call.until is not None or (call.until_end and not found):
             waited = time.monotonic() - began
             before = call.until is not None and call.until.search("\n".join(terminal.driven.lines().texts))
             said = words.awaited(call.said, found=found is True, waited=waited, before=bool(before))
             messages = [*messages, said]
-        return await self._seen(call, terminal, messages, found=found, waiting=waiting)
+        return await self._view_of(call, terminal, messages, found=found, waiting=waiting)
 
     async def _approved(
         self,
@@ -144,7 +144,7 @@ class TerminalActions:
     ) -> ProgramQuestion | JobResult:
         """Ask the approver about what is to be typed: the question that it answers, or why nothing is typed."""
         if terminal.over:
-            return await self._seen(call, terminal, [terminal_words.OVER], status="failed")
+            return await self._view_of(call, terminal, [terminal_words.OVER], status="failed")
         asked, started = await terminal.question(), terminal.request
         request = self._context.request(
             make,
@@ -165,7 +165,7 @@ class TerminalActions:
                 call, "refused", [words.refused(decision.answer, "typed")], terminal
             )
         if terminal.over:
-            return await self._seen(call, terminal, [terminal_words.OVER], status="failed")
+            return await self._view_of(call, terminal, [terminal_words.OVER], status="failed")
         return asked
 
     async def _type(self, call: JobCall, terminal: TrackedTerminal, ongoing: Ongoing) -> JobResult:
@@ -190,7 +190,7 @@ class TerminalActions:
         except AnyshellError as error:
             nothing = isinstance(error, InvalidCommand) and not begun
             messages = [(words.undone if nothing else terminal_words.failed_typing)(str(error))]
-            return await self._seen(call, terminal, messages, status="failed")
+            return await self._view_of(call, terminal, messages, status="failed")
         messages = []
         if not waited and asked.foreground is not None:
             messages.append(terminal_words.unasked())
@@ -209,7 +209,7 @@ class TerminalActions:
                 # The answer may take long: other calls may type meanwhile, or close it.
                 secret = None
                 with ongoing.interruptible():
-                    secret = await ask_for_secret(self._given, request)
+                    secret = await ask_for_secret(self._ask_for_secret, request)
                 if secret is None or gave_up or ongoing.cancelled:
                     return None
                 self._terminals.hide(secret)
@@ -224,7 +224,7 @@ class TerminalActions:
                 return await self._other(call, terminal, error)
             except _NoSourceError as error:
                 failed = terminal_words.no_source(str(error))
-                return await self._seen(call, terminal, [failed], status="failed", no_secret=True)
+                return await self._view_of(call, terminal, [failed], status="failed", no_secret=True)
             except AnyshellError as error:
                 if given is not None:
                     message = terminal_words.failed_typing(str(error))
@@ -232,14 +232,14 @@ class TerminalActions:
                     message = terminal_words.OVER
                 else:
                     message = f"{words.undone(str(error))} Tell the user."
-                return await self._seen(call, terminal, [message], status="failed", no_secret=True)
+                return await self._view_of(call, terminal, [message], status="failed", no_secret=True)
             finally:
                 gave_up = True
         if not typed and ongoing.cancelled:
             return self._results.of_terminal(call, "cancelled", [words.UNSENT], terminal)
         if not typed:
             message = terminal_words.no_secret(terminal)
-            return await self._seen(call, terminal, [message], status="refused", no_secret=True)
+            return await self._view_of(call, terminal, [message], status="refused", no_secret=True)
         foreground = asked.foreground
         messages = [
             terminal_words.secret(
@@ -250,7 +250,7 @@ class TerminalActions:
             messages.append(terminal_words.unasked())
         return await self._awaited(call, terminal, messages, ongoing, usual=REACTION, typed=True)
 
-    async def _given(self, request: SecretRequest) -> str | None:
+    async def _ask_for_secret(self, request: SecretRequest) -> str | None:
         """Ask for a secret.
 
         Raises:
@@ -272,9 +272,9 @@ class TerminalActions:
             message = terminal_words.changed(error.before, error.now)
         else:
             message = terminal_words.asked_anew(error.line)
-        return await self._seen(call, terminal, [message], status="failed", screen=not terminal.over)
+        return await self._view_of(call, terminal, [message], status="failed", screen=not terminal.over)
 
-    async def _seen(
+    async def _view_of(
         self,
         call: JobCall,
         terminal: TrackedTerminal,

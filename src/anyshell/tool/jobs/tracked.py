@@ -13,7 +13,15 @@ from ...output.text.bounded import cut_note
 from ...terminal.search import IDLE_SECONDS
 from ...terminal.waiting import ARRIVAL, LOOK_SECONDS, QUIET
 from ..widening import widened
-from .question import OtherQuestion, ProgramQuestion, cursor_line, may_draw, names, reads_still, who
+from .question import (
+    OtherQuestion,
+    ProgramQuestion,
+    cursor_line,
+    may_draw,
+    names,
+    reading_programs,
+    reads_still,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -250,12 +258,12 @@ class TrackedTerminal:
             waits = await self.driven.waiting() is not None
         now = await self.driven.foreground()
         if not reads_still(before.foreground, now):
-            raise OtherQuestion(who(before.foreground), who(now))
+            raise OtherQuestion(reading_programs(before.foreground), reading_programs(now))
         events = self.printed, self._typings
         if before.waits and events != before.events:
             draws = may_draw(before.foreground) and may_draw(now) and events[1] == before.events[1]
             if not draws or self._stand() != before.stand:
-                raise OtherQuestion(who(before.foreground), None, line=self._line())
+                raise OtherQuestion(reading_programs(before.foreground), None, line=self._line())
         self._typings += 1
         return waits
 

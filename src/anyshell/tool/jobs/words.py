@@ -80,7 +80,7 @@ def cut(output: Output, job_id: str) -> str:
 def news(entry: LedgerEntry) -> str:
     """Say that a job has ended, with the result of something else."""
     job = entry.job
-    message = f"Job {job.id} {ended(job)} after {exact(seconds(job))} s ({command(job.command)}). {left(job)}"
+    message = f"Job {job.id} {ended(job)} after {exact(seconds(job))} s ({command(job.command)}). {left_running(job)}"
     return f"{message}{last_lines(job.outcome)}".rstrip()
 
 
@@ -97,7 +97,7 @@ def last_lines(outcome: Outcome | None) -> str:
     return f"Last lines: {shown}" if shown else ""
 
 
-def left(job: Job) -> str:
+def left_running(job: Job) -> str:
     """Say what it has left behind: nothing, or a sentence and a space."""
     if job.outcome is None or job.outcome.job is None:
         return ""
@@ -146,7 +146,7 @@ def read(
     if running:
         yield f"Job {job.id} runs, {exact(seconds(job))} s now{new}."
     else:
-        yield f"Job {job.id} {ended(job)} after {exact(seconds(job))} s{new}. {left(job)}".rstrip()
+        yield f"Job {job.id} {ended(job)} after {exact(seconds(job))} s{new}. {left_running(job)}".rstrip()
     if job.notice:
         yield f"{visible(job.notice).rstrip('.')}."
     if piece.omitted_bytes:
@@ -172,7 +172,11 @@ def not_kept(count: int, what: str = "bytes") -> Iterator[str]:
 def other(entry: LedgerEntry) -> str:
     """Say how a job is that was waited for as well, while the output of another is shown."""
     job = entry.job
-    return f"Job {job.id} runs." if not entry.over else f"Job {job.id} {ended(job)}. {left(job)}".rstrip()
+    return (
+        f"Job {job.id} runs."
+        if not entry.over
+        else f"Job {job.id} {ended(job)}. {left_running(job)}".rstrip()
+    )
 
 
 def shortened(output: Output, max_line: int) -> Iterator[str]:

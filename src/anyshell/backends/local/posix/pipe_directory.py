@@ -193,7 +193,7 @@ class LocalPipeDirectory:
         state = os.lstat(self.directory)
         if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mode & 0o077:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.directory)
-        self._let_go()
+        self._close_all()
         with suppress(OSError):
             self._claim()
 
@@ -234,7 +234,7 @@ class LocalPipeDirectory:
         os.mkfifo(path, 0o600)
         return path
 
-    def _let_go(self) -> None:
+    def _close_all(self) -> None:
         while self._unused:
             self._unused.pop().stream.close()
         while self._files:
@@ -243,7 +243,7 @@ class LocalPipeDirectory:
     async def aclose(self) -> None:
         """Remove the directory. Pipes that processes hold go on without a name."""
         self._closed = True
-        self._let_go()
+        self._close_all()
         try:
             await in_a_worker(self._remove)
         except OSError:  # no thread can be started

@@ -280,7 +280,7 @@ class _Connector:
                     on_lost()
             return connection
 
-    async def _known(self) -> KnownHost:
+    async def _look_up_keys(self) -> KnownHost:
         return await in_a_thread(partial(_look_up, self.settings))
 
     # --- the host's key ---
@@ -307,7 +307,7 @@ class _Connector:
         if verdict in ("unknown", "unreadable") and settings.host_key_policy == "ask" and trust is not None:
             async with self.secrets.asking:
                 latest = (
-                    await self._known()
+                    await self._look_up_keys()
                 )  # the same question may have been put for another connection meanwhile
                 if latest.judge(shown) not in ("unknown", "unreadable"):
                     return latest

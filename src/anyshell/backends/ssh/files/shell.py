@@ -261,7 +261,7 @@ class ShellFiles:
         code, stdout, stderr = await self._answer(text, path, *arguments, stdin=stdin, most=most)
         if code == 0:
             return stdout
-        number = _told(stderr)
+        number = _error_of(stderr)
         if number is None:
             number = await self._looked_for(text, path)
         if number is not None:
@@ -280,7 +280,7 @@ class ShellFiles:
         """The error of a path for which a program printed no known message."""
         code, _, stderr = await self._answer(_PRELUDE + 'exec ls -d -- "$p"', path, path)
         if code != 0:
-            return _told(stderr)
+            return _error_of(stderr)
         if text is _MKDIR or text is _CREATE or text is _SYMLINK:
             return errno.EEXIST
         return errno.ENOTDIR if text is _LIST else None
@@ -413,7 +413,7 @@ def _kind(bits: int) -> FileKind:
     return kinds.get(bits & 0o170000, "other")
 
 
-def _told(stderr: bytes) -> int | None:
+def _error_of(stderr: bytes) -> int | None:
     """The error that the last message names, after its last colon; busybox and others say it in the same words."""
     for line in reversed(stderr.decode("utf-8", "replace").strip().splitlines()):
         words = re.split(r": ", line.strip())[-1].lower()

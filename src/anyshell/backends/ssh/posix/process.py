@@ -108,7 +108,7 @@ class SSHProcess(ChannelProcess[Channel]):
         self._group: asyncio.Future[Answer] | None = None
         channel.on_end = self._output_ended
         channel.exit.add_done_callback(self._exited)
-        channel.said.add_done_callback(self._told)
+        channel.said.add_done_callback(self._take_start)
 
     @property
     def pid(self) -> int | None:
@@ -435,7 +435,7 @@ class SSHProcess(ChannelProcess[Channel]):
             self._on_away(self)
         self._on_closed(self)
 
-    def _told(self, said: asyncio.Future[list[str]]) -> None:
+    def _take_start(self, said: asyncio.Future[list[str]]) -> None:
         """Take the word that it has begun, also when that is not awaited any more."""
         match said.result():
             case ["started", said_pid, *where]:

@@ -12,7 +12,7 @@ from ...._answers import LARGEST_PID, whole
 from ...._exceptions import InvalidCommand, SpawnError
 from ...._types import one_line
 from ...._waits import shielded
-from ..channel import told
+from ..channel import noise_words
 
 if TYPE_CHECKING:
     from ...._types import LoginCommand, Spawn
@@ -87,7 +87,7 @@ async def begin(channel: Channel, start: LoginCommand, spawn: Spawn, host: str) 
     except TimeoutError:
         raise SpawnError(
             f"the login shell on {host} did not say within {START_SECONDS:g} s that what it was given has begun, and it may "
-            f"have run; do its startup files wait for something?{told(channel.noise)}"
+            f"have run; do its startup files wait for something?{noise_words(channel.noise)}"
         ) from None
     match said:
         case ["started", pid, *_]:
@@ -109,14 +109,14 @@ async def begin(channel: Channel, start: LoginCommand, spawn: Spawn, host: str) 
         case [_, *_]:
             raise SpawnError(
                 f"the login shell on {host} did not begin the command: it took the text for something else; "
-                f"{_WHY_NOT_BEGUN}{told(channel.noise)}"
+                f"{_WHY_NOT_BEGUN}{noise_words(channel.noise)}"
             )
     if channel.broken or not channel.over:
         # The connection was lost meanwhile, and the word perhaps with it: the news of an end overtakes what was
         # printed. Whether it had begun is found out by its mark.
         return None
     raise SpawnError(
-        f"the login shell on {host} ended before the command began; {_WHY_NOT_BEGUN}{told(channel.noise)}"
+        f"the login shell on {host} ended before the command began; {_WHY_NOT_BEGUN}{noise_words(channel.noise)}"
     )
 
 

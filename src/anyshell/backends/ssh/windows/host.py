@@ -21,7 +21,7 @@ from ...._exceptions import AnyshellError, ConnectionFailed, InvalidCommand, Spa
 from ...._types import cut_name, one_line
 from ...._waits import shielded, to_the_end
 from ...collect import fill
-from ..channel import LONGEST_ANSWER, Channel, new_token, told
+from ..channel import LONGEST_ANSWER, Channel, new_token, noise_words
 from ..facts import FactLines
 from .channel import WindowsChannel
 from .process import WindowsProcess
@@ -272,7 +272,7 @@ class WindowsHost:
         if not channel.leader_ended:
             return  # the connection was lost meanwhile, and it is over if it had begun
         raise SpawnError(
-            f"PowerShell on {self._name} ended before the command began{told(channel.noise) or ', and says nothing'}"
+            f"PowerShell on {self._name} ended before the command began{noise_words(channel.noise) or ', and says nothing'}"
         )
 
     def _order(self, spawn: Spawn) -> bytes:

@@ -93,7 +93,7 @@ class Picture:
 
     def text(self) -> str:
         """Its rows as text, without blanks at the end of a row and blank rows at the end. Hidden text is blank."""
-        rows = ["".join(map(_seen, row)).rstrip(" ") for row in self.rows]
+        rows = ["".join(map(_visible, row)).rstrip(" ") for row in self.rows]
         return "\n".join(rows).rstrip("\n") + "\n"
 
     def svg(self) -> str:
@@ -167,7 +167,7 @@ def has_font() -> bool:
     return bool(render(svg_string=frame % "M") != render(svg_string=frame % ""))
 
 
-def _seen(span: Span) -> str:
+def _visible(span: Span) -> str:
     """The visible part of a text."""
     return " " * span.columns if span.style.hidden else span.text
 
@@ -179,7 +179,7 @@ def _segments(span: Span, styles: dict[Style, RichStyle]) -> Iterator[Segment]:
     style = styles.get(span.style)
     if style is None:
         style = styles[span.style] = _style(span.style)
-    seen = _seen(span)
+    seen = _visible(span)
     if seen.isascii():
         yield Segment(seen, style)
         return
