@@ -292,7 +292,7 @@ async def test_tool_spares_jobs_and_terminals(here: Environment) -> None:
 
 def test_what_is_said_when_it_could_not_be_asked() -> None:
     outcome = Outcome(status="timed_out", silence=5, killed_without_warning=True)
-    said = words.ending(outcome, words.Way(timeout=9, limits=ToolLimits(), os="windows"))
+    said = words.ending(outcome, words.RunFacts(timeout=9, limits=ToolLimits(), os="windows"))
     assert "It was not asked to end first" in said
     assert "longer timeout" not in said
 

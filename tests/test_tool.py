@@ -1088,8 +1088,8 @@ def session_said(*, now: str = "/src", stopped: bool = False, **report: Any) -> 
     return "\n".join(said)
 
 
-def way(**facts: Any) -> words.Way:
-    return words.Way(**{"timeout": 30, "limits": ToolLimits(), "os": "linux", "host": "web-1", **facts})
+def way(**facts: Any) -> words.RunFacts:
+    return words.RunFacts(**{"timeout": 30, "limits": ToolLimits(), "os": "linux", "host": "web-1", **facts})
 
 
 ASKS = Outcome(status="timed_out", output=Output(text="Proceed? [y/N]", total_bytes=14))

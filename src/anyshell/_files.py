@@ -92,7 +92,7 @@ class HostFiles:
 
         Args:
             path: A regular file, or a link to one.
-            offset: Where to start, in bytes; zero or more. Past the end there is nothing to read: ``b""``.
+            offset: The first byte to read; zero or more. Past the end there is nothing to read: ``b""``.
             length: Bytes to read; fewer come back where the file ends. ``None`` is up to the end, which
                 has to be within `max_read` (256 MiB unless the environment says otherwise).
 
@@ -198,7 +198,7 @@ class HostFiles:
 
         Args:
             pattern: Relative.
-            directory: Where to look; taken literally, whatever characters it holds. ``None`` is the
+            directory: The directory of the search; taken literally, whatever characters it holds. ``None`` is the
                 environment's directory.
             hidden: Whether a name that starts with a dot is matched as any other, and ``**`` goes through directories of
                 such names.

@@ -100,7 +100,7 @@ async def copy(
 
     Args:
         source: The path that is copied.
-        target: Where the copy goes.
+        target: The target of the copy.
         on_progress: Is told how far it has come.
         into: Whether a directory that is there gets the copy into it.
         keep_times: Whether files, and folders that are made, were changed last when their sources were.

@@ -99,7 +99,7 @@ class DetachedRecord:
         id: Twelve hexadecimal digits.
         command: The requested command; its first thousand characters.
         host: The name of the host for a person.
-        directory: Where it was started; absolute.
+        directory: The directory in which it was started; absolute.
         status: ``running``; ``completed`` with exit code 0; ``failed`` with another; ``stopped`` when it ended after
             `DetachedJob.stop`; ``lost`` when it is gone and how it ended is not on record: it was killed together
             with its supervisor, or the host went down; ``foreign`` when its record names another machine or another container
@@ -302,7 +302,7 @@ class DetachedJobs:
 
     Args:
         environment: The host, the shell and the directory that jobs are started with. It may be closed before they end.
-        directory: Where the jobs are instead; absolute, on the host.
+        directory: Another directory of the jobs; absolute, on the host.
 
     Raises:
         InvalidCommand: A directory that is not absolute, or a Windows host, which has no detached jobs.
@@ -335,7 +335,7 @@ class DetachedJobs:
         Args:
             command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
                 quoted for that shell.
-            cwd: Where it runs; relative to the environment's directory. Must be there.
+            cwd: The directory in which it runs; relative to the environment's directory. Must be there.
             env: Variables set over everything else; ``None`` as a value removes one. They are in no record and no command line. Those that begin with
                 ``ANYSHELL_JOB_``, ``ANYSHELL_MARK_`` or ``ANYSHELL_REMOTE_`` are ours and do not reach it.
             reach: As for `Environment.run`.

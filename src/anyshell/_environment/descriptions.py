@@ -69,7 +69,7 @@ class Description(NamedTuple):
     Attributes:
         shell: The shell that runs commands; its kind chooses the template.
         info: The host, with the programs of `programs` that it has.
-        directory: Where commands run that do not say otherwise; absolute.
+        directory: The default directory of commands; absolute.
         limits: How much of an output is shown.
         timeout: Seconds that a command has by default.
         max_timeout: Seconds that it can ask for.

@@ -77,7 +77,7 @@ class EnvironmentDialogs(EnvironmentFacts):
             columns: 2 to 1,000; `DrivenTerminal.resize` changes it.
             rows: 2 to 1,000.
             term: Its type, as `Terminal` says.
-            cwd: Where it runs; relative to `directory`. Must be there.
+            cwd: The directory in which it runs; relative to `directory`. Must be there.
             env: Variables set over everything else; ``None`` as a value removes one.
             timeout: Seconds from when it is entered until the whole tree is stopped; ``None`` is no bound.
             silence: As for `run`; what is typed is input.
@@ -163,7 +163,7 @@ class EnvironmentDialogs(EnvironmentFacts):
 
         Args:
             name: The name by which it is shared.
-            cwd: Where it begins; relative to `directory`. Counts when the session is made.
+            cwd: The directory in which it begins; relative to `directory`. Counts when the session is made.
             env: Variables that it begins with. Counts when the session is made.
             reach: The reach of its shell, as for `run`. Counts when the session is made.
 

@@ -83,13 +83,13 @@ class Environment(EnvironmentTrials):
             shell: A kind (``bash``, ``zsh``, ``sh``, ``pwsh``, ``powershell``, ``wsl``) or a path on the host.
                 Otherwise ``ANYSHELL_SHELL``, on this machine alone, then the first of bash and sh that answers; on a
                 Windows host of pwsh, powershell and bash.
-            cwd: Where commands run; relative to the host's own directory. Default: the process's at this
+            cwd: The directory in which commands run; relative to the host's own directory. Default: the process's at this
                 moment, locally.
             interactive: Leave the host's pager, editor, prompt, colour and progress variables as they are.
                 Otherwise they are set so that nothing hangs waiting for a person. ``"watched"``, for output that a person
                 sees as it comes, sets pager, editor and prompts alone, and leaves TERM, CI and colours.
             limits: The limits of an output's text.
-            artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
+            artifacts: The store of whole outputs that were cut; ``None`` keeps nothing.
             snapshot: Start every shell from the user's own set-up: the aliases, functions, options and PATH that the
                 shell's startup file makes. Captured when entered or awaited, within bounds, and kept on the host
                 until the file changes; of its other variables nothing is taken. Never fails: see `snapshot_notices`.
@@ -175,7 +175,7 @@ class Environment(EnvironmentTrials):
         Args:
             command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
                 quoted for that shell.
-            cwd: Where it runs; relative to `directory`. Must be there.
+            cwd: The directory in which it runs; relative to `directory`. Must be there.
             env: Variables set over everything else; ``None`` as a value removes one.
             stdin: Its input: bytes, text, a `Path` or an open file on this machine, or bytes as they come; by default
                 end-of-file at once.
@@ -298,7 +298,7 @@ class Environment(EnvironmentTrials):
         Args:
             command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
                 quoted for that shell.
-            cwd: Where it runs; relative to `directory`. Must be there.
+            cwd: The directory in which it runs; relative to `directory`. Must be there.
             env: Variables set over everything else; ``None`` as a value removes one.
             stdin: Its input, whole or as it comes, and then end-of-file. By default a pipe that stays open for
                 `Job.send`; ``b""`` is end-of-file at once.

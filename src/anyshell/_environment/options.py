@@ -35,11 +35,11 @@ class EnvironmentOptions:
 
     Attributes:
         shell: A kind of shell, or a path; ``None`` is what the host has.
-        cwd: Where commands run; ``None`` is the host's own directory.
+        cwd: The directory in which commands run; ``None`` is the host's own directory.
         interactive: Whether the host's pager, editor, prompt, colour and progress variables are left as they are; ``"watched"`` leaves
             but pager, editor and prompts.
         limits: The limits of an output's text.
-        artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
+        artifacts: The store of whole outputs that were cut; ``None`` keeps nothing.
         snapshot: Whether every shell starts from the user's own set-up.
         prefix: Stands before every shell.
         max_jobs: Jobs that run at once.

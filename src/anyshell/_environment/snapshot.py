@@ -230,7 +230,7 @@ class _Keeper:
                 await self._files.remove(posixpath.join(found.directory, old))
         return SnapshotFile(path, snapshot.notices)
 
-    async def _look(self) -> _Found | None:
+    async def _look(self) -> _Answers | None:
         spawn = Spawn(argv=("/bin/sh", "-c", LOOK, "sh"), cwd="/", unset=frozenset({"BASH_ENV"}))
         _, told = await _ask(self._backend, spawn, seconds=LOOK_SECONDS)
         parts = told.decode(errors="surrogateescape").split("\0")
@@ -239,9 +239,9 @@ class _Keeper:
         home, zdotdir, env, search_path, directory, newest, trusted = parts[:7]
         private = {line.removeprefix("./") for line in trusted.splitlines()}
         names = tuple(name for name in newest.splitlines() if name in private and _NAME.match(name))
-        return _Found(home, zdotdir, env, search_path, directory, "." in private, names)
+        return _Answers(home, zdotdir, env, search_path, directory, "." in private, names)
 
-    def _name(self, found: _Found, places: Sequence[str]) -> str:
+    def _name(self, found: _Answers, places: Sequence[str]) -> str:
         # PATH is the one variable that a snapshot sets, and a file usually adds to what it was.
         shell = self._shell
         key = (_FORM, shell.kind, shell.path, shell.version, found.home, found.search_path, *places)
@@ -286,15 +286,15 @@ class _Keeper:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Answers:
     """The answers of the host before anything is captured.
 
     Attributes:
         home: The user's home directory.
-        zdotdir: Where zsh looks for its files instead; empty when it does not.
+        zdotdir: Another directory of zsh's files; empty when it does not.
         env: The value of ENV.
         search_path: PATH.
-        directory: Where snapshots are kept.
+        directory: The directory of snapshots.
         private: Whether that is a directory of the user's alone.
         names: The snapshots there that no other user can have written, the newest first.
     """

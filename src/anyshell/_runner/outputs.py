@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..terminal import Controller
 
 
-class Where(Protocol):
+class OutputContext(Protocol):
     """The part of a `Runner` that is asked here.
 
     Attributes:
@@ -36,7 +36,9 @@ class Where(Protocol):
         """The code page of output that is not UTF-8."""
 
 
-def pipes_output(where: Where, store: OutputStore | None, *, limits: OutputLimits | None = None) -> Builder:
+def pipes_output(
+    where: OutputContext, store: OutputStore | None, *, limits: OutputLimits | None = None
+) -> Builder:
     """The builder of the output of a command on pipes."""
     limits = limits or where.limits
     if limits.exact:
@@ -58,7 +60,7 @@ def pipes_output(where: Where, store: OutputStore | None, *, limits: OutputLimit
 
 
 def terminal_output(
-    where: Where,
+    where: OutputContext,
     terminal: Terminal,
     store: OutputStore | None,
     answer: Callable[[bytes], object] | None = None,
@@ -80,7 +82,7 @@ def terminal_output(
 
 
 def controller_of(
-    where: Where,
+    where: OutputContext,
     terminal: Terminal,
     store: OutputStore | None,
     *,
@@ -93,7 +95,7 @@ def controller_of(
     Args:
         where: The host, and what holds there.
         terminal: The terminal of the program.
-        store: Where the whole of its output is kept.
+        store: The store of its whole output.
         answers: Whether programs that ask the terminal something are answered.
         scrollback: Rows that are kept once they have left the screen; ``None`` keeps no colours either.
         limits: The limits of its output's text; ``None`` is what the environment has.
@@ -108,7 +110,10 @@ def controller_of(
 
 
 def recorder_of(
-    where: Where, recording: Recording | None, terminal: Terminal | None, controller: Controller | None
+    where: OutputContext,
+    recording: Recording | None,
+    terminal: Terminal | None,
+    controller: Controller | None,
 ) -> Recorder | None:
     """The recorder of a run; ``None`` without a recording."""
     if recording is None:

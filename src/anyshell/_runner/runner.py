@@ -58,10 +58,10 @@ class Runner:
         backend: Reaches the host.
         info: The host's facts.
         shell: Runs the commands.
-        directory: Where they run that do not say otherwise; absolute.
+        directory: Their default directory; absolute.
         interactive: Whether the host's pager, editor, prompt, colour and progress variables are left as they are.
         limits: The limits of an output's text.
-        artifacts: Where the whole of a bounded output is kept; ``None`` keeps nothing.
+        artifacts: The store of whole outputs that were cut; ``None`` keeps nothing.
         prefix: Stands before the shell.
         snapshot: The file on the host with the user's own set-up; ``None`` is no snapshot.
         max_jobs: Jobs that run at once.
@@ -423,7 +423,7 @@ class Runner:
             options: How; settled.
             spawn: The program that is started.
             control: Ends the run early.
-            store: Where the whole of its output is kept.
+            store: The store of its whole output.
             spawner: The spawner that starts it instead of the backend.
             controller: The object that stands before it on its terminal, if that is there already.
             watch: Learns which process it is.

@@ -25,7 +25,7 @@ class _Request:
         text: The command, exactly as it runs.
         shell: The shell that reads it.
         host: The host that it runs on.
-        directory: Where it starts; absolute. A link in it is not resolved.
+        directory: The directory in which it starts; absolute. A link in it is not resolved.
         prefix: Words that stand before the shell; ``None`` is no prefix.
         snapshot: The file on the host that the shell reads first: the user's own set-up; ``None`` is no snapshot.
         description: The model's own few words about the command, for people. Says nothing about what runs.

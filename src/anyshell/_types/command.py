@@ -31,7 +31,7 @@ class Command:
 
     Attributes:
         text: The command, in the shell's own language; of any size and content but a NUL byte.
-        cwd: Where it runs. Relative to the environment's own directory, ``~`` is the host user's home;
+        cwd: The directory in which it runs. Relative to the environment's own directory, ``~`` is the host user's home;
             ``None`` is the environment's own directory.
         env: Variables added to the host's, over everything else.
         unset: Names of variables that the command does not have, ours included.

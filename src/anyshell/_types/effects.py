@@ -76,7 +76,7 @@ class FileEffect:
     Attributes:
         path: Relative to `Scan.directory`, unless it was asked for by an absolute one; with ``/``. Where it is now, if it
             was renamed; where it was, if it was deleted. Bytes that are no UTF-8 come with ``surrogateescape``.
-        path_before: Where it was, if it was renamed.
+        path_before: Its former path, if it was renamed.
         kind: The present kind of the file; of a deleted file, the former kind.
         kind_before: The former kind, if a file of another kind is there now.
         size_before: Bytes before; ``None`` if it was created.

@@ -63,7 +63,7 @@ class CopyResult:
     """The result of a copy.
 
     Attributes:
-        path: Where the copy is; absolute.
+        path: The path of the copy; absolute.
         files: Regular files that were written.
         links: Symbolic links that were written.
         directories: Folders that were made; those that were there already are not counted.

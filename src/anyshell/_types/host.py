@@ -63,7 +63,7 @@ class HostInfo:
         hostname: The host's own name.
         user: The user that commands run as.
         home: The user's home directory.
-        directory: Where a command starts when no directory is given.
+        directory: The default directory of commands.
         container: ``docker``, ``podman``, … when the host is inside one; ``None`` otherwise.
         wsl: Whether the host is the Windows Subsystem for Linux.
         code_page: The number of the code page in which programs write that do not write UTF-8: on Windows the OEM

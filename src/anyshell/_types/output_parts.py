@@ -52,7 +52,7 @@ class OutputEvent:
     """A piece of output, as it came.
 
     Attributes:
-        channel: Where it was written; always ``stdout`` unless the channels were asked for apart.
+        channel: The channel of the piece; always ``stdout`` unless the channels were asked for apart.
         data: The raw bytes.
         text: The bytes as text. By chunks: decoded, otherwise as printed. By lines: one line, cleaned,
             without its line feed.

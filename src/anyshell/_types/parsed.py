@@ -19,7 +19,7 @@ class Argument:
     Attributes:
         text: The word as the program gets it, if it is literal: quotes and backslashes are resolved. Else as it is written.
         literal: Whether the text alone says what the program is given: no expansion, pattern, or history is in it.
-        span: Where it is written. For a word of a text within the text, such as in ``bash -c "…"``: where that text is.
+        span: Its span in the text. For a word of a text within the text, such as in ``bash -c "…"``: where that text is.
         single: Whether it is one word to the program for sure, as what is literal is, and ``"$x"``: neither none nor several.
     """
 
@@ -89,7 +89,7 @@ class ParsedCommand:
         variables: Set for it alone; those of the shell, if `program` is empty.
         via: The programs that run it, from the outside in, such as ``sudo``, ``xargs``, ``bash``; empty for the shell itself.
             Each of them is a command of its own as well.
-        span: Where it is written, as for `Argument.span`.
+        span: Its span in the text, as for `Argument.span`.
         host: The host that it runs on by ``ssh``; empty for here.
         piped: Whether it reads another command's output.
         background: Whether the shell goes on without it.

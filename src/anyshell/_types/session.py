@@ -16,7 +16,7 @@ class SessionReport:
     Attributes:
         state: ``kept``; ``ended`` when the command ended the session's shell, as ``exit`` does; ``lost`` when the shell
             had to be replaced because of a stop, and with it what it knew. The next command has a fresh shell.
-        directory: Where the session's shell is now; absolute. ``None`` where it is gone.
+        directory: The present directory of the session's shell; absolute. ``None`` where it is gone.
         fresh: Why this command began in a fresh shell, and that directory, variables and functions of before are
             gone; empty when it did not, and for the first command.
         variables: If they were asked for, the exported variables that the command has set, with their values, or

@@ -26,7 +26,7 @@ class ShellInfo:
     Attributes:
         kind: Its language: bash, zsh or sh; pwsh is PowerShell 7, powershell is Windows PowerShell 5.1; wsl is the
             bash of the Windows Subsystem for Linux, on the Windows host around that.
-        path: Where it is on the host.
+        path: Its path on the host.
         version: The version that it tells; empty when it has no way to say (dash).
     """
 

@@ -180,13 +180,13 @@ def _log_handler() -> logging.Handler:
     """The log records of the library, as messages of this program."""
     import logging
 
-    class Said(logging.Handler):
+    class MessageHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             from .printing import mention
 
             mention(self.format(record))
 
-    return Said(logging.WARNING)
+    return MessageHandler(logging.WARNING)
 
 
 def _raised_by(error: BaseException) -> CodeType | None:

@@ -166,7 +166,7 @@ class Fleet(AsyncOnly):
         Args:
             command: As for `Environment.run`; or a function that is given a host's environment and gives the
                 command for it, where hosts differ. It may look, and must not wait.
-            cwd: Where it runs; relative to the fleet's.
+            cwd: The directory in which it runs; relative to the fleet's.
             env: Variables set over everything else; ``None`` as a value removes one.
             stdin: Its input, the same on every host; by default end-of-file at once.
             timeout: Seconds for the command on each host, from when that was reached; ``None`` is no bound.

@@ -53,7 +53,7 @@ class Jobs:
     Args:
         builder: Makes what takes the output of a job, and has the log as its whole.
         connects: Whether a port of the host accepts connections.
-        store: Where the whole of an output is kept.
+        store: The store of whole outputs.
         max_jobs: Jobs that run at once, those left out that are adopted.
         code_page: The number of the host's code page; ``None`` is no code page.
     """

@@ -27,7 +27,7 @@ class Work:
     """A run that goes on by itself, and what is learnt of it meanwhile. Made by an `Environment`, for a `Job`.
 
     Args:
-        store: Where the whole of its output is kept.
+        store: The store of its whole output.
         control: Ends it early; by default one of its own.
         sends: Whether its input is a pipe for what `Job.send` is given, and not the run's.
         code_page: The number of the host's code page; ``None`` is no code page.

@@ -52,7 +52,7 @@ class ClientTools:
     """The tools `shell` and `job` of one client, which may be the only one of a server.
 
     Args:
-        env: Where commands run.
+        env: The environment of the commands.
         approvals: Asks the client.
         session: As of `ShellTool`.
         jobs: As of `ShellTool`.

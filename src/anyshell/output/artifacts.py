@@ -102,7 +102,7 @@ class ArtifactStore:
     need not be what was kept.
 
     Args:
-        directory: Where the files are. ``None`` is ``artifacts`` below ``$ANYSHELL_STATE_DIR``, or below the
+        directory: The directory of the files. ``None`` is ``artifacts`` below ``$ANYSHELL_STATE_DIR``, or below the
             user's own state directory when that variable is unset or empty; looked up at the first use.
         max_age: Seconds after which an artifact may be removed; zero or more.
         max_total: Bytes that all finished artifacts may have together; zero or more.

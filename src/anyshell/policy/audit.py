@@ -57,8 +57,8 @@ class Audit:
     """Records what is asked for and what becomes of it. Making one touches nothing on disk.
 
     Args:
-        directory: Where the files are, made for their owner alone. ``None`` is ``audit`` below ``$ANYSHELL_STATE_DIR``, or below
-            the user's own state directory.
+        directory: The directory of the files, made for their owner alone. ``None`` is ``audit`` below ``$ANYSHELL_STATE_DIR``, or
+            below the user's own state directory.
         required: Whether a command that cannot be recorded is refused. Otherwise `error` says why it was not recorded.
         redaction: The masking of secrets in every text; ``None`` masks nothing.
         file_size: Bytes of a file.
@@ -123,7 +123,7 @@ class Audit:
             command: Its text.
             tool: The tool that was called.
             call: The id of that call.
-            host: Where it is to run.
+            host: The host on which it is to run.
             cwd: In which directory.
             env: Its variables: their names are recorded, their values masked, as those of this process are.
             to: The id of a job or a terminal, if the command is input for that.

@@ -50,7 +50,7 @@ async def leading_cd_into_cwd(
         command: The requested command.
         parse: Recognises a leading ``cd``; says ``None`` in doubt.
         info: The host's facts.
-        directory: Where the command would start; absolute.
+        directory: The directory in which the command would start; absolute.
         can_enter: Asks the host whether a path is a directory to which a ``cd`` would succeed.
 
     Returns:

@@ -56,7 +56,7 @@ class Gate:
 
     Args:
         names: The names that the program may connect to.
-        directory: Where it hands out its socket; made for that, and removed then. By default a new one.
+        directory: The directory in which it hands out its socket; made for that, and removed then. By default a new one.
         token: What it says with it.
     """
 

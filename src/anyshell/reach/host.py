@@ -43,7 +43,7 @@ class Facts:
         apparmor: Whether AppArmor restricts the user namespaces of ordinary users.
         allowed: Whether the kernel lets ordinary users make them, where it asks that.
         most_namespaces: User namespaces that the kernel allows a user; ``None`` is not known.
-        cgroup: Where groups of cgroup v2 can be made that limit something, and entered; ``None`` if nowhere.
+        cgroup: The directory in which groups of cgroup v2 can be made that limit something, and entered; ``None`` without one.
         controllers: The resources that these limit: ``memory``, ``pids``.
         tiocsti: Whether the kernel lets a program type on its terminal by TIOCSTI.
     """

@@ -134,7 +134,7 @@ class Proxy:
     """Serves the clients of one listening socket, until it is closed.
 
     Args:
-        listener: Where they connect; taken over.
+        listener: The socket to which they connect; taken over.
         names: The names that they may connect to.
         record: What is counted, and who is asked; may be another one for each command of a session.
         resolve: Gives the addresses of a name.

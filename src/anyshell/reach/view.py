@@ -369,7 +369,7 @@ class View:
         """The words that start a command: the leader, which starts bubblewrap, which starts the program inside.
 
         Args:
-            cwd: Where the command runs.
+            cwd: The directory in which the command runs.
             words: The program inside, with its arguments.
             options: bubblewrap, with those that do not make the view.
             leader: The text of the leader.

@@ -370,7 +370,7 @@ class AsciicastWriter:
     """Writes a recording, line by line. Each line is given to the file in one piece, so that none is ever half there.
 
     Args:
-        file: Where it is written.
+        file: The file to which it is written.
         header: Version 3 or 2. It is written at once.
 
     Attributes:

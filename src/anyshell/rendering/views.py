@@ -56,7 +56,7 @@ class RenderedResult:
         expanded: Whether to show all of it.
         rows: Rows of an output that are shown while it is collapsed; at least 1.
         hint: The key by which a person can expand it, such as ``ctrl+o``; said where anything is left out.
-        where: Where it ran, such as a host and a directory, in the program's own words; may be empty.
+        where: The place of the run, such as a host and a directory, in the program's own words; may be empty.
 
     Raises:
         ValueError: There are less rows than 1.
@@ -156,7 +156,7 @@ class RenderedCommand:
         rows: Rows of the screen that the output has while it is collapsed; at least 1.
         hint: The key by which a person can expand it, such as ``ctrl+o``; said where anything is left out.
         timeout: Seconds that it has, said in the footer; ``None`` says nothing.
-        where: Where it runs, in the program's own words, such as a host and a directory; said in the footer.
+        where: The place of the run, in the program's own words, such as a host and a directory; said in the footer.
         clock: Seconds that have passed, from any moment on.
 
     Attributes:

@@ -28,8 +28,8 @@ class Word:
     """An address in a command.
 
     Attributes:
-        start: Where it begins in the text, with its quotes.
-        end: Where it ends.
+        start: Its start in the text, with its quotes.
+        end: Its end.
         address: Without its quotes.
         command: Whether it stands bare where a command of PowerShell begins.
     """

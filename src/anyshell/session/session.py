@@ -174,7 +174,7 @@ class Session(AsyncOnly):
         Args:
             command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
                 quoted for that shell.
-            cwd: Where the shell goes first, and stays; relative to where it is. Must be there.
+            cwd: The directory to which the shell goes first, and in which it stays; relative to where it is. Must be there.
             env: Variables that are exported first, and stay.
             stdin: Its input; by default end-of-file at once.
             timeout: Seconds from now, the wait for its turn included, until what it has started is stopped.

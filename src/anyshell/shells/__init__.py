@@ -150,7 +150,7 @@ def candidates(
             that file alone, its language told by its name. On a Windows host in any case, with ``.exe`` or without,
             and a path with slashes of either kind. ``None`` for the default: bash, then sh, wherever they are; on a
             Windows host pwsh, then powershell, then bash. A ``~`` is not expanded.
-        source: Where the request comes from, for the message: an argument, or ``ANYSHELL_SHELL``.
+        source: The source of the request, for the message: an argument, or ``ANYSHELL_SHELL``.
         os: The host's system.
 
     Raises:
@@ -204,7 +204,7 @@ def not_found(
     Args:
         request: The argument of `candidates`.
         tried: One line for every candidate: its path, and why it does not count.
-        source: Where the request came from.
+        source: The source of the request.
         os: The host's system.
 
     Raises:

@@ -60,10 +60,10 @@ class Shell(NamedTuple):
 
     Attributes:
         kind: Its language; also the ``$0`` of the commands that it runs.
-        paths: Where it usually is, in the order of preference; a bare name is looked up on the host's PATH.
+        paths: Its usual paths, in the order of preference; a bare name is looked up on the host's PATH.
         programs: Names under which a program speaks this language.
         packages: Names of packages that bring it, for a message.
-        windows_paths: Where it usually is on Windows, likewise; see `ShellCandidate`.
+        windows_paths: Its usual paths on Windows, likewise; see `ShellCandidate`.
         windows_install: The command that installs it on Windows, for a message.
         options: The options before ``-c``.
         probe: A text that prints ``anyshell <version>``, and nothing in a shell of another kind.

@@ -132,10 +132,10 @@ class PowerShell(NamedTuple):
 
     Attributes:
         kind: Its language.
-        paths: Where it usually is, in the order of preference; a bare name is looked up on the host's PATH.
+        paths: Its usual paths, in the order of preference; a bare name is looked up on the host's PATH.
         programs: Names under which a program speaks this language.
         packages: Names of packages that bring it, for a message.
-        windows_paths: Where it usually is on Windows, likewise; see `ShellCandidate`.
+        windows_paths: Its usual paths on Windows, likewise; see `ShellCandidate`.
         windows_install: The command that installs it on Windows, for a message.
         answers: A condition that holds in this PowerShell alone.
         style: A statement that keeps colours out of what it prints; empty when not needed.

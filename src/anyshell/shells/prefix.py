@@ -98,7 +98,7 @@ class Prefix:
         """Refuse what cannot stand before a shell on a Windows host.
 
         Args:
-            programs: Where programs are that are named without a path.
+            programs: The paths of programs that are named without one.
 
         Raises:
             InvalidCommand: See `words`; or its program is a batch file.

@@ -133,7 +133,7 @@ class ResultBuilder:
         if self._ledger is not None and outcome.job is not None:
             seen = output.total_bytes if outcome.status == "running" else 0
             self._ledger.add(outcome.job, run.request.directory, seen=seen)
-        way = words.Way(
+        way = words.RunFacts(
             timeout=call.timeout,
             limits=self._context.limits,
             os=env.os,

@@ -28,7 +28,7 @@ class ToolContext:
     """The objects that a `ShellTool` shares with the tool for its jobs.
 
     Attributes:
-        env: Where commands run.
+        env: The environment of the commands.
         limits: The limits of a model's requests.
         decisions: Decides about what is run, sent and typed.
         calls: The calls under way.

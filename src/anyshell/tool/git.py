@@ -110,7 +110,7 @@ done
 )
 
 
-class _Told:
+class _ToldFiles:
     """The files of a host as it has told them. What it was not asked for is taken for missing, and to be asked for.
 
     Args:
@@ -185,7 +185,7 @@ async def git_runs(
             return None
         if looked or not all(path.startswith("/") for path in (home, real, config_home or "/")):
             return None
-        files = _Told(real, told)
+        files = _ToldFiles(real, told)
         try:
             keys = keys_that_run(real, home, {**environ, "XDG_CONFIG_HOME": config_home}, files=files)
         except OSError:

@@ -49,7 +49,7 @@ class Minimizing:
     """Leaves out noise for one `ShellTool`.
 
     Args:
-        env: Where commands run.
+        env: The environment of the commands.
         rules: In their order; the first that is about a command counts.
     """
 

@@ -58,7 +58,7 @@ class PowerShellParser:
     A question that fails, is late or is cancelled costs the process, so that no later one is given its answer.
 
     Args:
-        env: Where it runs. Its end is the parser's.
+        env: Its environment. Its end is the parser's.
         shell: The PowerShell that the texts are for.
     """
 

@@ -243,7 +243,7 @@ class ShellDetails(_Frozen):
         skipped_bytes: Bytes that its terminal has not drawn; see `anyshell.types.Output`.
         session_state: The state of the session's shell: ``kept``, ``ended`` by the command, or ``lost`` because the
             command had to be stopped; ``None`` outside a session, and when the command did not begin.
-        directory: Where the next command of the session begins, safe to print; ``None`` outside a session.
+        directory: The directory in which the next command of the session begins, safe to print; ``None`` outside a session.
         update_error: The type of what `on_update` raised, whatever it was, after which it was not called again.
         call_id: The id of the call, which `ShellTool.cancel` took.
         blocked: Why it was not even asked about, with ``ShellTool(interception=...)``; ``None`` otherwise.

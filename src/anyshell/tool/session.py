@@ -21,7 +21,7 @@ class ToolSession:
         session: The session.
         turn: Whose turn it is: nothing runs between the approval of a command and the command, since it decides what that does.
         counted_on: Whether the model thinks that the session's shell knows something.
-        told: Where the model was last told that the session's shell is.
+        told: The directory of the session's shell, as the model was last told.
     """
 
     def __init__(self, session: Session) -> None:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ..policy.rules import Policy
     from ..terminal import ConsoleOpener, SecretSource
     from .calls import Ongoing
-    from .jobs.tracked import Found
+    from .jobs.tracked import WaitState
     from .minimizing import Minimizable
     from .run import Became, ToolRun
 
@@ -63,7 +63,7 @@ class ShellTool:
     deadline, after which nothing of it is left; a job that was given none has the end of the environment.
 
     Args:
-        env: Where commands run. Entered with ``async with``, it also gives updates while they do.
+        env: The environment of the commands. Entered with ``async with``, it also gives updates while they do.
         approver: Decides about every command. There is no default: `approve_all` must be a decision.
         limits: The limits of a model's requests.
         session: Whether calls run in one shell that lasts, one after the other, rather than each in a fresh one.
@@ -476,7 +476,7 @@ class ShellTool:
         """Run what was approved on a terminal, until it ends or waits for input."""
         assert self._terminals is not None
         async with self._terminals.begin(run.request, ongoing.control, listener) as terminal:
-            waiting: Found = None
+            waiting: WaitState = None
             if run.call.background:
                 waiting = await terminal.settle(min(REACTION, self._limits.max_wait))
             else:

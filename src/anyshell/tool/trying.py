@@ -28,7 +28,7 @@ class Tries:
     """The trials of one tool.
 
     Args:
-        env: Where they run.
+        env: Their environment.
         approve: The view of the approver.
         session: Whether the commands of the tool run in one shell.
         silence: As for the tool.
@@ -70,7 +70,7 @@ class Trying:
     """The trial of one call. It begins when the approver is about to be asked.
 
     Args:
-        env: Where it runs.
+        env: Its environment.
         options: The options of `Environment.trial`.
     """
 

@@ -85,7 +85,7 @@ class Verdicts:
 
     Args:
         policy: Decides on the text.
-        env: Where commands run.
+        env: The environment of the commands.
     """
 
     def __init__(self, policy: Policy, env: Environment) -> None:

@@ -37,7 +37,7 @@ def beyond(call: Call, env: Environment, directory: str) -> dict[str, Any]:
 
     Args:
         call: Asks for them.
-        env: Where it runs.
+        env: Its environment.
         directory: To which its paths are relative.
 
     Raises:

@@ -136,7 +136,7 @@ def last_line(output: Output) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class RunFacts:
     """The facts of a run on which the words about its end depend.
 
     Attributes:
@@ -162,7 +162,7 @@ class Way:
     terminals: bool = False
 
 
-def ending(outcome: Outcome, way: Way) -> str:
+def ending(outcome: Outcome, way: RunFacts) -> str:
     """Say how a command ended."""
     match outcome.status:
         case "exited":
@@ -184,7 +184,7 @@ def ending(outcome: Outcome, way: Way) -> str:
             return _lost(outcome, way)
 
 
-def _lost(outcome: Outcome, way: Way) -> str:
+def _lost(outcome: Outcome, way: RunFacts) -> str:
     if outcome.started is None:
         return f"{visible(way.host) or 'The host'} did not answer: the command may run or not. Check that before repeating it."
     message = "Its end could not be confirmed."
@@ -201,7 +201,7 @@ def _lost(outcome: Outcome, way: Way) -> str:
     return f"{message} Check what it did before repeating it."
 
 
-def _exited(outcome: Outcome, way: Way) -> str:
+def _exited(outcome: Outcome, way: RunFacts) -> str:
     after = f" after {exact(round(outcome.duration, 1))} s" if outcome.duration >= LONG else ""
     if outcome.signal is not None:
         number = _code(number_of(outcome.signal, way.os))
@@ -230,7 +230,7 @@ def _signal_advice(signal: str, command: str) -> str:
     return "This tool did not send it."
 
 
-def _exit_advice(code: int, output: Output, way: Way) -> str:
+def _exit_advice(code: int, output: Output, way: RunFacts) -> str:
     if code == 0:
         return ""
     if way.os == "windows" and code in _STATUSES:
@@ -247,7 +247,7 @@ def _exit_advice(code: int, output: Output, way: Way) -> str:
     return ""
 
 
-def _timed_out(outcome: Outcome, way: Way) -> str:
+def _timed_out(outcome: Outcome, way: RunFacts) -> str:
     timeout, limits = way.timeout or 0.0, way.limits
     if outcome.started is False:
         return f"Not run: the host did not come to it in {exact(timeout)} s. Try again with a longer timeout."
@@ -442,7 +442,7 @@ def session(report: SessionReport, *, before: str, now: str, stopped: bool) -> I
 
     Args:
         report: What the command did to it.
-        before: Where the shell is as far as the model was told.
+        before: The directory of the shell, as far as the model was told.
         now: Where the next one begins.
         stopped: Whether the command was stopped.
     """

@@ -58,7 +58,7 @@ class Layer:
     """A directory of one trial, locked while this process has it; each public method is a step of the trial.
 
     Args:
-        state: Where anyshell keeps files of its own; empty is nowhere.
+        state: The directory of anyshell's own files; empty is nowhere.
         far: Seconds for which it is kept without a lock, since other processes take the next steps; 0 with a lock.
     """
 

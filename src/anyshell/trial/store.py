@@ -58,7 +58,7 @@ class Store:
 
     Args:
         directory: It.
-        state: Where anyshell keeps files of its own.
+        state: The directory of anyshell's own files.
         own: Makes a directory for this user alone, or refuses one that is there.
         create: Makes a file for this user alone.
     """

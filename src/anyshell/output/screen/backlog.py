@@ -89,7 +89,7 @@ def pieces(data: bytes, at: int, lines: int, screen: Emulator) -> Iterator[Piece
         data: Raw bytes that end with nothing unfinished.
         at: Bytes that came before.
         lines: Line feeds that came before.
-        screen: Where it is to be drawn.
+        screen: The screen of the drawing.
     """
     start, extra = 0, 0
     for match in (_ROWS_OR_C1 if b"\xc2" in data else _ROWS).finditer(data):

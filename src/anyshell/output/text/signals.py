@@ -78,7 +78,7 @@ class Excerpt:
     """Lines of an output.
 
     Attributes:
-        start: Where they begin, in bytes.
+        start: Their start, in bytes.
         lines: Line feeds before them.
         data: Whole lines.
         score: Their weight; more than zero.
@@ -155,7 +155,7 @@ def tells(line: bytes) -> bool:
     return HITS.search(b"\n" + line) is not None and score(line) > 0
 
 
-class Found:
+class BestLines:
     """The best of what was found, in bounded memory.
 
     Args:
@@ -278,7 +278,7 @@ class Signals:
         self._start = 0  # where what is held begins
         self._done = 0  # bytes of what is held that were searched, or are not going to be
         self._feeds = 0  # line feeds of all that was fed
-        self._found = Found(room)
+        self._found = BestLines(room)
         self._looker = Looker()
         self._tail = tail
 

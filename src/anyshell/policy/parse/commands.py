@@ -50,7 +50,7 @@ class Walk:
     """The commands of one text.
 
     Args:
-        within: Where the text is written, if it is one within another.
+        within: The span of the text, if it is one within another.
     """
 
     def __init__(self, text: str, shell: ShellKind, reading: Reading, within: Span | None = None) -> None:

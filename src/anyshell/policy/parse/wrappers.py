@@ -23,7 +23,7 @@ class Runs(NamedTuple):
 
     Attributes:
         text: The text; ``None`` for words.
-        span: Where the text is written; ``None`` for where the program is.
+        span: The span of the text; ``None`` for where the program is.
         host: The host that it runs on.
         unknown: Why it is not known what the program runs; it may run more than the words and the text.
     """

@@ -43,7 +43,7 @@ class Policy:
         administrator, refused, own, base: The rules that win; those that hold under every preset; the user's and the
             project's; the preset's.
         programs: Profiles by the name of their program.
-        directories: Where programs are what their names say, besides the system's.
+        directories: Trusted directories of programs, besides the system's.
         name: The name of the preset.
         variables: The host's variables that commands have in an environment of this policy; ``None`` is all.
         reach: The reach of commands in an environment of this policy; ``None`` does not confine them.

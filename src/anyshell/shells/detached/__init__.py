@@ -45,7 +45,7 @@ def start(
 
     Args:
         argv: The program and its arguments.
-        directory: Where jobs are; ``None`` for the user's own place.
+        directory: The directory of jobs; ``None`` for the user's own place.
         id_: The job's name; what is there already is not touched.
         most: Jobs that there may be, this one included.
         script: Whether the program reads its text from the file that ``ANYSHELL_SCRIPT`` names.

@@ -23,7 +23,7 @@ class LedgerEntry:
 
     Attributes:
         job: The job.
-        directory: Where its command began.
+        directory: The directory in which its command began.
         description: The model's own words for its command; empty when it has given none.
         seen: Bytes of its output that a model was shown, or was told of.
         told: Whether a model was told that it has ended.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .params import JobCall
     from .results import JobResults
     from .terminals import Terminals
-    from .tracked import Found, TrackedTerminal
+    from .tracked import TrackedTerminal, WaitState
 
 
 class TerminalActions:
@@ -116,7 +116,7 @@ class TerminalActions:
     ) -> JobResult:
         """Wait for what the call names, or for what the program does, and tell it."""
         found: bool | None = None
-        waiting: Found = "ask"
+        waiting: WaitState = "ask"
         most = call.patience(usual, self._context.limits)
         began = time.monotonic()
         with ongoing.interruptible():
@@ -283,7 +283,7 @@ class TerminalActions:
         status: JobCallStatus = "done",
         screen: bool = False,
         found: bool | None = None,
-        waiting: Found = "ask",
+        waiting: WaitState = "ask",
         no_secret: bool = False,
     ) -> JobResult:
         """Tell the action that was done, and the view of the terminal now."""

@@ -35,9 +35,9 @@ class Terminals:
     """The terminals of one tool: those that its calls have begun, and no others.
 
     Args:
-        env: Where they run.
+        env: Their environment.
         limits: The largest number of terminals.
-        ledger: Where jobs go that they leave behind; ``None`` when that is stopped.
+        ledger: The ledger for jobs that they leave behind; ``None`` when that is stopped.
         hidden: The secrets that are not shown of them.
         console: Shows them to a person; ``None`` where that cannot be done.
 

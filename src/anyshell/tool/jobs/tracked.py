@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _ALL = re.compile(r"[\s\S]*")
 
 
-Found = Waiting | Literal["ask"] | None
+WaitState = Waiting | Literal["ask"] | None
 """The input that a program waits for; ``None`` when it does not wait; ``"ask"`` when the host is to be asked."""
 
 
@@ -76,7 +76,7 @@ class TrackedTerminal:
 
     Args:
         request: The approved request that runs on it.
-        env: Where it runs.
+        env: Its environment.
         grace: Seconds between the request to end and the kill.
         jobs: Whether what it leaves behind becomes a job, rather than being stopped.
         listener: Hears what is printed, for as long as the call takes that started it.
@@ -174,7 +174,7 @@ class TrackedTerminal:
         limits: OutputLimits,
         *,
         screen: bool = False,
-        waiting: Found = "ask",
+        waiting: WaitState = "ask",
     ) -> TerminalReport:
         """Read the news of the terminal, which the model is told now.
 
@@ -267,7 +267,7 @@ class TrackedTerminal:
         self._typings += 1
         return waits
 
-    async def settle(self, seconds: float) -> Found:
+    async def settle(self, seconds: float) -> WaitState:
         """Wait until the program has reacted: it waits for input, is silent, or has ended. At most so long."""
         waits = asyncio.ensure_future(self.driven.wait_for_input(timeout=seconds))
         began = time.monotonic()
@@ -284,7 +284,7 @@ class TrackedTerminal:
         finally:
             await _give_up(waits)
 
-    async def wait(self, seconds: float) -> Found:
+    async def wait(self, seconds: float) -> WaitState:
         """Wait until there is something to tell, at most so long.
 
         That is: the program waits for input; it is silent, after it has printed something; or it has ended. That it likely
@@ -297,7 +297,7 @@ class TrackedTerminal:
         waits = asyncio.ensure_future(driven.wait_for_input(timeout=seconds))
         try:
             await asyncio.wait([prints, ends, waits], return_when=asyncio.FIRST_COMPLETED)
-            found: Found = (waits.result() if waits.done() else None) or "ask"
+            found: WaitState = (waits.result() if waits.done() else None) or "ask"
             known = isinstance(found, Waiting) and found.certainty == "likely" and self._known is not None
             if known and not prints.done() and not ends.done():
                 left = max(0.0, give_up - time.monotonic())
@@ -308,7 +308,7 @@ class TrackedTerminal:
         finally:
             await _give_up(prints, ends, waits)
 
-    async def wait_end(self, seconds: float) -> tuple[bool, Found]:
+    async def wait_end(self, seconds: float) -> tuple[bool, WaitState]:
         """Wait until the program has ended, or certainly waits for input. At most so long.
 
         Returns:
@@ -327,7 +327,7 @@ class TrackedTerminal:
         finally:
             await _give_up(ends, waits)
 
-    async def wait_until(self, pattern: re.Pattern[str], seconds: float) -> tuple[bool, Found]:
+    async def wait_until(self, pattern: re.Pattern[str], seconds: float) -> tuple[bool, WaitState]:
         """Wait until something is printed or shown, or the program certainly waits for input, or has ended. At most so long.
 
         Returns:
@@ -348,7 +348,7 @@ class TrackedTerminal:
         finally:
             await _give_up(comes, waits)
 
-    def _unseen(self, seconds: float) -> Found:
+    def _unseen(self, seconds: float) -> WaitState:
         """The guess about a program that was not seen to wait for so many seconds: one that prints all the time does not wait."""
         return None if seconds >= LOOK_SECONDS and time.monotonic() - self._heard < QUIET else "ask"
 

@@ -37,7 +37,7 @@ class ProgramStart(NamedTuple):
         cwd: An absolute directory.
         env: All of its variables.
         inherited: Descriptors above 2 that it gets at the same numbers. It gets no others.
-        path: Where it is, if that is known.
+        path: Its path, if that is known.
     """
 
     argv: Sequence[str]

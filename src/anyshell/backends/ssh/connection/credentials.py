@@ -66,7 +66,7 @@ class Keys:
 
     Args:
         settings: The settings for the host.
-        options: Where a passphrase comes from.
+        options: The options, which may have a passphrase.
         secrets: The secrets that are known already.
         ask: Awaits a question to a person without the clock of the login.
     """

@@ -208,7 +208,7 @@ def refusal(
         host: The host, as a person knows it.
         known: The known keys of the host.
         key: The key that the host showed.
-        file: Where a key is recorded; empty when nowhere.
+        file: The file in which a key is recorded; empty when nowhere.
         asked: Whether the user was asked, and did not agree.
     """
     line = known_hosts_line(known.name, key)

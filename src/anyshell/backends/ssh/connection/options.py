@@ -38,7 +38,7 @@ class SSHOptions:
         host: A name, an address, or an alias of the configuration.
         user: The user to log in as.
         port: 1 to 65535.
-        directory: Where commands run: an absolute directory of the host, or one that begins with ``~``, which is
+        directory: The directory in which commands run: an absolute directory of the host, or one that begins with ``~``, which is
             the user's home; ``None`` is where a login starts.
         keys: Private key files that are tried instead of those of the configuration.
         password: Tried where the server asks for one; or a function that is asked for it, with the words to show,

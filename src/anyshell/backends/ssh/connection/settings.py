@@ -40,7 +40,7 @@ class Settings:
     Attributes:
         alias: The host as it was asked for.
         host: The name or address to connect to.
-        port: Where it listens.
+        port: The port on which it listens.
         user: The user to log in as.
         family: The address family to use; 0 is any.
         bind_address: The address of this machine to connect from.
@@ -52,8 +52,8 @@ class Settings:
         certificates: Certificates beside those that lie beside their keys.
         identities_only: Whether an agent's other keys are left out.
         agent: The agent's socket; an empty string is no agent.
-        known_hosts: Where host keys are looked up; new ones are recorded in the first.
-        system_known_hosts: Where they are looked up as well.
+        known_hosts: The files in which host keys are looked up; new ones are recorded in the first.
+        system_known_hosts: Further files for the same.
         host_key_alias: The name under which the host's key is known.
         host_key_policy: The treatment of an unknown key: ``refuse`` never asks.
         hash_known_hosts: Whether a recorded name is hashed.

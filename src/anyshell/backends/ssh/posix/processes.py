@@ -188,7 +188,7 @@ class Processes:
             since: Processes that started earlier are passed over.
             tag: The tag to look for.
             leader: The group and session of which are meant; ``None`` for no group.
-            place: Where the leader is; elsewhere its number counts for nothing.
+            place: The place of the leader; elsewhere its number counts for nothing.
 
         Raises:
             HostAway: The host does not answer.
