@@ -34,7 +34,7 @@ _STRICTNESS = {"deny": 0, "ask": 1, "allow": 2}
 
 
 @dataclass(slots=True)
-class KnownCommand:
+class SeenCommand:
     """A command with all that is known of it."""
 
     command: ParsedCommand
@@ -144,16 +144,16 @@ class Decision:
         )
 
     @cached_property
-    def seen(self) -> list[KnownCommand]:
+    def seen(self) -> list[SeenCommand]:
         """Every command of the text."""
-        found: list[KnownCommand] = []
+        found: list[SeenCommand] = []
         for at, bases in enumerate(directories(self.commands, self.parsed.text, self.paths)):
             found.append(self._see(at, bases, found))
         return found
 
     # The properties and effects of a command
 
-    def _see(self, at: int, bases: tuple[str | None, ...], before: Sequence[KnownCommand]) -> KnownCommand:
+    def _see(self, at: int, bases: tuple[str | None, ...], before: Sequence[SeenCommand]) -> SeenCommand:
         command = self.commands[at]
         name, doubt, profile = self._program(command)
         if command.via and any(_runs_elsewhere(each.command) for each in before if each.name == "find"):
@@ -182,10 +182,10 @@ class Decision:
             for path in self.paths.found(each, bases) or ()
         )
         redirected = self._redirected(command, bases)
-        return KnownCommand(command, name, doubt, use, access, redirected, copied, words, found, bases)
+        return SeenCommand(command, name, doubt, use, access, redirected, copied, words, found, bases)
 
     def _arguments(
-        self, at: int, profile: Profile, before: Sequence[KnownCommand], bases: Sequence[str | None]
+        self, at: int, profile: Profile, before: Sequence[SeenCommand], bases: Sequence[str | None]
     ) -> list[Argument]:
         """The arguments of a command. What ``find`` or ``xargs`` puts in is below what was searched, or not known."""
         command = self.commands[at]
@@ -195,7 +195,7 @@ class Decision:
             if word.literal or (_EXPANDS.search(word.text) and "{}" not in word.text):
                 if profile.only_reads() and not word.literal and _SUBSTITUTION.fullmatch(word.text):
                     word = replace(word, text="/dev/fd/63", literal=True, single=True)
-                elif not word.literal and self._finds_no_flag(word, before, bases):
+                elif not word.literal and self._is_no_flag(word, before, bases):
                     word = replace(word, text=f"./{word.text}")
                 arguments.append(word)
             elif given and word.text == "{}":
@@ -204,9 +204,7 @@ class Decision:
                 arguments.append(replace(word, text="$input", single=False))
         return arguments
 
-    def _finds_no_flag(
-        self, word: Argument, before: Sequence[KnownCommand], bases: Sequence[str | None]
-    ) -> bool:
+    def _is_no_flag(self, word: Argument, before: Sequence[SeenCommand], bases: Sequence[str | None]) -> bool:
         """Whether a word is a pattern that finds names in the current directory, and none of these begins with a dash."""
         if word.text[:1] not in "*?[" or REPEATS.search(self.parsed.text) or self.parsed.functions:
             return False
@@ -224,7 +222,7 @@ class Decision:
             re.search(r"(\A|[/\\])-[^/\\]*\Z", path) for path in (*written, *found)
         )
 
-    def _given(self, at: int, profile: Profile, before: Sequence[KnownCommand]) -> tuple[str, ...]:
+    def _given(self, at: int, profile: Profile, before: Sequence[SeenCommand]) -> tuple[str, ...]:
         """The paths below which all names lie that a command is given; none if that is not known."""
         command = self.commands[at]
         *via, giver = command.via
@@ -369,7 +367,7 @@ class Decision:
 
     # The rules that hold
 
-    def _command(self, seen: KnownCommand, written: ParsedCommand) -> CommandVerdict:
+    def _command(self, seen: SeenCommand, written: ParsedCommand) -> CommandVerdict:
         action, reasons = self._decided(seen)
         whole, more = seen.access, seen.redirected
         access = Access(
@@ -382,7 +380,7 @@ class Decision:
         command = replace(written, unknown=seen.command.unknown)
         return CommandVerdict(command, action, access, tuple(reasons), tuple(seen.use.unknown))
 
-    def _decided(self, seen: KnownCommand) -> tuple[Action, list[Reason]]:
+    def _decided(self, seen: SeenCommand) -> tuple[Action, list[Reason]]:
         unknown = [*seen.use.unknown, *([seen.identified] if seen.identified else [])]
         perhaps: Rule | None = None
         for action, rules in self.policy.layers:
@@ -401,13 +399,13 @@ class Decision:
         texts = unknown or [self._denied_clause(seen)]
         return "ask", [Reason(text, "ask", "", seen.command.span) for text in texts]
 
-    def _reason(self, rule: Rule, seen: KnownCommand) -> Reason:
+    def _reason(self, rule: Rule, seen: SeenCommand) -> Reason:
         text = rule.message or (
             _summary(seen) if rule.action != "allow" else f"{seen.name or 'the shell'} is allowed"
         )
         return Reason(text, rule.action, f"{rule.where}: {rule.name}", seen.command.span)
 
-    def _denied_clause(self, seen: KnownCommand) -> str:
+    def _denied_clause(self, seen: SeenCommand) -> str:
         """The part of a command that no general rule allows, for a person."""
         who = seen.name or "the shell"
         for kind, verb in (("deletes", "deletes"), ("writes", "writes"), ("reads", "reads")):
@@ -429,7 +427,7 @@ class Decision:
         inside = self.paths.within(path, ["workspace"], strictly=True)
         return f"{path}, in the workspace" if inside else f"{path}, outside of the workspace"
 
-    def _matches(self, rule: Rule, seen: KnownCommand) -> bool:
+    def _matches(self, rule: Rule, seen: SeenCommand) -> bool:
         strictly = rule.action == "allow"
         if not self._program_matches(rule, seen, strictly=strictly):
             return False
@@ -474,7 +472,7 @@ class Decision:
             for each in self.parsed.commands
         )
 
-    def _program_matches(self, rule: Rule, seen: KnownCommand, *, strictly: bool) -> bool:
+    def _program_matches(self, rule: Rule, seen: SeenCommand, *, strictly: bool) -> bool:
         items = with_slash(rule.program) if seen.command.program and "/" in seen.command.program else ()
         if items and seen.command.program:
             files = [self.paths.resolved_program(seen.command.program, base) for base in seen.bases]
@@ -501,13 +499,13 @@ class Decision:
                 return False
         return rule.privilege is True or not access.privilege
 
-    def _redirections_allowed(self, rule: Rule, seen: KnownCommand, general: Iterable[Rule]) -> bool:
+    def _redirections_allowed(self, rule: Rule, seen: SeenCommand, general: Iterable[Rule]) -> bool:
         """Whether an ``allow``, or a general one of any layer, names all that the redirections touch."""
         if seen.redirected == _NOTHING or (not rule.whatever and self._covered(rule, seen.redirected)):
             return True
         return any(not each.host and self._covered(each, seen.redirected) for each in general)
 
-    def _conditions(self, rule: Rule, seen: KnownCommand, *, anywhere: bool = True) -> bool:
+    def _conditions(self, rule: Rule, seen: SeenCommand, *, anywhere: bool = True) -> bool:
         """Whether all that an ``ask`` or a ``deny`` says is so, and if it may be so.
 
         Args:
@@ -584,7 +582,7 @@ def _runs_elsewhere(command: ParsedCommand) -> bool:
     return any(word.text in ("-execdir", "-okdir") for word in command.arguments)
 
 
-def _summary(seen: KnownCommand) -> str:
+def _summary(seen: SeenCommand) -> str:
     """The effects of a command, in a clause."""
     parts = [
         f"{verb} {', '.join(_named(path, 'paths') for path in paths)}"
