@@ -1,4 +1,4 @@
-"""The one room where a process is awaited, timed, drained and stopped.
+"""The one module in which a process is awaited, timed, drained and stopped.
 
 The order is the point: wait for the exit first, then drain within a bound, then close. Waiting for the end of
 the output first is the common mistake: whatever a command leaves in the background holds the pipe, and the

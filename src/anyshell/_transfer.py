@@ -1,4 +1,4 @@
-"""Copying a file or a folder between two hosts' `Files`, whichever they are: what is copied where, and what is not."""
+"""The copy of a file or a folder between the `Files` of two hosts, of whatever kind."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def _destination(source: Place, target: Place, *, folder: bool, into: bool
         target = target.at(target.bare)
     there = await _kind(target, follow=False)
     if folder and there not in (None, "directory"):
-        raise NotADirectoryError(errno.ENOTDIR, "A folder does not replace what is no folder", target.path)
+        raise NotADirectoryError(errno.ENOTDIR, "A folder replaces only a folder", target.path)
     if not folder and there == "directory":
         raise IsADirectoryError(errno.EISDIR, "A file does not replace a folder", target.path)
     if there == "other":  # to be moved over it would take /dev/null away from root's machine
@@ -183,7 +183,7 @@ async def _look(source: Place, windows: bool, mode: int, plan: _Plan) -> None:
         targets = await for_each([source.below(*names, name) for name in links], source.files.readlink)
         for name, target in zip(links, targets, strict=True):
             if not target or "\0" in target:
-                raise OSError(errno.EINVAL, "The link points to what is no path", source.below(*names, name))
+                raise OSError(errno.EINVAL, "The target of the link is no path", source.below(*names, name))
             plan.links.append(((*names, name), _translated(target, source.rules is ntpath, windows)))
         others = [entry for entry in entries if entry.kind in ("file", "directory")]
         plan.skipped += [source.below(*names, entry.name) for entry in entries if entry.kind == "other"]
@@ -286,9 +286,7 @@ class _Copying:
                 # The kind of the entry itself: a link there may lead anywhere, and may be of an earlier copy. The target may be a given link.
                 given = not names and not self._into
                 if (await files.stat(path, follow=given)).kind != "directory":
-                    raise NotADirectoryError(
-                        errno.ENOTDIR, "A folder does not replace what is no folder", path
-                    ) from None
+                    raise NotADirectoryError(errno.ENOTDIR, "A folder replaces only a folder", path) from None
                 with contextlib.suppress(PermissionError):  # of a folder that is written to and not read
                     for entry in await files.list(path):
                         if entry.kind == "other" and (*names, entry.name) in coming:

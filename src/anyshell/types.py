@@ -1,4 +1,4 @@
-"""The values and helpers of fewer programs than those of `anyshell` itself: what calls give, and what some are given."""
+"""The values and helpers of fewer programs than those of `anyshell` itself: results and arguments of calls."""
 
 from __future__ import annotations
 

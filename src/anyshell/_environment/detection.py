@@ -1,4 +1,4 @@
-"""Asking a host what it is and which shell it has, before anything runs there."""
+"""The questions to a host about its facts and its shell, before any command runs there."""
 
 from __future__ import annotations
 

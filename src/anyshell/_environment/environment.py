@@ -1,4 +1,4 @@
-"""An environment: one host, one shell, one directory, and what can be run there."""
+"""An environment: one host, one shell, one directory, and the commands there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of an environment that tries commands before they are real, and takes back what they did."""
+"""The part of an environment that runs commands on trial, and undoes their effects."""
 
 from __future__ import annotations
 

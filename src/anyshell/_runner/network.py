@@ -1,4 +1,4 @@
-"""The network of a command whose reach has names of hosts: who serves it, and what it asked of it."""
+"""The network of a command whose reach has names of hosts: its server, and its use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assembling a run: what is started, what stands before it, and where its output goes. The engine then runs it."""
+"""The assembly of a run: the program, the wrappers before it, and the builder of its output. The engine then runs it."""
 
 from __future__ import annotations
 

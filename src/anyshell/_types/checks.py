@@ -1,4 +1,4 @@
-"""Checks of what a caller gives, and how a message shows it."""
+"""Checks of a caller's arguments, and their display in a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts of a host, and how they are asked for."""
+"""The facts of a host, and the questions for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Destinations on the network by name: how they are written, and which of them a reach has."""
+"""Destinations on the network by name: their spelling, and those of a reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process on a host: its name, its end, and what it can be sent."""
+"""A process on a host: its name, its end, and its signals."""
 
 from __future__ import annotations
 

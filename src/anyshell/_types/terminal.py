@@ -1,4 +1,4 @@
-"""The terminal of a program: what it is, what stands on it, and what reads it."""
+"""The terminal of a program: its kind, its screen, and its readers."""
 
 from __future__ import annotations
 

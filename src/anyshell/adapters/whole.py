@@ -1,4 +1,4 @@
-"""A command run to its end, with its whole output as bytes: what frameworks ask of a sandbox."""
+"""A command run to its end, with its whole output as bytes, as frameworks need it of a sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of what a process that is being closed has left running."""
+"""The end of the processes that a closed process has left running."""
 
 from __future__ import annotations
 

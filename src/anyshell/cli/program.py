@@ -1,4 +1,4 @@
-"""The group of all commands, and what becomes of their failures.
+"""The group of all commands, and the messages and exit codes of their failures.
 
 Only click is imported here. Each command is a module of its own, imported when it is named, and imports what
 it needs when it runs: ``anyshell --version`` must not pay for an event loop.

@@ -1,4 +1,4 @@
-"""An app that is nothing but a console: what ``anyshell console`` shows."""
+"""An app that is nothing but a console, for ``anyshell console``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys as textual tells of them, and what a program's terminal sends for them."""
+"""Keys as textual tells of them, and the bytes that a program's terminal sends for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command on the hosts of a fleet: whose turn it is, and what becomes of each."""
+"""A command on the hosts of a fleet: the order of their turns, and their outcomes."""
 
 from __future__ import annotations
 

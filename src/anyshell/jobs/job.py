@@ -299,10 +299,10 @@ class Job:
                 that part.
         """
         if isinstance(data, str):
-            check_text("what is sent", data)
+            check_text("data", data)
             data = data.encode(errors="surrogateescape")
         elif not isinstance(data, bytes):
-            raise InvalidCommand(f"what is sent must be text or bytes, not {type(data).__name__}")
+            raise InvalidCommand(f"data must be text or bytes, not {type(data).__name__}")
         if self._work.task.done():
             raise AnyshellError(f"job {self.id} has ended ({self.status}): it reads nothing more")
         stdin = self._work.stdin

@@ -1,4 +1,4 @@
-"""The protocol over streamable HTTP on loopback: who may ask, and an environment for each client.
+"""The protocol over streamable HTTP on loopback: the check of clients, and an environment for each.
 
 A client of the handshake era is its session. One of the stateless era has none: where its calls leave a state behind, it is given a
 handle with their first result, and names it in its later calls. Whatever asks has shown the token, so all of them are this user's.

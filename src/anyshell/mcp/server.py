@@ -1,4 +1,4 @@
-"""The server of the protocol: what a client can ask for, and who carries it out."""
+"""The server of the protocol: the requests of a client, and their handlers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The output of a program without secrets: what masks them stands between a stream and its reader."""
+"""The output of a program without secrets, masked between a stream and its reader."""
 
 from __future__ import annotations
 

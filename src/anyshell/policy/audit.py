@@ -1,4 +1,4 @@
-"""The audit: what was asked for, what was decided and by whom, and what became of it, as lines of JSON.
+"""The audit: requests, decisions with their source, and outcomes, as lines of JSON.
 
 A directory, and in it files of one process each, which share nothing and so need no lock. Each line has the SHA-256 of itself
 and of the line before it, and the first line of a file the last one of the file before: a line that is changed, moved or taken

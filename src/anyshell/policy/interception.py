@@ -1,4 +1,4 @@
-"""Commands that another tool does better: rules, and what they say of a parsed text. Advice, and no protection."""
+"""Commands that another tool does better: rules, and their verdict on a parsed text. Advice, and no protection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets that are masked in what commands print: the values of variables, and what has the shape of a token.
+"""Secrets that are masked in the output of commands: the values of variables, and texts with the shape of a token.
 
 Output comes as fast as a pipe gives it, so most of it is only asked whether there is a secret in it at all. The question goes to
 the regular expressions of pydantic-core, which are Rust's and look for many texts at once: some 5 GB/s, where `re` does 0.14.

@@ -1,4 +1,4 @@
-"""A last ``| head`` or ``| tail`` of a line, as a limit on what is shown of a command whose whole output is kept."""
+"""A last ``| head`` or ``| tail`` of a line, as a limit on the shown output of a command whose whole output is kept."""
 
 from __future__ import annotations
 

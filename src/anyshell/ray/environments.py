@@ -1,4 +1,4 @@
-"""The pool: its environments, and what runs in which of them."""
+"""The pool: its environments, and the calls in each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a reach and the facts of a host to what enforces it there."""
+"""The choice of the sandbox for a reach, by the facts of a host."""
 
 from __future__ import annotations
 

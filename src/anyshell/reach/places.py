@@ -1,4 +1,4 @@
-"""Places that a command has no business with, as data: what is hidden from it, and what stays as it is."""
+"""Places that a command has no business with, as data: hidden paths, and paths that stay as they are."""
 
 from __future__ import annotations
 

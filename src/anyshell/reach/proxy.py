@@ -1,4 +1,4 @@
-"""The proxy of one command: it alone leads out of the command's network, allows by name, and connects to what it has checked."""
+"""The proxy of one command: the only way out of the command's network. It allows by name, and connects to the checked address."""
 
 from __future__ import annotations
 

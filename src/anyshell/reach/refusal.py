@@ -1,4 +1,4 @@
-"""A refusal by a sandbox, recognised in what a command printed, and explained.
+"""A refusal by a sandbox, recognised in the output of a command, and explained.
 
 A program says the kernel's error and often the path, and not who refused. So a line counts as a refusal only where the reach
 would refuse just that: a path that it names, or a network that is not there. Where no line does, one that would be said without

@@ -1,4 +1,4 @@
-"""The seam between a command and what confines it."""
+"""The seam between a command and its sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorder of one run: it stands where output goes by, and before the program for what is typed.
+"""The recorder of one run: it stands in the way of the output, and before the program for its input.
 
 Nothing here waits for the disk but output that would fill our memory otherwise: what happens is handed to a thread, which
 makes events of it and writes them.

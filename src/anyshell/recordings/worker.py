@@ -1,4 +1,4 @@
-"""A thread that does what must not hold up the loop, one thing after the other."""
+"""A thread for work that must not hold up the loop, one piece after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices without the advice in them: what a model is told to do next says nothing to a person."""
+"""Notices without their advice, which is for models."""
 
 from __future__ import annotations
 

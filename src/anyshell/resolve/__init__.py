@@ -1,4 +1,4 @@
-"""Internal addresses in commands: where they stand, and what they may stand for."""
+"""Internal addresses in commands: their places, and their possible targets."""
 
 from .root import Root as Root
 from .root import contained as contained

@@ -1,4 +1,4 @@
-"""A directory as what a scheme stands for, and paths that stay inside of one."""
+"""A directory as the target of a scheme, and paths that stay inside of one."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def contained(files: Files, rules: ModuleType, root: str, name: str) -> tu
             kind = (await files.stat(path, follow=False)).kind
         except FileNotFoundError:
             if ".." in waiting:
-                raise InvalidCommand("a link in it leads to what is not there") from None
+                raise InvalidCommand("a link in it leads to a missing path") from None
             return rules.join(path, *waiting), 1 + len(waiting)
         if kind != "link":
             done.append(part)

@@ -1,4 +1,4 @@
-"""A shell that runs, what it is given, and what it says."""
+"""A running shell, and the conversation with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shells that commands are written for: where to look for one, and how to have it run a text.
+"""The shells that commands are written for: their paths, and their command lines for a text.
 
 The only place where anything is quoted. A new shell is a `Shell` or a `PowerShell`, a name in `SHELLS` and a
 description.

@@ -1,4 +1,4 @@
-"""Batch files, which Windows gives to ``cmd.exe``, and what their arguments must be for that.
+"""Batch files, which Windows gives to ``cmd.exe``, and the rules for their arguments.
 
 To start a ``.bat`` or ``.cmd`` is to start cmd.exe, which reads the command line once more, by rules of its own: an
 argument such as ``"&calc.exe`` is a command to it (CVE-2024-24576). So every argument goes between double quotes, where

@@ -1,4 +1,4 @@
-"""bash, zsh and sh: how each is found, quoted for, and given a text to run.
+"""bash, zsh and sh: finding, quoting, and the command line for a text.
 
 A command runs as ``SHELL -c -- TEXT NAME``: the last argument becomes ``$0``, and so the first word of the
 shell's own messages; without the ``--``, a text that begins with a dash would be options. On Linux one argument holds at most 128 KiB (MAX_ARG_STRLEN in execve(2)), so a long

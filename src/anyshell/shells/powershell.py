@@ -1,4 +1,4 @@
-"""PowerShell 7 and Windows PowerShell 5.1: how each is quoted for, and given a text to run.
+"""PowerShell 7 and Windows PowerShell 5.1: quoting, and the command line for a text.
 
 A command runs as ``PWSH … -EncodedCommand BASE64``: no character has a meaning to whatever stands between. What is
 encoded is a frame around the text. It sets what PowerShell speaks to UTF-8, parses the text, and has it run in the

@@ -157,7 +157,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
             _check_typed(data)
             data = data.encode(errors="surrogateescape")
         elif not isinstance(data, bytes):
-            raise InvalidCommand(f"what is sent must be text or bytes, not {type(data).__name__}")
+            raise InvalidCommand(f"data must be text or bytes, not {type(data).__name__}")
         timeout = check_seconds("timeout", timeout)
         await self._type(data, timeout)
 

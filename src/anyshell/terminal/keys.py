@@ -1,4 +1,4 @@
-"""Keys, and what a terminal sends for them: what xterm sends, which is what programs are told that they have.
+"""Keys, and the bytes that a terminal sends for them: those of xterm, which programs are told that they have.
 
 The names and their codes are xterm's (its control sequences, "PC-Style Function Keys"); modifiers stand before a name,
 as in ``Ctrl-Alt-Delete``. What a terminal cannot tell apart has one name alone.

@@ -1,4 +1,4 @@
-"""The reading of a program on a terminal: its screen, what it has printed, what it waits for, and how it ended."""
+"""The reading of a program on a terminal: its screen, its output, the input that it waits for, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets that are typed on a terminal, and masked in what it prints."""
+"""Secrets that are typed on a terminal, and masked in its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ask the approver, but not again about what it has granted, nor twice at once about the same."""
+"""Questions to the approver, each once: not again for a grant, nor twice at once for the same request."""
 
 from __future__ import annotations
 

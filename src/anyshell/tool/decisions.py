@@ -1,4 +1,4 @@
-"""Whether a call may do what it asks for: what the policy says, then the approver, and the record of both."""
+"""The decision on a call: by the policy, then the approver, with the record of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The output of a simple command without its noise, in what a model is shown."""
+"""The output of a simple command without its noise, for a model."""
 
 from __future__ import annotations
 

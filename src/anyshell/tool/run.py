@@ -1,4 +1,4 @@
-"""A call on its way: what runs if it is approved, and what became of it."""
+"""A call on its way: the run of an approved command, and its outcome."""
 
 from __future__ import annotations
 

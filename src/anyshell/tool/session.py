@@ -1,4 +1,4 @@
-"""The session in which a tool's commands run, and what the model knows of it."""
+"""The session in which a tool's commands run, and the model's knowledge of it."""
 
 from __future__ import annotations
 

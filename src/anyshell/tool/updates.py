@@ -1,4 +1,4 @@
-"""Tell a listener what a command has printed lately, without letting it hold the command up."""
+"""The latest output of a command, for a listener that cannot hold the command up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command on trial: what it would do, seen before it is real; and the way back, by checkpoints."""
+"""A command on trial: its effects, seen before they are real; and the way back, by checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints: how the files of a directory were, and the way back there."""
+"""Checkpoints: earlier states of a directory's files, and the way back to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layer of a trial: what its command writes lies in it, above the directory, until a commit carries it down there.
+"""The layer of a trial: it holds the command's writes, above the directory, until a commit carries them down there.
 
 overlayfs marks in it what is gone by a character device 0:0 of its name, and a directory that hides the one below it by the
 attribute ``user.overlay.opaque`` (Documentation/filesystems/overlayfs.rst of Linux).

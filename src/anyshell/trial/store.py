@@ -1,4 +1,4 @@
-"""The store of the checkpoints of one directory: contents, each kept once by its digest, and what was where.
+"""The store of the checkpoints of one directory: contents, each kept once by its digest, and their paths.
 
 A checkpoint names for each path what was there. So the next one reads only the files that have changed since the last, which
 their facts tell. A host that is reached by SSH runs this text itself, behind that of `files`.

@@ -1,4 +1,4 @@
-"""A command on trial: it runs above its directory, and what it wrote becomes real when that is asked for."""
+"""A command on trial: it runs above its directory, and its writes become real on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One program's channel: its input and output as byte streams, and how it ended."""
+"""One program's channel: its input and output as byte streams, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``anyshell audit``: what was asked for, decided and run."""
+"""``anyshell audit``: the recorded requests, decisions and runs."""
 
 from __future__ import annotations
 

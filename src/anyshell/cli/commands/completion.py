@@ -1,4 +1,4 @@
-"""``anyshell completion``: how a shell completes our commands and options.
+"""``anyshell completion``: the completion of our commands and options in a shell.
 
 click has the greater part. What is here is for ``--option=value``: bash takes it for three words and completes
 the last; zsh and fish take it for one and want one back, where click gives the value alone, so that zsh would put

@@ -1,4 +1,4 @@
-"""``anyshell detect`` and ``anyshell describe``: what a host is, for a person and for a model."""
+"""``anyshell detect`` and ``anyshell describe``: the facts of a host, for a person and for a model."""
 
 from __future__ import annotations
 

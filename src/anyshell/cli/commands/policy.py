@@ -1,4 +1,4 @@
-"""``anyshell policy``: what a policy says of commands, and why."""
+"""``anyshell policy``: the verdicts of a policy on commands, with reasons."""
 
 from __future__ import annotations
 

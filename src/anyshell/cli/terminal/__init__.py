@@ -1,1 +1,1 @@
-"""The person's terminal: its modes and keys, and what is drawn on it."""
+"""The person's terminal: its modes and keys, and the drawing on it."""

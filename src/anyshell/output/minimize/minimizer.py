@@ -1,4 +1,4 @@
-"""A rule for what is noise in the output of a command, and what it leaves of a text."""
+"""A rule for the noise in the output of a command, and its use on a text."""
 
 from __future__ import annotations
 

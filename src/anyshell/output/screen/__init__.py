@@ -1,1 +1,1 @@
-"""A terminal's screen: drawn from what a program prints, with its styles, and the text that it leaves."""
+"""A terminal's screen: drawn from the output of a program, with its styles, and the text of it."""

@@ -1,4 +1,4 @@
-"""Output that waits to be drawn, of which what is too much is skipped."""
+"""Output that waits to be drawn, whose surplus is skipped."""
 
 from __future__ import annotations
 

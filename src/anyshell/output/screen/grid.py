@@ -1,4 +1,4 @@
-"""A terminal's screen, kept as a person would see it: what stands where, where the cursor is, and what scrolls away."""
+"""A terminal's screen, kept as a person would see it: its cells, its cursor, and the rows that scroll away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row of a screen, and how it is cut where wide characters are."""
+"""A row of a screen, and its cuts at wide characters."""
 
 from __future__ import annotations
 

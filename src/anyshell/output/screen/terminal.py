@@ -1,4 +1,4 @@
-"""A terminal's output in bounded memory: what a person would have seen, scrollback included, all of it counted."""
+"""A terminal's output in bounded memory: the lines that a person would have seen, scrollback included, all counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines that are shown shorter: without what all of them begin with, and without those that only repeat others.
+"""Shortened lines: without their common prefix, and without those that only repeat others.
 
 The rules, for the end of an output that is too long to be shown whole:
 

@@ -1,4 +1,4 @@
-"""The lines of an output that may tell what went wrong, found many at once: what is asked of each alone costs more."""
+"""The lines of an output that may tell of an error, found many at once: a question to each alone costs more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines of an output that tell what went wrong, found as it comes."""
+"""The lines of an output that tell of an error, found as the output comes."""
 
 from __future__ import annotations
 

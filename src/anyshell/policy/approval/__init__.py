@@ -1,1 +1,1 @@
-"""The question whether a command may run: what a person sees, who answers, and what an answer grants."""
+"""The question whether a command may run: its display, its approvers, and the grants of an answer."""

@@ -1,4 +1,4 @@
-"""Words of a shell: what a program is given for them, as far as the text alone says it."""
+"""Words of a shell: the arguments that they give a program, as far as the text alone says it."""
 
 from __future__ import annotations
 

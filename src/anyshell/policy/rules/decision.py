@@ -1,4 +1,4 @@
-"""One decision: what each command of a text touches on a host, and which rules hold for it."""
+"""One decision: the effects of each command of a text on a host, and the rules that hold for it."""
 
 from __future__ import annotations
 

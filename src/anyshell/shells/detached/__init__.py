@@ -1,4 +1,4 @@
-"""The shells on a host that start a job which outlives this program, write down what becomes of it, and find it again.
+"""The shells on a host that start a job which outlives this program, write down its end, and find it again.
 
 Three texts of POSIX sh (`place.sh` is a part of two), run by ``/bin/sh`` whatever runs the job: ``start.sh`` ends at once, ``job.sh`` waits for the
 job and becomes it, and ``look.sh`` comes later. All that differs from job to job is an argument, so that

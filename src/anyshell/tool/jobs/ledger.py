@@ -1,4 +1,4 @@
-"""The jobs that came of a tool's calls, and what a model knows of them."""
+"""The jobs of a tool's calls, and the model's knowledge of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tool by which a model looks after what goes on when a call has returned: jobs, with terminals or without."""
+"""The tool by which a model looks after jobs, with terminals or without, when a call has returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A terminal that came of a tool's call, and what a model has seen of it."""
+"""A terminal of a tool's call, and the part of it that a model has seen."""
 
 from __future__ import annotations
 

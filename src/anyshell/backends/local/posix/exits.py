@@ -1,4 +1,4 @@
-"""Learn that a child has ended, and how, without reaping it and without a signal handler.
+"""The end of a child, learnt without reaping it and without a signal handler.
 
 asyncio's own ``Process.wait()`` is woken only when every pipe has disconnected, which a left-behind child
 delays for as long as it likes; and a SIGCHLD handler belongs to the program that we are a guest in.

@@ -1,4 +1,4 @@
-"""A pseudo-terminal: how one is had, what is set in it, and its size."""
+"""A pseudo-terminal: its opening, its settings, and its size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WinPTY: a hidden console, and a process, its agent, that reads what stands on it and passes that on.
+"""WinPTY: a hidden console, and a process, its agent, that reads the console and passes its content on.
 
 The library is the one that pywinpty brings along, by its own interface (``winpty.h``). pywinpty's reads from it in a way
 of their own, which takes the program's end for the end of output: what the agent has not passed on by then is lost, of

@@ -1,4 +1,4 @@
-"""The names of hosts in ``~/.ssh/config``, for completion and for what was meant: quick, and never a failure."""
+"""The names of hosts in ``~/.ssh/config``, for completion and for likely misspellings: quick, and never a failure."""
 
 from __future__ import annotations
 

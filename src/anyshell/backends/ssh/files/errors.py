@@ -1,4 +1,4 @@
-"""The errors of files on a host, as those of local files: what both ways to them, SFTP and the shell, say alike."""
+"""The errors of files on a host, as those of local files: the common part of SFTP and the shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of the host: what of them belongs to a command, and how to signal it without hitting a stranger.
+"""The processes of the host: the members of a command's tree, and signals that hit no other process.
 
 The means are those of `anyshell.backends.local.posix.tree`: group and session, tag, mark, life pipe, descent. What differs
 is that the leader is not ours to reap: the server does, and from then on its pid and its group's number may come to

@@ -1,4 +1,4 @@
-"""The start of a command: what its login shell is sent, and the word that it has begun."""
+"""The start of a command: the text for its login shell, and the word that the command has begun."""
 
 from __future__ import annotations
 
@@ -103,9 +103,7 @@ async def begin(channel: Channel, start: LoginCommand, spawn: Spawn, host: str) 
         case ["script"]:
             raise SpawnError(f"{host} has no room for a temporary file (mktemp failed)")
         case ["terminal"]:
-            raise SpawnError(
-                f"what is sent to a terminal on {host} cannot be hidden (stty failed); is stty there?"
-            )
+            raise SpawnError(f"input for a terminal on {host} cannot be hidden (stty failed); is stty there?")
         case [_, *_]:
             raise SpawnError(
                 f"the login shell on {host} did not begin the command: it took the text for something else; "

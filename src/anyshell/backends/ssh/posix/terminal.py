@@ -1,4 +1,4 @@
-"""A program's terminal, which the host has: what is typed on it, how it is set, and what is in its foreground."""
+"""A program's terminal on its host: the input, the settings, and the foreground."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The channel of one command on a Windows host: its output, and the talk with what holds it there, `leader.ps1`."""
+"""The channel of one command on a Windows host: its output, and the talk with its holder there, `leader.ps1`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Windows host: how its facts are asked for, and how programs are started there.
+"""A Windows host: the questions for its facts, and the starts of programs there.
 
 There is no second session that stops what runs in the others, as on a POSIX host. Every command has a leader of its own,
 `leader.ps1`, on its own channel. To start PowerShell takes most of the time that it takes to begin a command, so one

@@ -1,1 +1,1 @@
-"""The command ``doctor``: what is here or on a host, and what is missing."""
+"""The command ``doctor``: the parts that are here or on a host, and the missing ones."""

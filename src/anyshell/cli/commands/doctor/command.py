@@ -1,4 +1,4 @@
-"""``anyshell doctor``: what is here, what is missing and how to get it, and what was left by one that was killed."""
+"""``anyshell doctor``: the parts that are here, the missing ones with their installation, and remains of a killed anyshell."""
 
 from __future__ import annotations
 

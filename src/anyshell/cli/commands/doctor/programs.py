@@ -1,4 +1,4 @@
-"""The programs that a model is told of: which are there, and how a host gets the others."""
+"""The programs that a model is told of: those of the host, and the installation of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recording that is played on a person's terminal: its timing, the keys, and how it ends."""
+"""A recording that is played on a person's terminal: its timing, the keys, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``anyshell screenshot``: what stood on the screen of a recording at some moment, as a picture."""
+"""``anyshell screenshot``: the screen of a recording at some moment, as a picture."""
 
 from __future__ import annotations
 

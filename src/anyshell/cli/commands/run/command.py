@@ -1,4 +1,4 @@
-"""``anyshell run``: its options, what does not go together, and what is run."""
+"""``anyshell run``: its options, their conflicts, and the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes that have a terminal on Linux, and whether they wait for what is typed there: what /proc tells (proc(5))."""
+"""The processes that have a terminal on Linux, and whether they wait for input there, by /proc (proc(5))."""
 
 from __future__ import annotations
 

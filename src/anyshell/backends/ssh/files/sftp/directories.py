@@ -1,4 +1,4 @@
-"""Directories over SFTP: making one with those above it, and removing one with what is in it."""
+"""Directories over SFTP: making one with its parents, and removing one with its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call on an SFTP service: its requests, each within a bound, and what they may have changed."""
+"""One call on an SFTP service: its requests, each within a bound, and their possible changes."""
 
 from __future__ import annotations
 
