@@ -148,7 +148,7 @@ async def _destination(source: Place, target: Place, *, folder: bool, into: bool
         target = target.at(target.bare)
     there = await _kind(target, follow=False)
     if folder and there not in (None, "directory"):
-        raise NotADirectoryError(errno.ENOTDIR, "A folder replaces only a folder", target.path)
+        raise NotADirectoryError(errno.ENOTDIR, "A folder does not replace a file", target.path)
     if not folder and there == "directory":
         raise IsADirectoryError(errno.EISDIR, "A file does not replace a folder", target.path)
     if there == "other":  # to be moved over it would take /dev/null away from root's machine
@@ -286,7 +286,7 @@ class _Copying:
                 # The kind of the entry itself: a link there may lead anywhere, and may be of an earlier copy. The target may be a given link.
                 given = not names and not self._into
                 if (await files.stat(path, follow=given)).kind != "directory":
-                    raise NotADirectoryError(errno.ENOTDIR, "A folder replaces only a folder", path) from None
+                    raise NotADirectoryError(errno.ENOTDIR, "A folder does not replace a file", path) from None
                 with contextlib.suppress(PermissionError):  # of a folder that is written to and not read
                     for entry in await files.list(path):
                         if entry.kind == "other" and (*names, entry.name) in coming:
