@@ -286,7 +286,9 @@ class _Copying:
                 # The kind of the entry itself: a link there may lead anywhere, and may be of an earlier copy. The target may be a given link.
                 given = not names and not self._into
                 if (await files.stat(path, follow=given)).kind != "directory":
-                    raise NotADirectoryError(errno.ENOTDIR, "A folder does not replace a file", path) from None
+                    raise NotADirectoryError(
+                        errno.ENOTDIR, "A folder does not replace a file", path
+                    ) from None
                 with contextlib.suppress(PermissionError):  # of a folder that is written to and not read
                     for entry in await files.list(path):
                         if entry.kind == "other" and (*names, entry.name) in coming:
