@@ -26,7 +26,14 @@ from anyshell._exceptions import ConnectionFailed, HostKeyUntrusted, InvalidComm
 from anyshell.backends.ssh import without_compilers
 from anyshell.backends.ssh.connection.connecting import find_route, open_connection
 from anyshell.backends.ssh.connection.credentials import Keys, Secrets
-from anyshell.backends.ssh.connection.hostkeys import HostKey, KnownHost, look_up, read_key, record
+from anyshell.backends.ssh.connection.hostkeys import (
+    PRINT_FINGERPRINTS,
+    HostKey,
+    KnownHost,
+    look_up,
+    read_key,
+    record,
+)
 from anyshell.backends.ssh.connection.login import GATHERED, Gathered, LoginClient, choose_algorithms
 from anyshell.backends.ssh.connection.options import Hop, SSHOptions, describe_address, parse_hops
 from anyshell.backends.ssh.connection.proxy import ProxyCommand
@@ -565,6 +572,14 @@ async def test_an_unknown_key_is_refused_with_the_way_to_trust_it(server: Server
     assert error.fingerprint == keygen("-l", "-f", str(server.host_key)).split()[1]
     assert error.fingerprint in str(error)
     assert error.line in str(error)
+    # What it says to run on the server works where that has several keys.
+    assert PRINT_FINGERPRINTS in str(error)
+    keygen("-q", "-t", "ecdsa", "-N", "", "-f", str(tmp_path / "ssh_host_ecdsa_key"))
+    shutil.copy(f"{server.host_key}.pub", tmp_path / "ssh_host_ed25519_key.pub")
+    print_them = PRINT_FINGERPRINTS.replace("/etc/ssh/", f"{tmp_path}/")
+    printed = subprocess.run(["sh", "-c", print_them], capture_output=True, text=True, check=True).stdout
+    assert len(printed.splitlines()) == 2
+    assert error.fingerprint in printed
     assert (error.host, error.key_type) == (f"[{HOST}]:{server.port}", "ssh-ed25519")
     assert not known_hosts.exists()
     Path(error.known_hosts).write_text(error.line + "\n")

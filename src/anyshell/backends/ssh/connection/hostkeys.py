@@ -22,6 +22,9 @@ from .config import match_list
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+PRINT_FINGERPRINTS = "cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -"
+"""What prints the fingerprints of all keys of a server, on the server itself: as a file, ssh-keygen(1) takes one alone."""
+
 Verdict = Literal["trusted", "unknown", "changed", "revoked", "unreadable"]
 
 
@@ -213,7 +216,7 @@ def refusal(
     """
     line = known_hosts_line(known.name, key)
     shown = f"a key of type {key.type} with the fingerprint {key.fingerprint}"
-    on_the_server = f"for f in /etc/ssh/ssh_host_*_key.pub; do ssh-keygen -lf $f; done, run on {host} itself"
+    on_the_server = f"{PRINT_FINGERPRINTS}, run on {host} itself"
     where = file or "a known_hosts file"
     if verdict == "changed":
         message = _changed(host, known, key)

@@ -44,12 +44,12 @@ _ADVICE = {
 }
 """The advice when a step fails, beside the message."""
 
-_COMPARE = "compare the fingerprint with 'ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub' on the host, and only if it is there, paste"
 _CHANGED = "ask the server's administrator why, compare the new fingerprint with theirs, and only if that is right, paste"
 
 
 def _untrusted(error: HostKeyUntrusted, host: str) -> Finding:
     """A key that is not trusted, short, and what records it."""
+    from ....backends.ssh.connection.hostkeys import PRINT_FINGERPRINTS
     from ....shells import SHELLS
 
     shown = f"{host} shows {error.key_type} {error.fingerprint}"
@@ -64,7 +64,10 @@ def _untrusted(error: HostKeyUntrusted, host: str) -> Finding:
         return Finding(
             "host", "key", "problem", f"{shown}; known is another", _CHANGED, f"{forget} && {record}"
         )
-    return Finding("host", "key", "problem", f"{shown}, which is not known", _COMPARE, record)
+    compare = (
+        f"compare the fingerprint with '{PRINT_FINGERPRINTS}' on the host, and only if it is there, paste"
+    )
+    return Finding("host", "key", "problem", f"{shown}, which is not known", compare, record)
 
 
 class _Failed(Exception):  # noqa: N818 - it never leaves the module
