@@ -121,7 +121,7 @@ def twin(kind: Any) -> type[Twin]:
         elif inspect.isfunction(member):
             members["close" if name == "aclose" else name] = _calling(member)
     if "__call__" in vars(kind):
-        members["__call__"] = members["call"] = _calling(vars(kind)["__call__"])
+        members["__call__"] = members["call"]
     if hasattr(kind, "__aenter__"):
         members.update(__enter__=_calling(kind.__aenter__), __exit__=_calling(kind.__aexit__))
     elif "close" in members:

@@ -322,6 +322,8 @@ class ShellTool:
             update={"details": result.details.model_copy(update={"call_id": ongoing.id})}
         )
 
+    call = __call__
+
     async def _call(
         self, params: Mapping[str, object] | ShellParams, on_update: OnUpdate | None, ongoing: Ongoing
     ) -> ShellResult:

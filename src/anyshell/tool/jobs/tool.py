@@ -129,6 +129,8 @@ class JobTool:
             update={"details": result.details.model_copy(update={"call_id": ongoing.id})}
         )
 
+    call = __call__
+
     async def _call(self, params: Mapping[str, object] | JobParams, ongoing: Ongoing) -> JobResult:
         try:
             call = parse(params, self._context.limits, self._offered)
