@@ -27,6 +27,9 @@ PRINT_FINGERPRINTS = "cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -"
 
 Verdict = Literal["trusted", "unknown", "changed", "revoked", "unreadable"]
 
+_LINE = re.compile(r"(?:@(\S+)\s+)?(\S+)\s+(.*)", re.DOTALL)
+"""A marker, names or patterns, and a key."""
+
 
 @dataclass(frozen=True, slots=True)
 class HostKey:
@@ -128,7 +131,7 @@ def look_up(
     otherwise: list[KnownKey] = []
     for file in files:
         for number, line in _lines(file):
-            found = re.match(r"(?:@(\S+)\s+)?(\S+)\s+(.*)", line, re.DOTALL)
+            found = _LINE.match(line)
             if found is None or found[1] not in (None, "cert-authority", "revoked"):
                 continue
             named = _names(name, found[2])
@@ -283,8 +286,8 @@ def _hash(salt: bytes, name: str) -> bytes:
 
 
 def _lines(file: str) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(_read(file).split(b"\n"), 1):
-        text = line.decode("utf-8", "replace").strip()
+    for number, line in enumerate(_read(file).decode("utf-8", "replace").split("\n"), 1):
+        text = line.strip()
         if text and not text.startswith("#"):
             yield number, text
 
