@@ -131,8 +131,10 @@ class Login:
         if self._direct and spawn.script is None:
             given = _encode(self._export(spawn.env) + "\n") if spawn.env else b""
             if not given or (len(given) <= LONGEST_LINE and given.count(b"\n") <= 1 and not on_terminal):
-                settings = [pair for pair in all_settings.items() if pair[0] not in spawn.env]
-                export = [f"export {' '.join(map(_quoted_setting, settings))} {mark}=1"]
+                pairs: Iterable[tuple[str, str]] = all_settings.items()
+                if given:
+                    pairs = [pair for pair in pairs if pair[0] not in spawn.env]
+                export = [f"export {' '.join(map(_quoted_setting, pairs))} {mark}=1"]
                 line = self._text(spawn, [_READ_LINE, *export] if given else export, token=token, tag=tag)
                 if len(line) <= LONGEST_STATED and _is_unicode(line):
                     return LoginCommand(line=line, sent=given)

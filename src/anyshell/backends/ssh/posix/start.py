@@ -47,6 +47,9 @@ def check_sizes(spawn: Spawn) -> None:
         SpawnError: They are too large.
     """
     variables = {**spawn.settings, **spawn.env}
+    texts = (*spawn.argv, *variables, *variables.values())
+    if 4 * sum(map(len, texts)) + len(variables) <= LONGEST_STRING:  # a character has four bytes at most
+        return
     total = 0
     for text in (*spawn.argv, *(f"{name}={value}" for name, value in variables.items())):
         size = len(text) if text.isascii() else len(text.encode(errors="surrogateescape"))
