@@ -97,16 +97,7 @@ class Keys:
         """Every key, as it is wanted."""
         from_agent = await self._agent_keys()
         settings = self._settings
-        certificates = [
-            certificate
-            for path in settings.certificates
-            if (certificate := await in_a_thread(partial(_certificate, path))) is not None
-        ]
-        files = [
-            each
-            for path in settings.keys
-            if (each := await in_a_thread(partial(_KeyFile.read, path, self))) is not None
-        ]
+        certificates, files = await in_a_thread(self._read_files)
         named = files if settings.keys_named else []
         held = {file.path: self._held(file, from_agent) for file in files}
         for file in named:
@@ -122,6 +113,14 @@ class Keys:
                 continue
             async for offer in self._of_file(file, held[file.path], certificates):
                 yield offer
+
+    def _read_files(self) -> tuple[list[asyncssh.SSHCertificate], list[_KeyFile]]:
+        """The certificates and the keys in files. Blocks."""
+        certificates = [_certificate(path) for path in self._settings.certificates]
+        files = [_KeyFile.read(path, self) for path in self._settings.keys]
+        return [each for each in certificates if each is not None], [
+            each for each in files if each is not None
+        ]
 
     async def _agent_keys(self) -> list[asyncssh.SSHKeyPair]:
         if not self._settings.agent:
