@@ -38,6 +38,9 @@ HEED_SECONDS = 1.0
 ABANDON_SECONDS = 2.0
 """Seconds for a shell to come back from a command that was given up, and to end once killed; else it is abandoned."""
 
+SAME_CPU_SECONDS = 0.01
+"""Seconds for which the CPU time of a shell that runs nothing stands: a clock tick, the unit in which the kernel tells it."""
+
 REPLACE_SECONDS = 0.1
 """Seconds for a shell to be back after the kill of what its command has started; else it is replaced."""
 
@@ -113,6 +116,7 @@ class SessionProcess:
         shell: CommandShell,
         command_tree: CommandTree,
         number: int,
+        before: SessionProcess | None,
         *,
         stdout: OutputPipe,
         stderr: OutputPipe | None,
@@ -145,8 +149,9 @@ class SessionProcess:
         self.on_over: Callable[[], object] | None = None
         self.network: Callable[[], Network | None] = lambda: None
         """The network use of the command, if the network of its shell is served."""
-        self._cpu_before = _cpu(command_tree)
+        self._cpu_before = (before and before._cpu_still) or _cpu(command_tree)
         self._cpu: tuple[float, float] | None = None
+        self._cpu_at = 0.0
         self._waiting: asyncio.Future[None] | None = None
         self._daemons_alone: bool | None = None
         self._named: Sequence[ProcessInfo] = ()
@@ -213,6 +218,7 @@ class SessionProcess:
                 output_pipe.command_ended()
             self.ended.set_result(end)
             self._cpu = _cpu(self._command_tree)  # now: the shell may begin with the next command
+            self._cpu_at = time.monotonic()
             if self._waiting is not None and not self._waiting.done():
                 self._waiting.set_result(None)
             self._check_over()
@@ -235,6 +241,11 @@ class SessionProcess:
             return None
         user, system = (max(0.0, now - then) for then, now in zip(self._cpu_before, self._cpu, strict=True))
         return Usage(how="waited", user=user, system=system)
+
+    @property
+    def _cpu_still(self) -> tuple[float, float] | None:
+        """The CPU time of the shell at the end of this command, as long as that is as exact as it is told at all."""
+        return self._cpu if time.monotonic() - self._cpu_at < SAME_CPU_SECONDS else None
 
     @property
     def lost(self) -> bool:

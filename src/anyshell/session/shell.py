@@ -229,11 +229,10 @@ class SessionShell:
                 stdin = await self._pipe_directory.input_pipe() if spawn.stdin else None
                 if stdin is not None:
                     taken.append(stdin.close)
-                command_tree = self._command_tree = self.process.command_tree(
-                    [each.path for each in (stdout, stderr) if each is not None],
-                    self._conversation.life_fd,
-                    shell=self.info.pid,
-                )
+                self._output_pipes = [stdout] if stderr is None else [stdout, stderr]
+                paths, fd = [each.path for each in self._output_pipes], self._conversation.life_fd
+                command_tree = self.process.command_tree(paths, fd, shell=self.info.pid)
+                self._command_tree = command_tree
                 frame = shells.Frame(
                     # Not to be guessed by a text that would say in the shell's stead how it ended.
                     number=int.from_bytes(drawn[:8]) >> 4 << 1 | next(self._numbers) & 1,
@@ -254,7 +253,6 @@ class SessionShell:
                     marked=marked,
                     own=self._own,
                 )
-                self._output_pipes = [stdout] if stderr is None else [stdout, stderr]
                 self._back, self._end = drawn[8:].hex(), None
                 line = own + await self._written(frame.number, self._texts.of(frame), text)
             except BrokenPipeError:
@@ -276,7 +274,9 @@ class SessionShell:
             while taken:
                 taken.pop()()
             raise
-        command = SessionProcess(self, command_tree, frame.number, stdout=stdout, stderr=stderr, stdin=stdin)
+        command = SessionProcess(
+            self, command_tree, frame.number, self._current, stdout=stdout, stderr=stderr, stdin=stdin
+        )
         self._current = command
         self._commands.add(command)
         if not own:

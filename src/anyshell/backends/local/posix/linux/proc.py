@@ -231,12 +231,17 @@ def read_cpu(pid: int) -> tuple[float, float] | None:
     threads, each of which has children of its own, nor where a kernel does not tell of children.
     """
     try:
-        with open(f"/proc/{pid}/task/{pid}/children", "rb", buffering=0) as file:
-            if file.read(1):
-                return None
+        fd = os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise_if_out_of_descriptors(error)
         return None
+    try:
+        if os.read(fd, 1):
+            return None
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
     if (fields := read_fields(pid)) is None or int(fields[17]) > 1:
         return None
     user, system, user_of_children, system_of_children = map(int, fields[11:15])
