@@ -113,7 +113,7 @@ WRITES: dict[str, str] = {
     "to a start-up file of the shell": "echo x >> {home}/.bashrc",
     "to a file of the user's session": "mkdir -p {home}/.config/systemd/user && echo x > {home}/.config/systemd/user/x.service",
     "to what starts programs at login": "echo x >> {home}/.profile",
-    "to cron": "echo '* * * * * root true' > /etc/cron.d/anyshell-escape",
+    "to cron": "mkdir -p /etc/cron.d && echo '* * * * * root true' > /etc/cron.d/anyshell-escape",
     "to the user's crontab": "echo '* * * * * true' | crontab -",
     "to another's crontab": "mkdir -p /var/spool/cron && echo '* * * * * true' > /var/spool/cron/anyshell-escape",
     "to /usr/local": "echo x > /usr/local/bin/anyshell-escape",
