@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import mmap
 import os
 import shutil
 import stat
@@ -292,6 +293,28 @@ def test_effects_are_the_truth(
 
 def _no_regular_file(directory: str, names: list[str]) -> list[str]:
     return [name for name in names if stat.S_ISFIFO(os.lstat(os.path.join(directory, name)).st_mode)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is of Linux")
+@pytest.mark.anyio
+async def test_changes_without_an_event_are_told(tmp_path: Path) -> None:
+    """inotify has no event of these for a program that watches the directory."""
+    root, other = tmp_path / "root", tmp_path / "other"
+    root.mkdir()
+    for name in ("linked", "mapped"):
+        (root / name).write_bytes(b"old")
+    with open(root / "mapped", "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+
+        def change() -> None:
+            os.link(root / "linked", other)
+            other.write_bytes(b"new")
+            other.unlink()
+            memory[:] = b"new"
+            memory.flush()
+
+        effects = await looked_at(root, change, "here", None, Scan())
+    assert effects.complete
+    assert [(each.path, each.content) for each in effects.changed] == [("linked", True), ("mapped", True)]
 
 
 # At every door, and on every host.
