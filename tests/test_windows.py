@@ -26,7 +26,7 @@ from anyshell.backends import connect
 from anyshell.errors import ReachUnavailable, RecordingError, SpawnError
 from anyshell.output import OutputBuilder
 from anyshell.recordings import read
-from anyshell.types import Recording
+from anyshell.types import Recording, Scan
 
 from .conftest import local
 from .processes import living, open_descriptors, unique_seconds, wait_living
@@ -867,3 +867,40 @@ async def test_usage_is_what_the_job_object_has_counted(backend: Backend) -> Non
     assert usage.processes >= 2
     assert usage.written is not None
     assert usage.written >= 100_000
+
+
+CHANGES = """
+import os
+with open("changed.txt", "a", newline="") as file:
+    file.write("two\\n")
+os.remove("gone.txt")
+os.rename("moved.txt", "there.txt")
+os.mkdir("made")
+with open("made/\u00e4.txt", "w") as file:
+    file.write("x")
+"""
+
+
+async def test_effects_and_an_undo_are_those_of_the_files(tmp_path: Path) -> None:
+    names = ("changed.txt", "gone.txt", "moved.txt", "same.txt")
+    for name in names:
+        (tmp_path / name).write_bytes(f"{name}: one\n".encode())
+    async with Environment.detect(cwd=tmp_path) as env:
+        start = await env.checkpoint()
+        outcome = await env.run([sys.executable, "-c", CHANGES], effects=Scan(diff=True), timeout=60)
+        assert outcome.exit_code == 0, outcome.output.text
+        effects = outcome.effects
+        assert effects is not None
+        assert effects.complete
+        assert {each.path for each in effects.created} >= {"made", "made/\u00e4.txt"}
+        assert [each.path for each in effects.changed if each.kind == "file"] == ["changed.txt"]
+        assert "+two" in effects.diff
+        end = await env.checkpoint(since=start)
+        restored = await env.restore(start, until=end)
+        assert restored.kept == {}
+        assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {
+            name: f"{name}: one\n".encode() for name in names
+        }
+        await env.restore(restored.before)
+        assert (tmp_path / "made" / "\u00e4.txt").read_text() == "x"
+        assert not (tmp_path / "gone.txt").exists()

@@ -236,10 +236,7 @@ class ShellTool:
                 advice=self._advice,
             ).text(sections),
             parameters=schema(
-                self._limits,
-                guarded=not env.interactive,
-                features=features,
-                silence=self._silence,
+                self._limits, guarded=not env.interactive, features=features, silence=self._silence
             ),
         )
 

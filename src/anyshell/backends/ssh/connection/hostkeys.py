@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PRINT_FINGERPRINTS = "cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -"
-"""What prints the fingerprints of all keys of a server, on the server itself: as a file, ssh-keygen(1) takes one alone."""
+"""The command that prints the fingerprints of all keys of a server, on the server itself: ssh-keygen(1) takes one file alone."""
 
 Verdict = Literal["trusted", "unknown", "changed", "revoked", "unreadable"]
 
