@@ -111,3 +111,17 @@ def test_quick_end_does_not_wait_for_stdin() -> None:
     """A thread that reads a pipe holds up, on Windows, much that is done with that pipe meanwhile."""
     with start("run", "--", *SLEEP, "0", stdin=subprocess.PIPE) as program:
         assert program.wait(90) == 0
+
+
+def test_a_command_is_undone(tmp_path: Path) -> None:
+    (tmp_path / "kept.txt").write_text("one\n")
+    change = "import os; os.remove('kept.txt'); open('made.txt', 'w').close()"
+    done = anyshell("run", "--checkpoint", "--effects", "--", sys.executable, "-c", change, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1 created, 1 deleted" in done.stderr.decode()
+    undone = anyshell("undo", "--yes", cwd=tmp_path)
+    assert undone.returncode == 0, undone.stderr
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("kept.txt", "one\n")]
+    trial = anyshell("run", "--trial", "--discard", "--", "exit 0", cwd=tmp_path)
+    assert (trial.returncode, trial.stdout) == (125, b"")
+    assert "Linux" in trial.stderr.decode()
