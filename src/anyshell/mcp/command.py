@@ -116,7 +116,8 @@ def mcp(
     try:
         import mcp as sdk  # noqa: F401 - what the rest needs
     except ImportError as error:
-        raise Failure(f"anyshell mcp needs the extra mcp: {INSTALL}") from error
+        why = "" if error.name == "mcp" else f" ({error})"
+        raise Failure(f"anyshell mcp needs the extra mcp{why}: {INSTALL}") from error
 
     from .. import Environment
     from ..cli.host.reach import mention_notices, parse

@@ -53,7 +53,7 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
             click.option(
                 "--shell",
                 type=click.Choice(_SHELLS),
-                default="bash",
+                default="pwsh" if sys.platform == "win32" else "bash",
                 show_default=True,
                 help="The shell that a command is for.",
             ),

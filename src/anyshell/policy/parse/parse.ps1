@@ -13,7 +13,8 @@ $ErrorActionPreference = 'Stop'
 $known = @{}
 foreach ($each in -split 'ScriptBlock NamedBlock StatementBlock Pipeline PipelineChain IfStatement Command CommandParameter CommandExpression
   FileRedirection MergingRedirection StringConstantExpression ExpandableStringExpression VariableExpression ConstantExpression
-  ArrayLiteral ParenExpression MemberExpression BinaryExpression UnaryExpression AssignmentStatement') { $known[$each + 'Ast'] = $true }
+  ArrayLiteral ParenExpression MemberExpression BinaryExpression UnaryExpression AssignmentStatement ExitStatement ReturnStatement
+  ThrowStatement') { $known[$each + 'Ast'] = $true }
 $operators = -split 'Plus Minus Join Format And Or Ieq Ine Igt Ige Ilt Ile Ilike Inotlike Imatch Inotmatch Ireplace Icontains Inotcontains Iin Inotin Isplit'
 $changing = '^(PS|Error|Output|Maximum|Format|Confirm|Debug|Verbose|WhatIf|Warning|Information|Progress|Log|Home$|Pwd$|Profile|OFS$|Host$|Shell|Execution|Event|Transcript|Input$|Args$|This$|Matches$|Null$|True$|False$|Is|Enabled|MyInvocation|Nest|Last|Stack|Sender|Source|foreach$|switch$|Console|Native|Module|Env)'
 function Pack($text) { '"' + [Convert]::ToBase64String([Text.Encoding]::UTF8.GetBytes($text)) + '"' }
