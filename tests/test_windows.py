@@ -894,7 +894,7 @@ async def test_effects_and_an_undo_are_those_of_the_files(tmp_path: Path) -> Non
         assert effects.complete
         assert {each.path for each in effects.created} >= {"made", "made/\u00e4.txt"}
         assert [each.path for each in effects.changed if each.kind == "file"] == ["changed.txt"]
-        assert "+two" in effects.diff
+        assert "+two" in (effects.diff or "")
         end = await env.checkpoint(since=start)
         restored = await env.restore(start, until=end)
         assert restored.kept == {}

@@ -25,7 +25,7 @@ Record: TypeAlias = bytes | _Found
 END = b"//\n"
 """The end of a printed record. No path holds it, since no name holds a slash."""
 
-_FORMAT = 0o170000  # S_IFMT, which no module has as a number; on Windows stat.S_IFMT() takes 16 bits alone
+_FORMAT = 0o170000  # no bound: S_IFMT, of which stat has no number; on Windows stat.S_IFMT() takes 16 bits
 
 _BY_DESCRIPTOR = os.scandir in os.supports_fd
 _TO_LIST = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
