@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have two keys of a pair belong together however slow a busy machine is between them."""
+    monkeypatch.setattr("anyshell.console.widget.STOP_SECONDS", 20.0)
+
+
 BOUND = 20.0
 """Seconds after which what must come will not come any more."""
 
