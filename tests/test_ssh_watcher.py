@@ -546,6 +546,22 @@ async def test_members_are_signalled_oldest_first() -> None:
     assert asked[-1] == "signal TERM 9999:7 10016:7 8:8"
 
 
+@pytest.mark.anyio
+async def test_processes_with_the_output_of_a_leader_that_is_ending_stay_members() -> None:
+    """Su cleared all but the output; a leader that has closed its descriptors, and is no zombie yet, takes nothing from that."""
+    held = "holds 9 9 pipe:[1]"
+    leader = f"process 7 1 7 7 5 {TAG} bash"
+    looks = iter(((leader, "holds 7 9 pipe:[1]"), (leader, "process 9 1 9 9 6 unlimited sleep", held)))
+
+    class Answering:
+        async def ask(self, question: str, asked_before: object = None) -> Answer:
+            return Answer(("looked", *next(looks)), 0.0, 0.0, 0.0)
+
+    tree = SSHTree(Processes(cast("Watcher", Answering()), 9), TOKEN, MARK, TAG, 0.0, Sample(), leader=7)
+    assert [member.pid for member in await tree.members()] == [7]
+    assert [member.pid for member in await tree.members()] == [7, 9]
+
+
 BOOT = "4001549d-b5a0-404a-bd8b-d2912a5af50c"
 
 STAT = "77 (a b) S 1 77 77 0 -1 4194304 165 0 0 0 0 0 0 0 20 0 1 0 654836 4464640 786"

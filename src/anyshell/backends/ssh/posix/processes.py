@@ -372,7 +372,8 @@ class SSHTree:
         self._given_again = leader is not None and self._start not in ("", leader.began)
         if leader is not None and self.ended_at is None and not self._given_again:
             self.place, self.seen = look.place or "", True
-            self._life = leader.holds.get(self.processes.life_fd, "")
+            # A leader that is ending has closed it, and is not yet a zombie.
+            self._life = leader.holds.get(self.processes.life_fd, self._life)
         members = {pid for pid, seen in young.items() if self._is_member(seen)}
         members |= {pid for pid, seen in young.items() if self._is_child(seen)}
         if not daemons and all(self._is_daemon(young[pid]) for pid in members):
