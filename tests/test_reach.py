@@ -769,8 +769,19 @@ def test_what_a_host_cannot_enforce_is_refused_with_the_part_and_the_way() -> No
             workspace,
             replace(FACTS, most_namespaces=0, cannot={"user": "exceeded (ENOSPC)"}),
         ),
-        "seccomp=unconfined": (workspace, replace(FACTS, cannot={"user": "No permissions"})),
-        "chmod u-s": (workspace, replace(FACTS, cannot={"user": "not permitted in setuid mode"})),
+        "seccomp=unconfined --security-opt systempaths=unconfined; otherwise": (
+            workspace,
+            replace(FACTS, cannot={"user": "No permissions"}),
+        ),
+        "apparmor=unconfined; otherwise": (
+            workspace,
+            replace(FACTS, profile="docker-default", cannot={"user": "Failed to make / slave"}),
+        ),
+        "apparmor=unconfined on a host with sysctl kernel.apparmor": (
+            workspace,
+            replace(FACTS, profile="docker-default", apparmor=True, cannot={"user": "No permissions"}),
+        ),
+        "chmod u-s": (workspace, replace(FACTS, setuid=True, cannot={"user": "capset failed"})),
         "systempaths=unconfined": (workspace, replace(FACTS, cannot={"proc": "Can't mount proc"})),
         "network namespace": (workspace, replace(FACTS, cannot={"net": "no"})),
         "a network namespace here": (
@@ -1006,9 +1017,11 @@ async def test_a_sandbox_of_the_callers_own_stands_before_every_command(tmp_path
 def test_the_answer_of_a_host_is_read_as_far_as_it_goes() -> None:
     assert read_facts(b"") == Facts(system="", uid=-1)
     facts = read_facts(
-        b"system Linux\nuid x\nlandlock 4294967296000\ncannot user \x1b[31mno\nbwrap /x\nversion bubblewrap 0.11.0\n"
+        b"system Linux\nuid x\nlandlock 4294967296000\ncannot user \x1b[31mno\nbwrap /x\nversion bubblewrap 0.11.0\nsetuid 1\n"
+        b"profile docker-default (enforce)\n"
     )
-    assert facts.version == "0.11.0"
+    assert (facts.version, facts.setuid, facts.profile) == ("0.11.0", True, "docker-default")
+    assert not read_facts(b"profile unconfined\n").profile
     assert "\x1b" not in facts.cannot["user"]
     assert question("python3").argv[0] == "/bin/sh"
 

@@ -44,32 +44,46 @@ _HELP = {
     "proc": "a /proc of its own: bubblewrap cannot mount one here, as in a container that masks a part of /proc",
 }
 
-_WAYS = {
-    "pid": "in a container run it with --security-opt seccomp=unconfined",
-    "net": "in a container run it with --security-opt seccomp=unconfined, or ask for network=True",
-    "proc": "run the container with --security-opt systempaths=unconfined",
-}
+_SYSCTL = "sysctl kernel.apparmor_restrict_unprivileged_userns=0"
 
-_APPARMOR = (
-    "AppArmor restricts them: install the profile bwrap-userns-restrict of the package apparmor-profiles, or "
-    "sysctl kernel.apparmor_restrict_unprivileged_userns=0"
-)
+_APPARMOR = f"AppArmor restricts them: install the profile bwrap-userns-restrict of the package apparmor-profiles, or {_SYSCTL}"
 
 
-def _way_to_namespaces(facts: Facts) -> str:
-    """The advice to get user namespaces, by the obstacle of bubblewrap."""
-    if "setuid" in facts.cannot["user"]:
-        return f"take the setuid bit from it, with which it knows less: chmod u-s {facts.bwrap}"
-    if facts.most_namespaces == 0:
-        return "allow them: sysctl user.max_user_namespaces=10000"
-    if not facts.allowed:
-        return "allow them: sysctl kernel.unprivileged_userns_clone=1"
-    if facts.apparmor:
-        return _APPARMOR
-    return (
-        "in a container run that with --security-opt seccomp=unconfined, or with a profile that allows clone, unshare and mount; "
-        "otherwise have a kernel with CONFIG_USER_NS, or use a virtual machine"
+def _way_in_a_container(facts: Facts) -> str:
+    """The options of a container in which bubblewrap can make its namespaces, and a setting of its host.
+
+    Docker's profile of seccomp allows no namespaces, the parts of /proc that it masks allow no /proc of another pid
+    namespace (`mount_namespaces(7)`), and its profile for AppArmor allows no mount; without that profile the restriction of
+    Ubuntu holds (typeclaw/typeclaw#1441). Bubblewrap tells of one of these at a time.
+    """
+    options = (
+        "in a container run that with --security-opt seccomp=unconfined --security-opt systempaths=unconfined"
     )
+    if not facts.profile:
+        return options
+    options += " --security-opt apparmor=unconfined"
+    return f"{options} on a host with {_SYSCTL}" if facts.apparmor else options
+
+
+def _way(part: str, facts: Facts) -> str:
+    """The advice to get a part, by the obstacle of bubblewrap."""
+    if part == "proc" and not facts.profile:
+        return "run the container with --security-opt systempaths=unconfined"
+    why = facts.cannot[part]
+    if part == "user":
+        if facts.setuid and facts.uid != 0:
+            return f"take the setuid bit from it, with which it knows less: chmod u-s {facts.bwrap}"
+        if facts.most_namespaces == 0:
+            return "allow them: sysctl user.max_user_namespaces=10000"
+        if not facts.allowed:
+            return "allow them: sysctl kernel.unprivileged_userns_clone=1"
+    # AppArmor lets an ordinary user's program make one, and takes all capabilities in it.
+    if facts.apparmor and not facts.profile and "No permissions" not in why:
+        return _APPARMOR
+    way = _way_in_a_container(facts)
+    if part == "user":
+        return f"{way}; otherwise have a kernel with CONFIG_USER_NS, or use a virtual machine"
+    return f"{way}, or ask for network=True" if part == "net" else way
 
 
 def missing(reach: Reach, facts: Facts) -> tuple[str, str] | None:
@@ -83,8 +97,7 @@ def missing(reach: Reach, facts: Facts) -> tuple[str, str] | None:
         )
     for part, what in _HELP.items():
         if part in facts.cannot and (part != "net" or reach.network is not True):
-            way = _way_to_namespaces(facts) if part == "user" else _WAYS[part]
-            return f"{what} ({facts.cannot[part]})", way
+            return f"{what} ({facts.cannot[part]})", _way(part, facts)
     if facts.python is None:
         return "Python 3: no program python3 on PATH", "apt-get install python3-minimal"
     if (

@@ -6,6 +6,7 @@ first() { line=$(cat "$2" 2>/dev/null) && say "$1" "$line"; }
 say system "$(uname -s)"
 say kernel "$(uname -r)"
 say uid "$(id -u)"
+first profile /proc/self/attr/current
 first apparmor /proc/sys/kernel/apparmor_restrict_unprivileged_userns
 first allowed /proc/sys/kernel/unprivileged_userns_clone
 first most /proc/sys/user/max_user_namespaces
@@ -22,6 +23,7 @@ done
 if bwrap=$(command -v bwrap); then
     say bwrap "$bwrap"
     say version "$("$bwrap" --version 2>/dev/null)"
+    [ -u "$bwrap" ] && say setuid 1
     entered=
     for part in user pid net; do
         # A bwrap with a setuid bit knows no --size.

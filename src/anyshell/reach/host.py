@@ -38,9 +38,11 @@ class Facts:
         python_version: Its version.
         bwrap: The path of bubblewrap; ``None`` is none.
         version: Its version.
+        setuid: Whether it has the setuid bit, with which it knows less.
         cannot: Why a part cannot be had, as bubblewrap says it: ``user``, ``pid``, ``net`` or ``proc``.
         landlock: The version of Landlock's interface; 0 is none.
         apparmor: Whether AppArmor restricts the user namespaces of ordinary users.
+        profile: The profile of AppArmor that confines this program, such as ``docker-default``; empty without one.
         allowed: Whether the kernel lets ordinary users make them, where it asks that.
         most_namespaces: User namespaces that the kernel allows a user; ``None`` is not known.
         cgroup: The directory in which groups of cgroup v2 can be made that limit something, and entered; ``None`` without one.
@@ -55,9 +57,11 @@ class Facts:
     python_version: str = ""
     bwrap: str | None = None
     version: str = ""
+    setuid: bool = False
     cannot: Mapping[str, str] = field(default_factory=dict)
     landlock: int = 0
     apparmor: bool = False
+    profile: str = ""
     allowed: bool = True
     most_namespaces: int | None = None
     cgroup: str | None = None
@@ -106,9 +110,13 @@ def read_facts(answer: bytes) -> Facts:
         python_version=said.get("python-version", ""),
         bwrap=said.get("bwrap") or None,
         version=said.get("version", "").removeprefix("bubblewrap "),
+        setuid=said.get("setuid") == "1",
         cannot=cannot,
         landlock=digits.get("landlock", 0),
         apparmor=said.get("apparmor") == "1",
+        profile=said["profile"].removesuffix(" (enforce)")
+        if said.get("profile", "").endswith(" (enforce)")
+        else "",
         allowed=said.get("allowed") != "0",
         most_namespaces=digits.get("most"),
         cgroup=f"/{place}" if slash else None,
