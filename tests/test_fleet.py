@@ -227,7 +227,7 @@ async def test_cancelling_gives_an_outcome_of_each_host(hosts: Hosts) -> None:
 
 @pytest.mark.parametrize("heard_of", [True, False])
 async def test_survivors_on_a_frozen_host_are_reported(hosts: Hosts, heard_of: bool) -> None:
-    """Also when it is not known that it had begun: then it was not heard of when the host freezes, or just so."""
+    """Also when it is not known that the command had begun: then it was not heard of when the host freezes, or just so."""
     seconds = unique_seconds()
     with another(hosts) as (port, server):
         async with Fleet([hosts.options(port), hosts.options(hosts.ports[0])]) as fleet:

@@ -97,7 +97,7 @@ async def test_failing_parser_is_ended_and_its_starts_are_bounded(
     assert not any(map(psutil.pid_exists, pids))
 
 
-async def test_silent_parser_is_ended_in_time(
+async def test_silent_parser_is_ended(
     parser: Callable[[str], PowerShellParser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "START_SECONDS", 0.5)
