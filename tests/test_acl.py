@@ -106,7 +106,7 @@ def test_artifacts_are_private_wherever_their_directory_is_made(tmp_path: Path) 
     assert _acl.fault_of(str(path.parent.parent)) is None
 
 
-def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_missing_path_is_an_error(tmp_path: Path) -> None:
     for ask in (_acl.fault_of, lambda path: _acl.copy_permissions(path, path)):
         with pytest.raises(FileNotFoundError) as caught:
             ask(str(tmp_path / "missing"))

@@ -228,7 +228,7 @@ async def test_timeout_and_cancel_kill_the_terminal(here: Environment, link: Lin
     assert all(shown.released for shown in link.editor.terminals.values())
 
 
-async def test_what_a_command_leaves_behind_is_the_editors(here: Environment, link: Link) -> None:
+async def test_process_left_behind_belongs_to_the_editor(here: Environment, link: Link) -> None:
     seconds = unique_seconds()
     outcome = await here.run(f"sleep {seconds} >&- 2>&- & echo started", timeout=20)
     assert (outcome.status, outcome.output.text, outcome.left_behind) == ("exited", "started\n", ())
@@ -300,7 +300,9 @@ async def test_editor_that_is_gone_loses_the_command(here: Environment, link: Li
     assert outcome.started is (True if answers else None)
 
 
-async def test_what_a_terminal_of_the_editor_has_not_is_refused(here: Environment, tmp_path: Path) -> None:
+async def test_requests_beyond_a_terminal_of_the_editor_are_refused(
+    here: Environment, tmp_path: Path
+) -> None:
     with pytest.raises(SpawnError, match="no input"):
         await here.run("cat", stdin="x")
     with pytest.raises(InvalidCommand, match="split_stderr"):

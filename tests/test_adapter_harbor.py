@@ -182,7 +182,7 @@ async def test_another_user_runs_the_command(trial: BaseEnvironment, user: str, 
     assert not living(seconds)
 
 
-async def test_what_one_host_cannot_be_is_refused(env: Environment, tmp_path: Path) -> None:
+async def test_gpus_and_several_containers_are_refused(env: Environment, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="GPU"):
         made(env, tmp_path, gpus=1)
     (tmp_path / "task" / "environment" / "docker-compose.yaml").touch()

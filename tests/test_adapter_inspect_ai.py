@@ -224,7 +224,7 @@ async def test_output_that_is_too_long_stops_the_command_and_names_the_artifact(
     assert (len(both.stdout), len(both.stderr)) == (99_000, 99_000)
 
 
-async def test_what_cannot_be_run_is_told_by_its_kind(sandbox_env: Sandbox) -> None:
+async def test_failures_are_told_by_kind(sandbox_env: Sandbox) -> None:
     missing = await sandbox_env.exec(["no-such-program"])
     assert (missing.success, missing.returncode) == (False, 127)
     assert (await sandbox_env.exec(["sh", "-c", "kill -9 $$"])).returncode == 137

@@ -211,7 +211,7 @@ async def test_kill_stops_the_tree(ours: Kaos) -> None:
 
 
 @pytest.mark.parametrize("how", ["kill", "aclose"])
-async def test_what_floods_and_is_not_read_is_stopped(
+async def test_flooding_process_with_unread_output_is_stopped(
     ours: Kaos, env: Environment, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setattr(adapter, "PENDING", 10_000)

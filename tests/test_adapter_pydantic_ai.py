@@ -120,7 +120,7 @@ async def test_output_that_is_too_long_is_an_error_with_its_beginning(
     assert str(caught.value).rpartition(" ")[2].endswith(".out")
 
 
-async def test_what_leaves_the_environment_says_so(env: Environment) -> None:
+async def test_closed_environment_is_unavailable(env: Environment) -> None:
     workspace = Workspace(env)
     await env.aclose()
     with pytest.raises(WorkspaceUnavailableError, match="is closed"):

@@ -160,8 +160,8 @@ async def test_agent_in_the_thread_of_the_environment_is_told(
     assert await env.files.list() == []
 
 
-async def test_what_an_agent_gives_up_too_early_is_waited_for(env: Environment) -> None:
-    """Its code has 30 s by default, and what was called in time is lost then; so the page turns that off."""
+async def test_long_call_needs_an_executor_without_a_timeout(env: Environment) -> None:
+    """Code of an agent has 30 s by default, and what was called in time is lost then; so the page turns that off."""
     tool = smolagents.tool(ShellTool(env, approver=approve_all))
     code = "print(shell('sleep 1.5; echo done'))"
     lost, _ = await steps(coding(tool, code, executor_kwargs={"timeout_seconds": 1}))

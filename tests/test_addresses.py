@@ -158,7 +158,7 @@ async def test_directories_of_files_to_be_written_are_made(env: Environment) -> 
         ("workspace://../a", "it leads out"),
     ],
 )
-async def test_what_cannot_be_resolved_is_an_error_before_anything_runs(
+async def test_unresolvable_address_is_an_error_before_anything_runs(
     env: Environment, command: str, said: str
 ) -> None:
     with pytest.raises(InvalidCommand) as caught:
@@ -167,7 +167,7 @@ async def test_what_cannot_be_resolved_is_an_error_before_anything_runs(
     assert await env.files.list() == []
 
 
-async def test_what_is_no_word_of_its_own_is_left_alone(env: Environment, kept: str) -> None:
+async def test_addresses_within_longer_words_are_left_alone(env: Environment, kept: str) -> None:
     said = f"https://example.org {kept} is it, see skill://none for more"
     assert await text(env, f"echo '{said}'; echo https://example.org; echo '{kept} has it'") == (
         f"{said}\nhttps://example.org\n{kept} has it\n"
@@ -209,7 +209,7 @@ async def test_a_detached_job_has_no_copy(env: Environment, kept: str, tmp_path:
 
 
 @pytest.mark.parametrize("beside", [False, True])
-async def test_what_fails_leaves_no_copy(env: Environment, beside: bool) -> None:
+async def test_failing_content_leaves_no_copy(env: Environment, beside: bool) -> None:
     """Its pieces fail when the command is to run. What another command uses stays."""
 
     class Failing:
@@ -256,7 +256,9 @@ async def test_a_file_that_is_made_needs_its_directory(tmp_path: Path) -> None:
         (Resolved(path="x", content=b"x", hold=lambda: 1 // 0), "division"),  # type: ignore[arg-type,return-value]
     ],
 )
-async def test_what_a_resolver_raises_later_is_mapped(tmp_path: Path, resolved: Resolved, said: str) -> None:
+async def test_late_exceptions_of_a_resolver_are_mapped(
+    tmp_path: Path, resolved: Resolved, said: str
+) -> None:
     class Late:
         async def resolve(self, name: str) -> Resolved:
             return resolved

@@ -390,7 +390,7 @@ def test_only_the_backends_name_a_backend() -> None:
     assert not [f"{module} names {name}" for module, text in texts.items() for name in names if name in text]
 
 
-def test_what_only_ssh_needs_is_loaded_for_ssh_alone() -> None:
+def test_asyncssh_is_not_loaded_without_ssh() -> None:
     """asyncssh takes a quarter of a second to import."""
     program = (
         "import anyshell.tool, anyshell.cli.program, anyshell._sync, sys; print('asyncssh' in sys.modules)"

@@ -223,7 +223,7 @@ def test_ids_are_short_and_sort_by_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("extra", [0, 1, 15, 16, 17, 100_000])
-def test_what_outgrows_the_cap_loses_its_middle_and_says_so(tmp_path: Path, extra: int) -> None:
+def test_artifact_over_the_cap_loses_its_middle_and_says_so(tmp_path: Path, extra: int) -> None:
     store = ArtifactStore(tmp_path / "a", max_size=160_000)
     data = os.urandom(160_000 + extra)
     artifact = keep(store, *(data[at : at + 7_000] for at in range(0, len(data), 7_000)))
@@ -469,7 +469,7 @@ def test_a_link_in_the_directory_is_not_followed(tmp_path: Path) -> None:
 # Pruning
 
 
-def test_what_is_too_old_is_pruned(tmp_path: Path) -> None:
+def test_old_artifacts_are_pruned(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "a")
     old, older, young = (keep(store, b"x", age=age * DAY) for age in (8, 9, 6))
     assert store.prune() == [older.id, old.id]
@@ -555,7 +555,7 @@ def test_pruning_spares_what_another_process_is_writing(tmp_path: Path) -> None:
     assert store.read(writing) == b"x"
 
 
-def test_what_a_dead_process_left_is_pruned_after_a_day(tmp_path: Path) -> None:
+def test_unfinished_artifact_of_a_dead_process_is_pruned_after_a_day(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "a")
     with child(WRITE_AND_WAIT, store.directory) as process:
         assert process.stdout is not None

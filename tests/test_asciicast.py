@@ -109,7 +109,7 @@ def test_written_header_is_read_back(version: int) -> None:
     assert read(opened(written(header)))[0] == header
 
 
-def test_what_is_not_known_is_left_out_of_the_header() -> None:
+def test_unset_fields_are_left_out_of_the_header() -> None:
     assert json.loads(written(Header())) == {"version": 3, "term": {"cols": 80, "rows": 24}}
     assert json.loads(written(Header(version=2))) == {"version": 2, "width": 80, "height": 24}
 
@@ -263,14 +263,14 @@ V2 = '{"version": 2, "width": 80, "height": 24}\n'
         (V3 + '[1, "o", "a"]\n[1, "o", "cut', "line 3 is cut off"),
     ],
 )
-def test_what_is_broken_is_named_by_its_line(text: str, message: str) -> None:
+def test_faults_are_named_by_line(text: str, message: str) -> None:
     with pytest.raises(RecordingError) as caught:
         events(text)
     assert message in str(caught.value)
     assert len(str(caught.value)) < 300
 
 
-def test_what_is_before_a_broken_line_is_read() -> None:
+def test_events_before_a_broken_line_are_read() -> None:
     _, happened = read(opened(V3 + '[1, "o", "a"]\n[1, "o", "cut'))
     assert next(happened) == Event(1, "o", "a")
     with pytest.raises(RecordingError, match="line 3"):

@@ -208,7 +208,7 @@ def test_a_forked_child_has_a_file_of_its_own(tmp_path: Path) -> None:
     assert verify(tmp_path) == []
 
 
-def test_what_cannot_be_recorded_runs_all_the_same_unless_that_is_required(tmp_path: Path) -> None:
+def test_unwritable_audit_stops_a_command_only_when_required(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     audit = Audit(tmp_path / "file" / "audit")
     audit.ended(audit.requested("ls"), status="exited")
@@ -323,7 +323,7 @@ def test_the_command_line_shows_greps_and_verifies(tmp_path: Path) -> None:
         assert run(*command, "--directory", tmp_path / "none") == (125, "")
 
 
-def test_what_is_shown_cannot_move_the_cursor(tmp_path: Path) -> None:
+def test_shown_records_cannot_move_the_cursor(tmp_path: Path) -> None:
     Audit(tmp_path).requested("echo \x1b[2J\nb")
     text = run("show", "--directory", tmp_path)[1]
     assert "\x1b" not in text

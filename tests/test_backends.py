@@ -174,7 +174,7 @@ async def test_reading_gets_end_of_file_at_once(environment: Environment) -> Non
 @pytest.mark.parametrize(
     "stdin", ["text\n", b"bytes\xff", b"", b"x" * 500_000], ids=["text", "bytes", "nothing", "much"]
 )
-async def test_what_is_given_is_read(environment: Environment, stdin: str | bytes) -> None:
+async def test_all_bytes_of_stdin_are_read(environment: Environment, stdin: str | bytes) -> None:
     data = stdin.encode() if isinstance(stdin, str) else stdin
     outcome = await environment.run(CAT.to(environment), stdin=stdin)
     assert outcome.exit_code == 0
@@ -281,7 +281,7 @@ async def test_the_time_can_be_over_before_anything_starts(environment: Environm
 
 
 @pytest.mark.parametrize("said", [LEAVE, LEAVE_DEAF], ids=lambda said: said.posix)
-async def test_what_is_left_behind_is_named_and_stopped(environment: Environment, said: Said) -> None:
+async def test_processes_left_behind_are_named_and_stopped(environment: Environment, said: Said) -> None:
     outcome = await environment.run(said.to(environment), left_behind="stop")
     assert (outcome.status, outcome.exit_code, outcome.output.text) == ("exited", 0, "started\n")
     assert outcome.left_behind

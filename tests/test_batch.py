@@ -63,7 +63,7 @@ def test_a_batch_file_is_told_by_its_name(name: str, is_one: bool) -> None:
 
 
 @pytest.mark.parametrize("argument", ["a\nb", "a\rb", "\r\n", "a\0"])
-def test_what_ends_a_line_is_refused(argument: str) -> None:
+def test_line_ends_and_nul_in_arguments_are_refused(argument: str) -> None:
     for given_ in ([argument], ["a", argument]):
         with pytest.raises(InvalidCommand, match="line feed"):
             join_for_cmd(given_)
@@ -80,7 +80,7 @@ def test_line_over_the_limit_of_cmd_is_refused() -> None:
 
 
 @pytest.mark.parametrize("shell", [PWSH, WINDOWS_POWERSHELL], ids=lambda shell: shell.kind)
-def test_what_cmd_would_not_misread_is_given_as_always(shell: PowerShell) -> None:
+def test_arguments_safe_from_cmd_are_passed_as_always(shell: PowerShell) -> None:
     assert "cmd.exe" not in shell.join(["npm", "install", "--prefix=a".replace("=", "-"), "C:\\a b"])
     assert "cmd.exe" not in shell.join(["git.exe", "commit", "-m", 'a & "b"'])
     assert "cmd.exe" in shell.join(["git", "commit", "-m", 'a & "b"'])

@@ -72,7 +72,7 @@ def test_public_classes_with_async_methods_have_a_twin() -> None:
     assert lacking == {"ApprovalQueue", "Redaction", "Root"} & lacking  # their callers are in a loop
 
 
-def test_what_an_environment_gives_is_not_made() -> None:
+def test_constructor_of_a_session_is_refused() -> None:
     with pytest.raises(TypeError, match=r"anyshell\.connect"):
         blocking.Session()
 

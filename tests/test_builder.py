@@ -125,7 +125,7 @@ def test_output_is_cleaned() -> None:
     assert output == Output(text="red\n99%\nnaïve\ufffd", total_bytes=28, total_lines=2)
 
 
-def test_what_is_unfinished_at_the_end_is_shown() -> None:
+def test_unfinished_sequences_at_the_end_are_shown() -> None:
     assert build(b"a\x1b]0;b").text == "a0;b"
     assert build(b"a\xe2\x82").text == "a\ufffd"
     assert build(b"a\r").text == "a"
@@ -388,7 +388,7 @@ def test_nothing_is_kept_when_nothing_is_left_out() -> None:
     assert store.writers == []
 
 
-def test_what_turns_out_to_fit_is_kept_where_its_bytes_do_not() -> None:
+def test_artifact_is_kept_when_the_text_fits_and_the_bytes_do_not() -> None:
     store = FakeStore()
     output = build(b"bar\r" * 100_000, store=store)
     assert output.artifact is not None
@@ -527,7 +527,7 @@ visible = st.lists(
 
 
 @given(visible, limits)
-def test_what_is_shown_is_the_start_and_the_end(data: bytes, limit: tuple[int, int, int]) -> None:
+def test_shown_text_is_the_start_and_the_end(data: bytes, limit: tuple[int, int, int]) -> None:
     head, tail, _ = limit
     whole = clean(data)
     output = build(data, head=head, tail=tail)
@@ -670,7 +670,7 @@ def test_small_chunks_are_gathered() -> None:
     ],
 )
 @pytest.mark.parametrize("piece", [1, 700, 1_000_000])
-def test_what_is_no_text_is_named_by_its_beginning(data: bytes, kind: str | None, piece: int) -> None:
+def test_binary_output_is_named_by_its_beginning(data: bytes, kind: str | None, piece: int) -> None:
     builder = OutputBuilder()
     for start in range(0, len(data), piece):
         builder.feed(data[start : start + piece])

@@ -104,7 +104,7 @@ def test_an_undo_brings_back_what_was_there(before: list[Step], then: list[Step]
         asyncio.run(there_and_back())
 
 
-async def test_what_came_from_elsewhere_is_kept_and_named(env: Environment) -> None:
+async def test_changes_from_elsewhere_are_kept_and_named(env: Environment) -> None:
     root = Path(env.directory)
     start = await env.checkpoint()
     await env.run("echo b > a; echo n > new; echo n > mine; mkdir dir; echo d > dir/d; rm sub/x")
@@ -135,7 +135,7 @@ async def test_nothing_is_removed_without_an_end(env: Environment) -> None:
     assert (root / "a").read_text() == "b\n"
 
 
-async def test_what_is_not_covered_is_named(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_uncovered_files_are_named(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "LARGEST_CONTENT", 100)
     root = Path(env.directory)
     (root / "node_modules").mkdir()
@@ -214,7 +214,7 @@ async def test_a_swap_in_the_midst_of_an_undo_reaches_nothing_outside(
     assert "outside\n" not in [path.read_text() for path in (root / "sub").iterdir()], restored
 
 
-async def test_what_changes_during_an_undo_is_kept(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changes_during_an_undo_are_kept(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     """After everything was kept, and before it is brought back, which no test can meet by itself."""
     root = Path(env.directory)
     start = await env.checkpoint()
@@ -248,7 +248,7 @@ async def test_a_repository_of_the_user_is_not_asked(env: Environment) -> None:
     assert truth(root / ".git") == before
 
 
-async def test_what_was_not_covered_is_kept_under_another_name(env: Environment) -> None:
+async def test_uncovered_directory_is_kept_under_its_new_name(env: Environment) -> None:
     root = Path(env.directory)
     (root / "node_modules").mkdir()
     (root / "node_modules" / "m").write_text("m")
@@ -306,7 +306,9 @@ async def test_files_of_anyshells_own_are_not_undone(
     assert (restored.restored, restored.removed, restored.kept) == (("a",), (), {})
 
 
-async def test_what_a_killed_undo_has_left_goes(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_leftovers_of_a_killed_undo_are_removed(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = Path(env.directory)
     (root / "sub" / ".anyshell-undo-0123456789abcdef").write_text("half")
     start = await env.checkpoint()
@@ -348,7 +350,7 @@ async def test_few_checkpoints_are_kept_and_that_which_is_needed(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
-async def test_what_root_brings_back_belongs_to_its_owner(env: Environment) -> None:
+async def test_files_restored_by_root_keep_their_owner(env: Environment) -> None:
     root = Path(env.directory)
     (root / "sub" / "deep").mkdir()
     (root / "other").write_text("o")

@@ -169,7 +169,7 @@ def test_durations_are_read(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     "text", ["", "m", "5 m", "30m1h", "1m1m", "-1s", "1w", "1h30", "9" * 400 + "d", "nan"]
 )
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_malformed_duration_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is no duration"):
         Duration().convert(text, None, None)
 
@@ -624,7 +624,7 @@ def test_json_has_escapes_for_what_a_terminal_obeys() -> None:
         (("call", ""), b"there is nothing: give an object, such as "),
     ],
 )
-def test_what_cannot_be_meant_says_what_can(words: tuple[str, ...], told: bytes) -> None:
+def test_wrong_command_lines_are_answered_with_a_suggestion(words: tuple[str, ...], told: bytes) -> None:
     done = anyshell(*words)
     assert (done.returncode, done.stdout) == (2, b"")
     assert told in done.stderr

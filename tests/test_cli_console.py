@@ -146,7 +146,7 @@ def test_stop_key_option_replaces_the_default_keys(pane: tmux.Pane) -> None:
     pane.wait("code=130")
 
 
-def test_what_scrolled_away_is_shown(pane: tmux.Pane) -> None:
+def test_page_up_shows_rows_scrolled_away(pane: tmux.Pane) -> None:
     Console(pane, "seq 100; read x", "--close")
     pane.wait("\n100\n")
     pane.press("S-PPage")
@@ -207,9 +207,7 @@ def test_console_reports_a_timeout(pane: tmux.Pane) -> None:
     assert "anyshell: timed out after 1.5 s; the command was stopped" in console.assert_over(124)
 
 
-def test_what_cannot_be_started_is_said_and_the_terminal_is_as_it_was(
-    pane: tmux.Pane, tmp_path: Path
-) -> None:
+def test_failed_start_is_reported_and_the_terminal_restored(pane: tmux.Pane, tmp_path: Path) -> None:
     shell = tmp_path / "bash"
     shell.write_text('#!/bin/sh\nrm "$0"\nexec /bin/bash "$@"\n')
     shell.chmod(0o755)
@@ -308,7 +306,7 @@ def test_without_a_terminal_it_says_what_to_use() -> None:
     assert b"'anyshell run'" in done.stderr
 
 
-def test_what_cannot_be_drawn_on_is_said(pane: tmux.Pane) -> None:
+def test_dumb_terminal_is_reported(pane: tmux.Pane) -> None:
     pane.run("true", line='TERM=dumb sh start; echo "code=$?"', door="console")
     assert "a console cannot be drawn on this terminal" in pane.wait("code=125")
 

@@ -113,7 +113,7 @@ def test_on_windows_a_letter_is_a_drive(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-oX:a", "a b:c", "@web:a", "ssh://", "ssh://me:s3cret@web/a"])
-def test_what_is_no_operand_is_refused(text: str) -> None:
+def test_malformed_operand_is_refused_without_its_password(text: str) -> None:
     with pytest.raises(InvalidCommand) as caught:
         read_operand(text, windows=False)
     assert "s3cret" not in str(caught.value)
@@ -228,7 +228,7 @@ def test_two_sources_of_one_name_do_not_replace_each_other(tmp_path: Path) -> No
     assert "cannot copy two/a to into: an earlier source has the same name" in said
 
 
-def test_what_is_no_file_is_left_out_and_named(web: str, tree: Path, tmp_path: Path) -> None:
+def test_pipe_is_left_out_and_named(web: str, tree: Path, tmp_path: Path) -> None:
     os.mkfifo(tree / "pipe\x1b[31m")
     code, said = copied("-r", "tree", f"{web}:{tmp_path}/copy", cwd=tmp_path)
     assert code == 1
@@ -247,7 +247,7 @@ def test_what_is_no_file_is_left_out_and_named(web: str, tree: Path, tmp_path: P
         (["/dev/null", "{web}:{tmp}/x"], "Neither a file nor a folder"),
     ],
 )
-def test_what_cannot_be_copied_is_said(web: str, tmp_path: Path, words: list[str], said: str) -> None:
+def test_failed_copy_is_reported(web: str, tmp_path: Path, words: list[str], said: str) -> None:
     (tmp_path / "a").write_text("a")
     (tmp_path / "folder").mkdir()
     code, text = copied(*(word.format(web=web, tmp=tmp_path) for word in words), cwd=tmp_path)

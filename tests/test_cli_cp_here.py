@@ -37,7 +37,7 @@ def test_files_and_folders_go_where_they_are_wanted(tmp_path: Path) -> None:
     assert (tmp_path / "to" / "naïve file").read_bytes() == data
 
 
-def test_what_cannot_be_copied_is_named(tmp_path: Path) -> None:
+def test_failed_copies_are_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "to").mkdir()
     (tmp_path / "a").write_bytes(b"a")

@@ -99,7 +99,7 @@ def test_exit_code_is_0_when_every_host_succeeds(names: list[str]) -> None:
     assert re.fullmatch(r"anyshell: (h0\d, ){2}h0\d \(3 hosts\): exit code 0", lines(done.stderr)[0])
 
 
-def test_what_a_host_prints_plays_no_tricks_with_the_lines(names: list[str]) -> None:
+def test_output_of_a_host_cannot_disturb_the_lines(names: list[str]) -> None:
     done = anyshell(
         "fleet",
         "--hosts",
@@ -122,7 +122,7 @@ def test_quiet_says_only_what_went_wrong(names: list[str]) -> None:
     assert [line[:16] for line in lines(done.stderr)] == ["anyshell: closed"]
 
 
-def test_what_was_left_behind_and_stopped_is_said_of_all_hosts_in_one(names: list[str]) -> None:
+def test_processes_left_behind_are_reported_once_for_all_hosts(names: list[str]) -> None:
     done = anyshell("fleet", "--hosts", ",".join(names[:3]), "--", f"sleep {unique_seconds()} >&- 2>&- &")
     told = b"h00, h01, h02 (3 hosts): exit code 0; left behind, and stopped: sleep\n"
     assert (done.returncode, told in done.stderr) == (0, True), done.stderr
@@ -463,7 +463,7 @@ def test_more_hosts_than_rows_are_readable_and_vanish(
     assert "50 hosts: 0 done, 30 failed, 20 not started" in " ".join(after.split())
 
 
-def test_what_was_printed_is_folded_in_the_end(pane: tmux.Pane, names: list[str], tmp_path: Path) -> None:
+def test_equal_outputs_are_folded_in_the_end(pane: tmux.Pane, names: list[str], tmp_path: Path) -> None:
     end = typed(pane, tmp_path, f"--hosts {','.join(names[:5])},closed", "echo uno; printf due")
     shown = pane.wait(f"{end}1")
     assert re.search(r"(h0\d, ){4}h0\d \(5 hosts\): exit code 0\nuno\ndue\nclosed: no answer", shown)

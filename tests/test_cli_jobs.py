@@ -194,7 +194,7 @@ def test_past_the_end_of_a_log_there_is_nothing_to_read() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_what_is_given_on_stdin_is_refused() -> None:
+def test_stdin_of_a_background_command_is_refused() -> None:
     done = anyshell("run", "--background", "--", "cat", input=b"lost otherwise")
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"add '< /dev/null'" in done.stderr

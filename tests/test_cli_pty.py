@@ -111,7 +111,7 @@ def test_ctrl_c_and_ctrl_d_are_the_program_s(pane: tmux.Pane) -> None:
     pane.wait("b\nb\nend\ncode=0")
 
 
-def test_what_is_left_behind_is_stopped_and_said(pane: tmux.Pane) -> None:
+def test_processes_left_behind_are_reported_as_stopped(pane: tmux.Pane) -> None:
     pane.run("trap '' HUP; sleep 300 & echo done")
     shown = pane.wait("code=0").replace("\n", "")
     assert re.search(r"doneanyshell: left behind: sleep \(pid \d+, stopped\)code=0", shown)
@@ -292,7 +292,7 @@ while not os.path.exists(sys.argv[1]):
 """Runs the program in the background where it cannot be brought to the foreground, and writes down what it says."""
 
 
-def test_what_cannot_wait_in_the_background_says_so(home: Path, tmp_path: Path) -> None:
+def test_orphan_in_the_background_ends_with_a_reason(home: Path, tmp_path: Path) -> None:
     master, slave = os.openpty()
     try:
         subprocess.run(
@@ -401,7 +401,7 @@ def test_stdin_is_typed_and_then_the_end_of_input() -> None:
     assert anyshell("run", "--pty", "--", "cat; echo end").stdout.endswith(b"end\r\n")
 
 
-def test_what_a_program_asks_its_terminal_is_answered() -> None:
+def test_cursor_query_of_a_program_is_answered() -> None:
     ask = r"""stty raw -echo; printf '\033[6n'; read -r -d R -t 10 answer; stty sane; printf '%s\n' "${answer#?}" """
     done = anyshell("run", "--pty", "--", ask)
     assert done.stdout.endswith(b"[1;1\r\n")
@@ -470,7 +470,7 @@ def test_a_variable_keeps_commands_from_terminals(value: str, monkeypatch: pytes
     ],
     ids=" ".join,
 )
-def test_what_does_not_go_with_a_terminal_is_refused(options: tuple[str, ...]) -> None:
+def test_wrong_terminal_options_are_refused(options: tuple[str, ...]) -> None:
     result = CliRunner().invoke(main, ["run", *options, "--", "true"])
     assert result.exit_code == 2
     assert any(word in result.output for word in ("terminal", "--pty", "from 2 to 1,000")), result.output
@@ -501,7 +501,7 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(("on", "back"), KNOWN)
-def test_what_a_program_switches_on_can_be_put_back(on: bytes, back: bytes) -> None:
+def test_modes_set_by_a_program_can_be_reset(on: bytes, back: bytes) -> None:
     modes = TerminalModes()
     modes.feed(b"text " + on + b" text")
     assert modes.back == b"\x18" + back
@@ -519,7 +519,7 @@ def test_modes_do_not_depend_on_the_cuts_of_the_bytes(size: int) -> None:
     assert (cut.back, cut.again) == (whole.back, whole.again)
 
 
-def test_what_is_put_on_again_is_what_was_on() -> None:
+def test_modes_set_again_are_the_former_ones() -> None:
     modes, again = TerminalModes(), TerminalModes()
     modes.feed(b"".join(on for on, _ in KNOWN if on not in (b"\x1b[38;5;1m", b"\x1b]8;;http://x/\x1b\\")))
     again.feed(modes.again)
@@ -528,7 +528,7 @@ def test_what_is_put_on_again_is_what_was_on() -> None:
     assert (modes.back, modes.again) == (b"", b"")
 
 
-def test_what_cannot_be_known_and_what_is_only_asked_is_left_alone() -> None:
+def test_unknowable_modes_and_queries_are_left_alone() -> None:
     modes = TerminalModes()
     modes.feed(
         b"\x1b[m\x1b[0;0m\x1b[?12h\x1b]0;title\x07\x1b]11;?\x07\x1b[6n\x1b[?2004$p\x1b[c\x1b[r\x1b[0 q\x1b[5;5H"
@@ -572,7 +572,7 @@ def test_many_keyboards_take_no_more_room_than_a_few() -> None:
     assert modes.back == b"\x18\x1b[<8u"
 
 
-def test_what_is_begun_and_not_ended_is_ended() -> None:
+def test_unfinished_sequence_is_cancelled() -> None:
     modes = TerminalModes()
     modes.feed(b"\x1b]0;begun")
     assert modes.back == b"\x18"

@@ -143,6 +143,6 @@ def test_a_recording_that_breaks_is_said_and_changes_nothing_else(file: Path) ->
         (("--record", "f", "--background"), "--record does not go with --background"),
     ],
 )
-def test_what_does_not_go_together_is_wrong_usage(words: tuple[str, ...], message: str) -> None:
+def test_bad_record_options_are_wrong_usage(words: tuple[str, ...], message: str) -> None:
     done = CliRunner().invoke(main, ["run", *words, "--", "true"])
     assert (done.exit_code, message in done.output) == (2, True), done.output

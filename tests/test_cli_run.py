@@ -282,7 +282,7 @@ LEAVE = either(
 """Leaves a program running, and prints its number."""
 
 
-def test_what_is_left_behind_is_named_and_stopped() -> None:
+def test_process_left_behind_is_named_and_stopped() -> None:
     done = anyshell("run", "--", LEAVE)
     pid = int(done.stdout)
     assert done.returncode == 0
@@ -290,7 +290,7 @@ def test_what_is_left_behind_is_named_and_stopped() -> None:
     assert not is_alive(pid)
 
 
-def test_what_is_left_behind_can_be_kept() -> None:
+def test_process_left_behind_can_be_kept() -> None:
     done = anyshell("run", "--left-behind", "keep", "--", LEAVE)
     pid = int(done.stdout)
     how = either(f"kill {pid}", f"taskkill /F /T /PID {pid}")
@@ -377,7 +377,7 @@ def test_json_of_what_was_left_behind() -> None:
 
 
 @slow
-def test_what_is_shown_live_is_not_kept_as_well(state_directory: Path) -> None:
+def test_output_shown_live_is_not_kept(state_directory: Path) -> None:
     anyshell("run", "--", *NUMBERS)
     assert list(state_directory.rglob("*.out")) == []
 

@@ -73,7 +73,7 @@ def address(server: Server) -> str:
     return f"ssh://{server.user}@{HOST}:{server.port}"
 
 
-def test_what_a_command_did_on_the_host_is_taken_back_there(home: Path, tmp_path: Path) -> None:
+def test_changes_on_a_host_are_undone_there(home: Path, tmp_path: Path) -> None:
     require_openssh()
     with openssh(ME, variables=f"HOME={tmp_path}") as server:
         take_back(named(server, home), tmp_path)
@@ -331,7 +331,7 @@ def test_a_lost_link_has_an_exit_code_of_its_own(home: Path) -> None:
             os.kill(int(line.split()[0]), signal.SIGKILL)
 
 
-def test_what_ran_on_a_host_that_came_back_is_stopped(home: Path) -> None:
+def test_command_of_a_broken_connection_is_stopped_on_the_host(home: Path) -> None:
     require_openssh()
     seconds = unique_seconds()
     with openssh(ME) as server:
@@ -362,7 +362,7 @@ def test_what_ran_on_a_host_that_came_back_is_stopped(home: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_what_a_person_should_know_is_said_once_on_stderr(
+def test_unheeded_settings_are_reported_once_on_stderr(
     command: list[str], server: Server, home: Path
 ) -> None:
     web = named(server, home, "  SetEnv A=b\n  RemoteCommand top")
@@ -684,7 +684,7 @@ def test_several_questions_of_a_server_are_asked_one_after_the_other(server: Ser
         program.wait()
 
 
-def test_what_a_server_says_cannot_play_with_the_terminal() -> None:
+def test_text_of_a_server_cannot_control_the_terminal() -> None:
     assert _harmless("Code\x1b[2J\x07:\r\nsecond\u202e ") == "Code\\x1b[2J\\x07:\nsecond\\u202e "
 
 

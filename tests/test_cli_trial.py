@@ -70,7 +70,7 @@ def test_trial_needs_an_answer_before_it_runs(tree: Path) -> None:
     ],
     ids=str,
 )
-def test_what_does_not_go_together_is_refused(tree: Path, options: list[str], said: bytes) -> None:
+def test_conflicting_options_are_refused(tree: Path, options: list[str], said: bytes) -> None:
     refused = anyshell("run", *options, "--", "true", cwd=tree)
     assert refused.returncode == 2
     assert said in refused.stderr

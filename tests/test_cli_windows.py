@@ -65,7 +65,7 @@ def test_ctrl_break_stops_what_runs() -> None:
     assert not is_alive(pid)
 
 
-def test_what_runs_ends_with_a_program_that_is_killed() -> None:
+def test_command_ends_with_a_killed_anyshell() -> None:
     with start("run", "--", *WAIT) as program:
         pid = int(read_line(program.stdout))
         program.kill()

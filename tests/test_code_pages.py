@@ -52,7 +52,7 @@ async def test_the_page_is_that_of_the_system(env: Environment) -> None:
 @pytest.mark.skipif(
     PAGE in (932, 936, 949, 950, 65001), reason="the system's page has no letter of that byte"
 )
-async def test_what_is_no_utf8_is_text_of_the_systems_page(env: Environment, tmp_path: Path) -> None:
+async def test_non_utf8_output_is_text_of_the_systems_page(env: Environment, tmp_path: Path) -> None:
     letter = LETTER.decode(f"cp{PAGE}")
     (tmp_path / "oem.txt").write_bytes(b"one " + LETTER + b"\r\n")
     (tmp_path / "utf8.txt").write_bytes("two é\r\n".encode())

@@ -284,7 +284,7 @@ async def test_the_program_has_the_size_of_the_widget_and_hears_of_another() -> 
         assert shown.terminal.terminal.columns == shown.view.size.width
 
 
-async def test_what_scrolled_away_is_seen_by_keys_and_wheel() -> None:
+async def test_keys_and_wheel_show_rows_scrolled_away() -> None:
     command = "for i in {1..60}; do printf '\\e[32mline %d\\e[m\\n' $i; done; cat -v"
     async with showing(command) as shown:
         await shown.wait("line 60")
@@ -398,7 +398,7 @@ async def test_a_flood_can_be_stopped() -> None:
         await shown.until(lambda: not shown.console.running, "the stop")
 
 
-async def test_what_cannot_be_started_is_said() -> None:
+async def test_failed_start_is_reported() -> None:
     async with showing("true", cwd="/nowhere") as shown:
         await shown.until(lambda: not shown.console.running, "the failure")
         assert "failed: " in shown.footer
@@ -424,7 +424,7 @@ async def test_a_terminal_that_other_code_has_entered_is_shown_too() -> None:
         assert terminal.outcome.exit_code == 4
 
 
-async def test_what_can_not_be_shown_so_is_refused() -> None:
+async def test_wrong_console_arguments_are_refused() -> None:
     async with Environment.detect() as env:
         with pytest.raises(AnyshellError, match="scrollback=1000"):
             Console(env.terminal("true"))

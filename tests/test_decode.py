@@ -305,7 +305,7 @@ def test_cleaned_text_has_no_controls(data: bytes) -> None:
 
 
 @given(outputs)
-def test_what_is_held_back_is_bounded(data: bytes) -> None:
+def test_held_bytes_are_bounded(data: bytes) -> None:
     assert unfinished(data) <= len(data)
     assert unfinished(b"\x1b]" + b"x" * 5000 + data) <= LONGEST_SEQUENCE
 

@@ -104,7 +104,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_what_a_model_reads_is_what_was_reviewed(name: str) -> None:
+def test_descriptions_match_their_snapshots(name: str) -> None:
     file = SNAPSHOTS / f"{name}.md"
     if os.environ.get("ANYSHELL_UPDATE_SNAPSHOTS") == "1":
         file.write_text(TEXTS[name], encoding="utf-8", newline="\n")

@@ -210,7 +210,7 @@ async def test_stop_ends_a_chain_of_forks(jobs: DetachedJobs, tmp_path: Path) ->
     assert job.status == "stopped"
 
 
-async def test_what_a_job_left_behind_keeps_its_record_until_it_is_stopped(jobs: DetachedJobs) -> None:
+async def test_process_left_behind_keeps_the_record_of_its_job_until_stopped(jobs: DetachedJobs) -> None:
     seconds = unique_seconds()
     job = await jobs.start(f"sleep {seconds} & :")
     assert await job.wait(timeout=20) == "completed"
@@ -287,7 +287,7 @@ async def test_values_of_variables_are_in_no_record_and_no_command_line(jobs: De
         assert path.name == "log" or secret.encode() not in path.read_bytes(), path
 
 
-async def test_what_a_job_is_kept_in_is_private(jobs: DetachedJobs) -> None:
+async def test_job_directory_is_private(jobs: DetachedJobs) -> None:
     job = await jobs.start("exit 2")
     await job.wait(timeout=20)
     directory = directory_of(job)
@@ -662,7 +662,7 @@ async def test_a_stranger_whose_variable_quotes_the_mark_is_not_touched(here: De
         stranger.wait()
 
 
-async def test_what_is_no_job_is_neither_listed_nor_removed_nor_made_private(
+async def test_foreign_files_are_neither_listed_nor_removed_nor_made_private(
     here: DetachedJobs, tmp_path: Path
 ) -> None:
     photos = tmp_path / "photos"
@@ -785,7 +785,7 @@ async def test_many_jobs_start_at_once(here: DetachedJobs) -> None:
     assert {job.id for job in await here.list()} == {job.id for job in started}
 
 
-async def test_what_cannot_be_is_said(here: DetachedJobs, tmp_path: Path) -> None:
+async def test_impossible_requests_are_refused_with_a_reason(here: DetachedJobs, tmp_path: Path) -> None:
     with pytest.raises(InvalidCommand, match="NUL"):
         await here.start("a\0b")
     with pytest.raises(InvalidCommand, match="nowhere"):

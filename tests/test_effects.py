@@ -389,7 +389,7 @@ async def test_directory_that_is_removed_is_told_whole(env: Environment, tmp_pat
 
 
 @pytest.mark.anyio
-async def test_what_cannot_be_read_is_neither_gone_nor_new(env: Environment) -> None:
+async def test_unreadable_files_count_neither_as_deleted_nor_as_created(env: Environment) -> None:
     made = await env.run(
         'd=$(mktemp -d); cd "$d"; mkdir a b; echo 1 > a/x; echo 1 > b/x; chmod 000 a; id -u; pwd'
     )

@@ -159,11 +159,11 @@ def rows_of(data: bytes, columns: int = 10, rows: int = 4) -> list[str]:
         (b"\x1b[?1049h\x1b[3;3H\x1b7\x1b[?1049l\x1b[?1049h\x1b8x", ["", "", "  x", ""]),
     ],
 )
-def test_what_is_drawn_stands_where_it_should(data: bytes, rows: list[str]) -> None:
+def test_sequences_draw_the_expected_rows(data: bytes, rows: list[str]) -> None:
     assert rows_of(data) == rows
 
 
-def test_what_erases_up_to_the_margin_ends_the_line() -> None:
+def test_erasing_up_to_the_margin_ends_the_line() -> None:
     for erase in (b"\x1b[K", b"\x1b[5X", b"\x1b[99X"):
         output = TerminalOutput(Terminal(columns=10, rows=4))
         output.feed(b"hello12345world\x1b[1;6H" + erase)
@@ -284,7 +284,7 @@ def test_protected_characters_keep_their_colours() -> None:
     assert (blank.text, kept.text, kept.style.foreground, rest.style.background) == (" ", "bc", 1, 2)
 
 
-def test_what_a_narrower_terminal_hides_does_not_come_into_what_is_written_then() -> None:
+def test_cells_hidden_by_a_narrower_terminal_stay_out_of_later_text() -> None:
     narrow = Terminal(columns=10, rows=5)
     for then, text in (
         (b"\recho hello world", "echo hello world"),
@@ -416,7 +416,7 @@ OTHERWISE = [b"\x1b7", b"\x1b8", b"\x1b[2;3r"]
 @given(
     st.lists(st.sampled_from(DRAWING).filter(lambda piece: piece not in OTHERWISE), max_size=40).map(b"".join)
 )
-def test_what_pyte_knows_too_it_draws_the_same(data: bytes) -> None:
+def test_sequences_known_to_pyte_are_drawn_alike(data: bytes) -> None:
     """On a screen so wide that nothing wraps: pyte keeps a wrap in mind while the cursor is moved."""
     other = pyte.Screen(500, 4)
     pyte.ByteStream(other).feed(data)
@@ -605,7 +605,7 @@ def test_a_sequence_draws_no_more_than_a_screen_whatever_its_number() -> None:
 # Cells
 
 
-def test_what_is_taken_for_narrow_is() -> None:
+def test_characters_taken_for_narrow_are_narrow() -> None:
     narrow = [
         chr(code)
         for code in range(0x20, 0x110000)
@@ -630,5 +630,5 @@ def test_different_marks_are_bounded() -> None:
     assert cells.read(laid) == "\u4e00\u0301\u9000"
 
 
-def test_what_stands_in_for_cells_is_not_taken_from_output() -> None:
+def test_placeholder_characters_in_output_are_replaced() -> None:
     assert rows_of("a\uffffb\U00100000c".encode())[0] == "a\ufffdb\ufffdc"

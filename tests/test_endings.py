@@ -161,7 +161,7 @@ LEAVING = [
 
 
 @pytest.mark.parametrize("left_behind", ["stop", "keep"])
-async def test_what_a_command_leaves_behind_is_named_and_stopped_or_kept(
+async def test_processes_left_behind_are_named_and_stopped_or_kept(
     env: Environment, left_behind: LeftBehind
 ) -> None:
     marks = {text: unique_seconds() for text in LEAVING}
@@ -191,7 +191,7 @@ async def test_what_a_command_leaves_behind_is_named_and_stopped_or_kept(
                     psutil.Process(pid).kill()
 
 
-async def test_what_is_kept_can_go_on_printing(env: Environment, tmp_path: Path) -> None:
+async def test_kept_process_can_go_on_printing(env: Environment, tmp_path: Path) -> None:
     seconds = unique_seconds()
     loop = "for i in $(seq 20000); do echo $i; done; touch done; sleep {s}"
     outcome = await env.run(f"({fill(loop, seconds)}) & sleep 0.01; echo started", left_behind="keep")
@@ -216,7 +216,7 @@ async def test_process_in_another_session_that_holds_output_is_left_behind(env: 
     assert living(seconds) == []
 
 
-async def test_what_is_cut_short_by_the_time_is_named_all_the_same(env: Environment) -> None:
+async def test_processes_of_an_unread_stream_are_stopped_at_the_timeout(env: Environment) -> None:
     seconds = unique_seconds()
     async with env.stream(
         f"setsid sleep {seconds} & yes | head -c 5000000", by="chunks", timeout=0.5, grace=0.3
@@ -327,7 +327,7 @@ async def test_an_anyshell_inside_an_anyshell_goes_with_the_outer(env: Environme
     assert living(seconds) == []
 
 
-async def test_what_hides_inside_an_inner_anyshell_goes_with_the_outer(
+async def test_process_hidden_by_an_inner_anyshell_ends_with_the_outer(
     env: Environment, tmp_path: Path
 ) -> None:
     """The inner one gives a life pipe of its own, and env -i takes every mark away."""
@@ -431,7 +431,9 @@ async def test_child_that_is_not_shown_when_its_parent_is_tagged_late_is_tagged_
     assert limits != {resource.RLIM_INFINITY}
 
 
-async def test_what_clears_everything_goes_while_its_parent_lives(env: Environment, tmp_path: Path) -> None:
+async def test_process_without_marks_is_stopped_while_its_parent_lives(
+    env: Environment, tmp_path: Path
+) -> None:
     seconds = unique_seconds()
     (tmp_path / "hide.py").write_text(
         "import os, resource, sys\n"

@@ -255,7 +255,7 @@ async def test_limits_are_the_environments(tmp_path: Path) -> None:
     assert output.artifact is None
 
 
-async def test_what_is_left_out_is_kept_whole(env: Environment) -> None:
+async def test_truncated_output_is_kept_whole(env: Environment) -> None:
     output = (await env.run("seq 100000")).output
     assert output.artifact is not None
     # A path of this machine means nothing to a command on another.
@@ -349,7 +349,7 @@ async def test_an_exception_in_the_reader_stops_the_command(env: Environment) ->
 
 
 @pytest.mark.parametrize("iterated", [True, False])
-async def test_what_the_host_refuses_is_raised_by_the_stream(env: Environment, iterated: bool) -> None:
+async def test_refusal_of_the_host_is_raised_by_the_stream(env: Environment, iterated: bool) -> None:
     async def read() -> None:
         async with env.stream("true", cwd="absent") as events:
             if iterated:
@@ -385,9 +385,7 @@ async def test_a_backend_of_ones_own_stays_open_but_what_was_started_is_stopped(
         (Script(), 0.0, False),
     ],
 )
-async def test_what_was_not_asked_to_end_before_it_was_stopped_is_said(
-    script: Script, grace: float, at_once: bool
-) -> None:
+async def test_outcome_tells_a_kill_without_warning(script: Script, grace: float, at_once: bool) -> None:
     env = await Environment.detect(FakeBackend({"serve": script}))
     outcome = await env.run("serve", timeout=0.05, grace=grace)
     assert outcome.killed_without_warning == at_once
@@ -446,7 +444,7 @@ async def test_commands_that_keep_coming_end_with_the_environment(tmp_path: Path
 # While it runs
 
 
-async def test_what_a_listener_raises_ends_the_command_and_is_raised(env: Environment) -> None:
+async def test_exception_of_a_listener_ends_the_command_and_propagates(env: Environment) -> None:
     """Also of a command that has ended by then: nothing waits for a listener that is gone."""
 
     async def listener(channel: str, data: bytes) -> None:

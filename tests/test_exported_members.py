@@ -244,7 +244,7 @@ def test_values_settle_their_durations(tmp_path: Path) -> None:
             wrong()
 
 
-def test_what_type_checkers_are_shown_of_a_value_is_what_it_takes() -> None:
+def test_constructors_shown_to_type_checkers_match_the_fields() -> None:
     shown = 0
     for name, node in public_definitions():
         if not isinstance(node, ast.ClassDef):

@@ -87,7 +87,7 @@ def mode(path: Path) -> int:
 # --- the contract: primitives on bytes
 
 
-async def test_what_is_written_is_read(files: Files, tmp_path: Path) -> None:
+async def test_written_content_is_read_back(files: Files, tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     content = bytes(range(256)) * 5000  # more than one chunk, with every byte, CRLF and NUL among them
     await files.write(path, content)

@@ -99,7 +99,7 @@ DRAWING = (
 
 
 @pytest.mark.parametrize("sequence", ACTING.values(), ids=list(ACTING))
-def test_what_acts_or_asks_does_not_pass(sequence: str) -> None:
+def test_acting_and_asking_sequences_do_not_pass(sequence: str) -> None:
     passed = Filter().feed(f"before{sequence}after\n")
     assert passed == ("before" + ("title" if "title" in sequence and "]" not in sequence else "") + "after\n")
 
@@ -112,7 +112,7 @@ def test_filter_rejects_split_sequences(sequence: str) -> None:
 
 
 @pytest.mark.parametrize("sequence", DRAWING)
-def test_what_draws_passes_as_it_is(sequence: str) -> None:
+def test_drawing_sequences_pass_unchanged(sequence: str) -> None:
     assert Filter().feed(f"before{sequence}after") == f"before{sequence}after"
     passing = Filter()
     assert "".join(map(passing.feed, sequence + "after")) == sequence + "after"

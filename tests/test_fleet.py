@@ -226,8 +226,8 @@ async def test_cancelling_gives_an_outcome_of_each_host(hosts: Hosts) -> None:
 
 
 @pytest.mark.parametrize("heard_of", [True, False])
-async def test_what_could_not_be_stopped_is_said(hosts: Hosts, heard_of: bool) -> None:
-    """Also when it is not known that it had begun: then it was not heard of when the host freezes, or just so."""
+async def test_survivors_on_a_frozen_host_are_reported(hosts: Hosts, heard_of: bool) -> None:
+    """Also when it is not known that the command had begun: then it was not heard of when the host freezes, or just so."""
     seconds = unique_seconds()
     with another(hosts) as (port, server):
         async with Fleet([hosts.options(port), hosts.options(hosts.ports[0])]) as fleet:
@@ -301,7 +301,7 @@ def test_a_loop_that_ends_leaves_nothing(hosts: Hosts) -> None:
     assert living(seconds) == []
 
 
-async def test_what_each_is_given_reaches_each(hosts: Hosts) -> None:
+async def test_arguments_of_a_run_reach_each_host(hosts: Hosts) -> None:
     async with Fleet([hosts.options(port) for port in hosts.ports[:3]], cwd="/usr") as fleet:
         command = f"pwd; cat; echo $SECRET {PORT}; echo err >&2"
         run = fleet.run(command, cwd="bin", env={"SECRET": "s3"}, stdin="in\n", split_stderr=True)
@@ -434,7 +434,7 @@ async def test_after_a_failure_no_other_begins_and_those_that_have_begun_go_on(b
         Script(error="it is not there"),
     ],
 )
-async def test_what_counts_as_a_failure(script: Script) -> None:
+async def test_each_kind_of_failure_stops_the_run(script: Script) -> None:
     backends = fakes(2, work=script)
     async with Fleet(backends, parallelism=1, stop_on_failure=True) as fleet:
         results = [result async for result in fleet.run("work", timeout=0.2, grace=0)]

@@ -94,7 +94,7 @@ UNCHANGED = [
 
 
 @pytest.mark.parametrize("text", CHANGED, ids=ascii)
-def test_what_goes_to_nul_goes_to_the_device(text: str) -> None:
+def test_redirect_to_nul_goes_to_the_null_device(text: str) -> None:
     assert for_bash(text) == CHANGED[text]
     assert for_bash(for_bash(text)) == for_bash(text)
 

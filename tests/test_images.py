@@ -161,7 +161,7 @@ ANY = [KITTY, PARTS, ITERM, SIXEL, b"text\n", b"\xc2", b"\xb7", b"\x1b", b"\x1b[
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(ANY), max_size=12).map(b"".join), st.lists(st.integers(0, 900), max_size=9))
 @example(b"x" + KITTY + b"y", [1, 2, 3, 4, 5])
-def test_what_is_found_does_not_depend_on_the_cuts(data: bytes, cuts: list[int]) -> None:
+def test_found_images_do_not_depend_on_the_cuts(data: bytes, cuts: list[int]) -> None:
     places = [min(cut, len(data)) for cut in cuts]
     bytewise = range(1, len(data))
     for make in (built, on_terminal):

@@ -18,12 +18,12 @@ from .test_endings import *  # noqa: F403 - the tests themselves
 from .test_environment import *  # noqa: F403 - as above
 
 # What a job leaves behind becomes another one: there is nothing to choose (tests/test_jobs.py).
-del test_what_a_command_leaves_behind_is_named_and_stopped_or_kept  # noqa: F821 - from there
-del test_what_is_kept_can_go_on_printing, test_process_in_another_session_that_holds_output_is_left_behind  # noqa: F821 - from there
+del test_processes_left_behind_are_named_and_stopped_or_kept  # noqa: F821 - from there
+del test_kept_process_can_go_on_printing, test_process_in_another_session_that_holds_output_is_left_behind  # noqa: F821 - from there
 del test_a_wrong_argument_is_refused  # noqa: F821 - from there
 # A job has observers instead, and its output can be read at any time.
 del test_a_listener_hears_every_piece_and_is_awaited  # noqa: F821 - from there
-del test_what_a_listener_raises_ends_the_command_and_is_raised  # noqa: F821 - from there
+del test_exception_of_a_listener_ends_the_command_and_propagates  # noqa: F821 - from there
 # Who waits for a job may be cancelled without harm to it.
 del test_cancelling_raises_after_the_tree_is_gone, test_a_second_cancel_skips_the_grace  # noqa: F821 - from there
 del test_a_cancel_scope_around_a_run_waits_for_the_tree  # noqa: F821 - from there

@@ -175,7 +175,7 @@ async def test_a_job_that_is_stopped_is_gone_with_its_tree(env: Environment) -> 
 
 
 @pytest.mark.parametrize("env", ["local", *SSH_HOSTS], indirect=True)
-async def test_what_a_command_leaves_behind_becomes_a_job_and_its_output_is_kept(
+async def test_processes_left_behind_become_a_job_and_their_output_is_kept(
     env: Environment, request: pytest.FixtureRequest
 ) -> None:
     outcome = await env.run("(until [ -e go ]; do sleep 0.01; done; echo later; echo err >&2) & echo started")
@@ -235,7 +235,7 @@ async def test_a_host_that_forbids_to_try_a_port_says_so() -> None:
 # --- Starting -------------------------------------------------------------------------------------------------
 
 
-async def test_what_cannot_be_started_is_raised_and_no_job(here: Environment) -> None:
+async def test_failed_start_raises_and_makes_no_job(here: Environment) -> None:
     with pytest.raises(InvalidCommand, match="cwd"):
         await here.start("true", cwd="missing")
     with pytest.raises(InvalidCommand, match="does not compile"):
@@ -352,7 +352,7 @@ async def test_a_pattern_is_found_that_comes_in_pieces(here: Environment) -> Non
         assert match[1] == "5173"
 
 
-async def test_what_was_printed_before_is_searched_unless_it_is_left_out(here: Environment) -> None:
+async def test_earlier_output_is_searched_unless_excluded(here: Environment) -> None:
     job = await here.start("echo one; cat", ready="^one$")
     assert await job.wait_for("one", timeout=0)
     offset = (await job.output()).offset
@@ -483,7 +483,7 @@ async def test_no_piece_of_text_ends_inside_a_character(here: Environment) -> No
     assert texts == ["\xe4", "\u20ac"]
 
 
-async def test_what_is_unfinished_is_shown_when_nothing_more_comes(here: Environment) -> None:
+async def test_unfinished_character_is_shown_at_the_end(here: Environment) -> None:
     job = await here.start("printf 'a\\303'; until [ -e go ]; do sleep 0.01; done")
     assert (await job.output(wait=20)).data == b"a"
     await here.files.write("go", b"")
@@ -506,7 +506,7 @@ async def test_the_whole_of_an_output_is_kept_once(tmp_path: Path) -> None:
         assert (await whole(job, 100_000)) == (b"", len(expected))
 
 
-async def test_what_outgrows_an_artifact_is_counted(tmp_path: Path) -> None:
+async def test_output_over_the_artifact_limit_is_counted(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "artifacts", max_size=1_000_000)
     async with Environment.detect(artifacts=store) as env:
         job = await env.start("head -c 5000000 /dev/zero | tr '\\0' x; echo the end")
@@ -572,7 +572,7 @@ async def test_channels_that_are_apart_stay_readable(here: Environment) -> None:
     assert sorted((await job.output()).text.splitlines()) == ["err", "out"]
 
 
-async def test_what_a_job_leaves_behind_is_a_job(here: Environment) -> None:
+async def test_process_left_behind_by_a_job_is_a_job(here: Environment) -> None:
     job = await here.start("sleep 300 & echo started")
     outcome = await ended(job)
     assert job.status == "completed"
@@ -665,7 +665,7 @@ async def test_a_command_that_takes_too_long_goes_on_as_a_job_with_its_own_deadl
         assert final.duration >= 1
 
 
-async def test_what_a_command_prints_after_it_went_on_follows_what_it_printed_before(tmp_path: Path) -> None:
+async def test_later_output_of_a_backgrounded_command_follows_the_earlier(tmp_path: Path) -> None:
     text = "echo before; until [ -e go ]; do sleep 0.01; done; echo after; exit 3"
     async with Environment.detect(background_after=0.2, cwd=tmp_path) as env:
         outcome = await env.run(text, split_stderr=True)

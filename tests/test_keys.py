@@ -113,7 +113,7 @@ def test_a_key_with_modifiers_is_the_same_in_every_mode() -> None:
 @pytest.mark.parametrize(
     "name", ["Ctrl-Shift-a", "Ctrl-1", "Ctrl-é", "Shift-1", "Shift-Enter", "Ctrl-Tab", "Shift-ß"]
 )
-def test_what_a_terminal_cannot_tell_apart_is_refused(name: str) -> None:
+def test_indistinguishable_keys_are_refused(name: str) -> None:
     with pytest.raises(InvalidCommand, match="no way to send"):
         encode(name)
 
@@ -128,7 +128,7 @@ def test_an_unknown_key_names_the_nearest(name: str, near: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "ab", "Ctrl-", "\n", "\0", "x" * 64])
-def test_what_is_no_key_is_refused_with_those_that_there_are(name: str) -> None:
+def test_unknown_key_is_refused_briefly(name: str) -> None:
     with pytest.raises(InvalidCommand, match="no key") as caught:
         encode(name)
     assert len(str(caught.value)) < 600

@@ -88,7 +88,7 @@ def keyboard(data: bytes, *, scrollback: int | None = 0) -> tuple[int, bytes]:
         (b"\x1b[>1u" + b"\x1b[>9u" * 1000 + b"\x1b[<%du" % DEEPEST_KEYBOARD, 0),
     ],
 )
-def test_what_a_program_asks_of_the_keyboard_is_known(data: bytes, flags: int) -> None:
+def test_keyboard_flags_of_a_program_are_tracked(data: bytes, flags: int) -> None:
     assert keyboard(data) == (flags, b"")
     assert keyboard(data + b"\x1b[?u") == (flags, b"\x1b[?%du" % flags)
 
@@ -139,7 +139,7 @@ def test_keys_that_are_held_are_told_with_the_mouse() -> None:
     assert mouse.report(SGR, "press", 0, 0, 0, shift=True, alt=True, ctrl=True) == b"\x1b[<28;1;1M"
 
 
-def test_what_the_old_form_cannot_say_is_not_said() -> None:
+def test_plain_mouse_form_omits_positions_out_of_range() -> None:
     modes = InputModes(mouse="click")
     assert mouse.report(modes, "press", 0, mouse.LARGEST_PLAIN - 1, 0) == b"\x1b[M \xff!"
     assert mouse.report(modes, "press", 0, mouse.LARGEST_PLAIN, 0) == b""

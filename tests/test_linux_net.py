@@ -163,7 +163,7 @@ def test_commands_end_with_the_program_whose_loop_was_closed(door: str, tmp_path
 
 
 @pytest.mark.anyio
-async def test_what_is_to_live_on_survives_the_kill_of_the_program(
+async def test_processes_kept_or_detached_survive_a_kill_of_the_program(
     state_directory: Path, anyio_backend: str
 ) -> None:
     times = [unique_seconds() for _ in range(4)]

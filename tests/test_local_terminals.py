@@ -67,7 +67,7 @@ async def test_standard_descriptors_and_the_life_pipe_are_inherited_alone(backen
     assert max(numbers) >= 100
 
 
-async def test_what_this_process_ignores_or_blocks_its_programs_do_not(backend: LocalBackend) -> None:
+async def test_ignored_and_blocked_signals_are_not_inherited(backend: LocalBackend) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
     try:
@@ -182,7 +182,7 @@ async def test_being_out_of_descriptors_is_said_and_leaves_nothing(backend: Loca
     assert open_descriptors() <= before
 
 
-async def test_what_another_user_asks_for_can_be_told_from_what_it_does(tmp_path: Path) -> None:
+async def test_su_of_another_user_is_seen_to_wait_for_a_password(tmp_path: Path) -> None:
     """What a program does that has become another user cannot be seen, as with a password for sudo."""
     if not is_root():
         missing("root", "run the tests as root, who can become a user for whom su is another user's")

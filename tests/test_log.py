@@ -40,7 +40,7 @@ def check(kept: OutputLog, whole: bytes, chance: random.Random) -> int:
 
 
 @pytest.mark.parametrize("max_size", [64 * 1024**2, 2_000, 100, 1, None])
-def test_what_is_read_is_what_was_written_there(tmp_path: Path, max_size: int | None) -> None:
+def test_bytes_read_equal_the_bytes_written_there(tmp_path: Path, max_size: int | None) -> None:
     store = None if max_size is None else ArtifactStore(tmp_path / "artifacts", max_size=max_size)
     for seed in range(10):
         chance = random.Random(seed)
@@ -71,7 +71,7 @@ def test_a_short_output_needs_no_file_unless_it_is_wanted(tmp_path: Path) -> Non
     assert len(store.list()) == 1
 
 
-def test_what_is_not_wanted_leaves_no_file(tmp_path: Path) -> None:
+def test_discarded_log_leaves_no_file(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "artifacts")
     kept = OutputLog(store)
     kept.write(b"x" * 1000)

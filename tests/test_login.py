@@ -119,7 +119,7 @@ def on_terminal(
 
 
 @pytest.mark.parametrize("name", SHELLS)
-def test_what_is_sent_to_a_terminal_arrives_as_it_is_and_unseen(name: str, tmp_path: Path) -> None:
+def test_values_and_script_reach_a_terminal_unchanged_and_unseen(name: str, tmp_path: Path) -> None:
     secret = secrets.token_hex(8)
     value = f"{secret}{KEYS}{'x' * 10_000}\n"
     script = f"{secret}{KEYS * 20_000}"

@@ -42,7 +42,7 @@ def test_signals_and_facts_stand_in_one_line_of_their_log() -> None:
     assert wrong == []
 
 
-def test_what_fits_is_shown_with_all_its_signals_and_facts() -> None:
+def test_log_within_the_limit_shows_all_causes_and_facts() -> None:
     """A text that cleaning takes out of the log would measure the cleaning, not the bounding."""
     wrong: list[tuple[str, str]] = []
     for log in logs():

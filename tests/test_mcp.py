@@ -319,7 +319,7 @@ async def test_equal_calls_at_once_are_each_asked_about(env: Environment, tmp_pa
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_what_a_policy_decides_is_not_asked_about(tmp_path: Path, mode: str) -> None:
+async def test_commands_decided_by_a_policy_are_not_asked_about(tmp_path: Path, mode: str) -> None:
     user = User()
     async with (
         Environment.detect(cwd=tmp_path, policy=Policy.preset("workspace")) as env,
@@ -345,7 +345,7 @@ async def test_input_of_a_job_is_asked_about(env: Environment, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_what_is_typed_on_a_terminal_is_asked_about(env: Environment, mode: str) -> None:
+async def test_input_for_a_terminal_is_asked_about(env: Environment, mode: str) -> None:
     user = User()
     async with Client(served(env, terminals=True), mode=mode, elicitation_callback=user) as client:
         asks = {"command": "read -p 'name? ' x; echo hello $x", "pty": True}

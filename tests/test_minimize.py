@@ -127,7 +127,7 @@ def test_corpus_is_shortened_on_green_and_on_red() -> None:
         "",
     ],
 )
-def test_what_is_not_one_simple_command_has_no_words(text: str) -> None:
+def test_texts_beyond_one_simple_command_have_no_words(text: str) -> None:
     assert simple_command(text, "bash") is None
 
 
@@ -250,7 +250,7 @@ def test_long_lines_are_kept() -> None:
     assert minimize(rule(), 0, text) == Minimized("noise" + "x" * LOOKED_AT + "\n", 1)
 
 
-def test_what_takes_too_long_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minimize_returns_nothing_over_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TIME", -1.0)
     assert minimize(rule(), 0, "noise\n" * 500 + "rest\n") is None
 

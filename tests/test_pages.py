@@ -92,7 +92,7 @@ def test_a_page_of_windows_is_known(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [None, 0, -1, 37, 500, 864, 1200, 65000, 65001, 10**9])
-def test_what_is_utf8_or_no_page_of_a_console_is_none(number: int | None) -> None:
+def test_utf8_and_unknown_numbers_have_no_page(number: int | None) -> None:
     assert Page.of(number) is None
 
 
@@ -129,7 +129,7 @@ def test_the_size_of_a_text_is_that_of_the_bytes_it_was(number: int) -> None:
         (b"W\0S\0L\0\r\0\n\0", 850, "WSL\n"),  # UTF-16, as far as it is ASCII
     ],
 )
-def test_what_is_no_utf8_is_text_of_the_page(data: bytes, number: int, text: str) -> None:
+def test_non_utf8_bytes_are_text_of_the_page(data: bytes, number: int, text: str) -> None:
     output = build(data, number)
     assert output.text == text
     assert (output.total_bytes, output.total_lines) == (len(data), data.count(b"\n"))
@@ -187,7 +187,7 @@ def test_lines_are_those_of_its_utf8_and_their_bytes_are_the_input(
 
 
 @given(data=outputs, at=st.integers(0, 200), number=pages)
-def test_what_is_unfinished_can_be_left_for_the_next_piece(data: bytes, at: int, number: int) -> None:
+def test_unfinished_characters_can_wait_for_the_next_piece(data: bytes, at: int, number: int) -> None:
     whole = Stretch(data, Page.of(number), boundary(data))
     first = whole.part(0, at)
     rest = first.unfinished()
@@ -200,7 +200,7 @@ def test_what_is_unfinished_can_be_left_for_the_next_piece(data: bytes, at: int,
 
 
 @pytest.mark.parametrize("number", [850, 932])
-def test_what_is_left_out_is_counted_in_bytes_that_were_written(number: int) -> None:
+def test_omitted_bytes_are_counted_in_the_written_encoding(number: int) -> None:
     letters = {850: "é┌ñ", 932: "日ソﾃ"}[number]
     lines = [f"{letters}{count:05} {letters * 20}\n".encode(f"cp{number}") for count in range(3000)]
     data = b"plain\n" + b"".join(lines)

@@ -41,7 +41,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("version", ["v2", "v3"])
-def test_what_is_recorded_on_a_terminal_plays(page: Path, tmp_path: Path, version: str) -> None:
+def test_recording_of_a_terminal_plays(page: Path, tmp_path: Path, version: str) -> None:
     file = tmp_path / "f.cast"
     options = ("--pty", "--columns", "60", "--rows", "12", "--record", str(file), "--record-format", version)
     assert anyshell("run", *options, "--", PROGRAM).returncode == 3
@@ -64,7 +64,7 @@ def test_what_is_recorded_on_a_terminal_plays(page: Path, tmp_path: Path, versio
     ]
 
 
-def test_what_is_recorded_of_pipes_plays(page: Path, tmp_path: Path) -> None:
+def test_recording_of_pipes_plays(page: Path, tmp_path: Path) -> None:
     file = tmp_path / "f.cast"
     assert anyshell("run", "--record", str(file), "--", "echo one; echo two >&2").returncode == 0
     frame = player.play(page, file.read_bytes())

@@ -69,7 +69,7 @@ async def test_an_approver_that_raises_has_refused_and_its_text_goes_nowhere() -
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("approver", [None, lambda: None])
-async def test_what_is_no_approver_has_refused(approver: object) -> None:
+async def test_invalid_approver_counts_as_a_refusal(approver: object) -> None:
     assert await answer_of(approver) == Refused("the approver failed (TypeError)", by="failure")
 
 
@@ -226,7 +226,7 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize("char", HIDDEN, ids=lambda char: f"{ord(char):04x}")
-def test_what_cannot_be_seen_is_shown_by_its_number(char: str) -> None:
+def test_invisible_characters_are_shown_by_number(char: str) -> None:
     for field in ("text", "original", "directory", "host", "description"):
         shown = display(replace(REQUEST, **{field: f"rm{char}x"}))  # type: ignore[arg-type]  # bad input is the point
         assert char not in shown
@@ -240,7 +240,7 @@ def test_hidden_characters_are_shown_as_escapes() -> None:
 
 
 @pytest.mark.parametrize("text", ["echo 'ä ö ü' — “日本語” 🙂", r"grep '\bfoo\n' C:\Users\me", "a  b"])
-def test_what_can_be_seen_is_shown_as_it_is(text: str) -> None:
+def test_visible_text_is_shown_unchanged(text: str) -> None:
     assert visible(text) == text
 
 
@@ -574,7 +574,7 @@ def test_a_request_says_why_it_is_asked_and_what_it_touches() -> None:
     ]
 
 
-def test_what_a_request_says_of_its_policy_is_bounded() -> None:
+def test_verdict_shown_in_a_request_is_bounded() -> None:
     verdict = verdict_of("rm", reads=tuple(f"/{count}" for count in range(50)), deletes=("/" + "x" * 1000,))
     shown = display(replace(REQUEST, verdict=replace(verdict, reasons=verdict.reasons * 50)))
     assert shown.count("  - rm deletes") == 20
@@ -789,7 +789,7 @@ def test_a_person_grants_a_kind_of_command(typed: bytes, scope: str, granted: st
         ("", b"A\n"),
     ],
 )
-def test_what_cannot_be_granted_so_is_no_answer(judged: str, typed: bytes) -> None:
+def test_impossible_grant_is_no_answer(judged: str, typed: bytes) -> None:
     person = Person(judged=judged)
     for answer in (typed, b"?\n", b"n\n"):
         person.wait_seen(PROMPT)
@@ -814,7 +814,7 @@ def test_a_person_is_shown_everything_when_they_ask_for_it() -> None:
 
 
 @on_posix
-def test_what_was_typed_before_the_question_is_no_answer() -> None:
+def test_input_typed_before_the_question_is_no_answer() -> None:
     person = Person(typed_before=b"y\ny")
     person.wait_seen(PROMPT)
     person.type(b"n\n")

@@ -137,7 +137,7 @@ def test_a_grant_can_be_wider_and_narrower_by_words(words: int, granted: str) ->
         "npm run test;" * 101,
     ],
 )
-def test_what_its_words_do_not_say_is_granted_only_identically(text: str) -> None:
+def test_commands_not_described_by_their_words_have_no_grants(text: str) -> None:
     verdict = verdict_of(text)
     assert verdict.action == "ask"
     assert grants(verdict) == ()
@@ -267,7 +267,7 @@ def test_always_true_is_the_scope_of_a_session() -> None:
         {"scope": "always", "grants": None},
     ],
 )
-async def test_what_is_no_scope_or_grant_approves_once(made: dict[str, Any]) -> None:
+async def test_malformed_scope_or_grants_approve_once(made: dict[str, Any]) -> None:
     async def approver(request: ApprovalRequest) -> Approved:
         return Approved(**made)
 
@@ -282,7 +282,7 @@ async def test_an_approver_may_be_a_plain_function() -> None:
 
 
 @pytest.mark.parametrize("approver", [None, "yes", True])
-def test_what_is_no_function_is_no_approver(approver: Any) -> None:
+def test_approver_must_be_a_function(approver: Any) -> None:
     with pytest.raises(AnyshellError, match="approver must be a function"):
         Approvals(approver, timeout=20)
 
@@ -320,7 +320,7 @@ def start(approvals: Approvals, *requests: ApprovalRequest) -> list[asyncio.Task
 
 
 @pytest.mark.anyio
-async def test_what_is_granted_for_a_session_is_not_asked_about_again() -> None:
+async def test_commands_granted_for_a_session_are_not_asked_about_again() -> None:
     texts = []
 
     def approver(request: ApprovalRequest) -> Approved:
@@ -406,7 +406,7 @@ async def test_calls_at_once_that_one_grant_covers_wait_for_its_answer() -> None
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("answer", [Approved(), Refused("not this")])
-async def test_an_answer_to_one_of_them_alone_is_none_to_the_others(answer: Approved | Refused) -> None:
+async def test_answer_to_one_call_alone_leaves_the_others_asking(answer: Approved | Refused) -> None:
     person = Person()
     tasks = start(Approvals(person, timeout=20), asked("npm run test a"), asked("npm run test b"))
     await person.asked(1)
@@ -418,7 +418,7 @@ async def test_an_answer_to_one_of_them_alone_is_none_to_the_others(answer: Appr
 
 
 @pytest.mark.anyio
-async def test_what_waits_for_a_question_that_is_cancelled_asks_itself() -> None:
+async def test_call_waiting_for_a_cancelled_question_asks_anew() -> None:
     person = Person()
     first, second = start(Approvals(person, timeout=20), asked("make"), asked("make"))
     await person.asked(1)
@@ -575,7 +575,7 @@ def test_a_grant_for_always_is_a_rule_that_holds(tmp_path: Path) -> None:
     "text",
     ["python3", "kubectl get pods", "git push origin main", "gh pr view 1", "rm -r build", "terraform apply"],
 )
-def test_what_can_be_saved_is_allowed_from_then_on(text: str, tmp_path: Path) -> None:
+def test_command_with_a_saved_grant_is_allowed(text: str, tmp_path: Path) -> None:
     file = tmp_path / "policy.toml"
     given = grants(verdict_of(text))
     assert all(map(can_be_saved, given))
@@ -583,7 +583,7 @@ def test_what_can_be_saved_is_allowed_from_then_on(text: str, tmp_path: Path) ->
     assert verdict_of(text, Policy.load(file, preset="ask-everything")).action == "allow"
 
 
-def test_what_its_words_do_not_say_cannot_be_saved_for_fewer_words() -> None:
+def test_grant_for_fewer_words_of_kubectl_cannot_be_saved() -> None:
     assert can_be_saved(grant_of("kubectl get pods"))
     assert not can_be_saved(grant_of("kubectl get pods", words=2))
 
@@ -736,7 +736,7 @@ def test_no_rule_makes_a_file_too_large_to_be_loaded(tmp_path: Path) -> None:
         "deploy é",
     ],
 )
-def test_what_no_rule_can_say_is_not_written(text: str, tmp_path: Path) -> None:
+def test_grants_without_a_possible_rule_are_not_written(text: str, tmp_path: Path) -> None:
     given = grants(verdict_of(text))
     assert given
     assert not all(map(can_be_saved, given))
@@ -746,7 +746,7 @@ def test_what_no_rule_can_say_is_not_written(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_what_cannot_be_written_is_granted_for_the_session(
+async def test_unwritable_grant_holds_for_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "policy.toml"

@@ -215,7 +215,7 @@ def test_a_command_that_a_tool_does_better_names_the_tool(tool: str, texts: list
         *("git commit -m 'cat a'", "echo 'npm run dev'", "", "'", "# cat a"),
     ],
 )
-def test_what_no_tool_replaces_runs(text: str) -> None:
+def test_commands_beyond_the_tools_are_not_intercepted(text: str) -> None:
     assert tool_for(text) is None
 
 
@@ -330,7 +330,7 @@ async def test_interception_is_off_by_default_and_without_the_tool(here: Environ
 
 @on_posix
 @pytest.mark.anyio
-async def test_what_starts_as_a_job_is_not_told_to(here: Environment) -> None:
+async def test_command_started_as_a_job_is_not_intercepted(here: Environment) -> None:
     tool = ShellTool(here, approver=lambda request: Approved(), jobs=True, interception=True)
     blocked = await tool({"command": "sleep 0 &"})
     assert (

@@ -233,7 +233,7 @@ a <<E
 
 
 @pytest.mark.parametrize("text", UNKNOWN)
-def test_what_the_text_does_not_say_is_unknown(text: str) -> None:
+def test_texts_with_undetermined_programs_are_unknown(text: str) -> None:
     assert not parse(text, "bash").understood
 
 
@@ -263,7 +263,7 @@ def test_what_the_text_does_not_say_is_unknown(text: str) -> None:
         "echo $(a # )\np)",
     ],
 )
-def test_what_the_grammar_hides_is_named_or_unknown(text: str) -> None:
+def test_programs_hidden_from_the_grammar_are_named_or_unknown(text: str) -> None:
     """The findings of the prototype, and those of `tests.policy_lines`."""
     parsed = parse(text, "bash")
     assert not parsed.understood or "p" in {each.program for each in parsed.commands}
@@ -308,7 +308,7 @@ def test_what_the_grammar_hides_is_named_or_unknown(text: str) -> None:
         ("ls", "powershell"),
     ],
 )
-def test_what_another_shell_reads_differently_is_unknown(text: str, shell: ShellKind) -> None:
+def test_texts_read_differently_by_another_shell_are_unknown(text: str, shell: ShellKind) -> None:
     assert not parse(text, shell).understood
 
 

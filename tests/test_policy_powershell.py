@@ -125,7 +125,7 @@ def test_hostile_texts_are_never_allowed(system: str) -> None:
     assert {case for case, action in found.items() if action == "allow"} == set()
 
 
-def test_what_is_refused_is_denied_under_every_preset() -> None:
+def test_refused_commands_are_denied_under_every_preset() -> None:
     presets = ["read-only", "workspace", "ask-everything", "trusted"]
     found = _actions(["refused"], presets, list(SYSTEMS)) | _actions(
         ["refused_on_windows"], presets, ["windows"]

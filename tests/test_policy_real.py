@@ -614,7 +614,7 @@ def allowed(top: Path, seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("tree", ["plain", "hostile"], indirect=True)
-def test_what_read_only_allows_changes_nothing(tree: Path, request: pytest.FixtureRequest) -> None:
+def test_read_only_commands_can_change_nothing(tree: Path, request: pytest.FixtureRequest) -> None:
     lines = allowed(tree, seed=len(request.node.name))
     assert len(lines) >= LEAST_ALLOWED
     # With a hostile configuration, git is left those commands for which no key matters.

@@ -250,7 +250,7 @@ def test_words_become_what_the_profile_says(policy: Policy, text: str, expected:
         "order -k $x a",
     ],
 )
-def test_what_is_not_known_asks(policy: Policy, text: str) -> None:
+def test_unknown_commands_and_arguments_ask(policy: Policy, text: str) -> None:
     verdict = decide(policy, text)
     assert verdict.action == "ask"
     assert verdict.reasons
@@ -284,7 +284,7 @@ def test_what_is_not_known_asks(policy: Policy, text: str) -> None:
         "cd src && order ../a",
     ],
 )
-def test_what_is_known_and_stays_within_is_allowed(policy: Policy, text: str) -> None:
+def test_known_commands_within_the_workspace_are_allowed(policy: Policy, text: str) -> None:
     verdict = decide(policy, text)
     assert (verdict.action, verdict.understood) == ("allow", True), verdict.reasons
 

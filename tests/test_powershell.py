@@ -356,7 +356,7 @@ def test_a_stub_that_succeeds_and_says_nothing_does_not_answer(powershell: Windo
 
 @pytest.mark.parametrize("shell", [PWSH, WINDOWS_POWERSHELL], ids=lambda shell: shell.kind)
 @pytest.mark.parametrize("stub", ["bash", "sh", "true", "echo", "cat"])
-def test_what_is_no_powershell_does_not_answer_as_one(shell: PowerShell, stub: str) -> None:
+def test_other_programs_do_not_answer_as_powershell(shell: PowerShell, stub: str) -> None:
     path = shutil.which(stub)
     if path is None:
         pytest.skip(f"{stub} is not here")

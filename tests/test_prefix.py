@@ -62,7 +62,7 @@ SUBSTITUTIONS = ["nice `id`", "nice $(id)", 'nice "$(id)"', "nice $1", "nice $@"
 
 
 @pytest.mark.parametrize("bad", [*WORDLESS, *OPERATORS, *OPEN, *SUBSTITUTIONS])
-def test_what_is_more_or_less_than_a_program_with_arguments_is_refused(bad: str) -> None:
+def test_prefix_must_be_one_program_with_arguments(bad: str) -> None:
     with pytest.raises(InvalidCommand, match="prefix"):
         Environment.detect(prefix=bad)
 

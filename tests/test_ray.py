@@ -204,7 +204,7 @@ async def test_timeout_and_cancel_stop_the_tree(pool: Environments) -> None:
     await wait_none(seconds)
 
 
-async def test_what_a_command_leaves_behind_is_stopped_or_kept(pool: Environments) -> None:
+async def test_processes_left_behind_are_stopped_or_kept(pool: Environments) -> None:
     seconds = unique_seconds()
     outcome = await pool.run(f"sleep {seconds} & echo started")
     assert (outcome.output.text, len(outcome.left_behind)) == ("started\n", 1)
@@ -249,7 +249,7 @@ async def test_one_environment_serves_several_commands_and_is_new_after_that(poo
     assert numbers == set(range(6))
 
 
-async def test_what_is_cancelled_in_a_lease_ends_there(pool: Environments) -> None:
+async def test_cancellation_in_a_lease_reaches_the_called_function(pool: Environments) -> None:
     seconds = unique_seconds()
 
     async def serve(env: Environment) -> None:
@@ -405,7 +405,7 @@ async def name_of_host(env: Environment) -> str:
     return env.host
 
 
-async def test_what_never_started_is_tried_elsewhere() -> None:
+async def test_unstarted_command_is_tried_elsewhere() -> None:
     def make(number: int) -> contextlib.AbstractAsyncContextManager[Environment]:
         if number != 1:
             raise (TimeoutError if number == 3 else ConnectionFailed)(f"{number} is not there")

@@ -577,7 +577,7 @@ def test_a_sandbox_that_cannot_be_built_is_an_error_that_is_said_once(world: Wor
     assert done.stderr.endswith("its sandbox could not be built (see above)\n")
 
 
-async def test_what_may_not_be_read_is_not_there(world: World) -> None:
+async def test_paths_outside_the_reach_cannot_be_listed(world: World) -> None:
     async with Environment.detect(cwd=world.workspace, reach=Reach(read=(".",))) as env:
         assert (await env.run("cat .git/HEAD")).exit_code == 0
         assert (await env.run(f"ls {world.outside}")).exit_code != 0
@@ -609,7 +609,7 @@ async def test_a_link_that_a_command_makes_widens_no_call(world: World, env: Env
     assert (world.outside / "kept").read_text() == "kept"
 
 
-async def test_what_is_protected_stays_so_in_a_directory_behind_a_link(world: World) -> None:
+async def test_protected_paths_stay_protected_behind_a_link(world: World) -> None:
     (world.top / "behind").symlink_to(world.workspace)
     async with Environment.detect(cwd=world.top / "behind", reach=Reach.preset("workspace")) as env:
         assert (await env.run(WRITES["over a hook of git that is there"])).exit_code != 0
@@ -752,7 +752,7 @@ def test_values_are_checked_when_they_are_made() -> None:
             make()
 
 
-def test_what_a_host_cannot_enforce_is_refused_with_the_part_and_the_way() -> None:
+def test_unenforceable_reach_is_refused_with_the_missing_part_and_the_way() -> None:
     workspace = Reach.preset("workspace").resolved("/srv", "/home/x")
     lacks: dict[str, tuple[Reach, Facts]] = {
         "bubblewrap: there is no program": (workspace, replace(FACTS, bwrap=None)),
@@ -947,7 +947,7 @@ def test_a_profile_of_seatbelt_says_what_a_reach_says() -> None:
     )
 
 
-def test_what_seatbelt_cannot_express_is_refused() -> None:
+def test_reach_inexpressible_in_seatbelt_is_refused() -> None:
     for limits in (Limits(memory=1), Limits(processes=1)):
         with pytest.raises(ReachUnavailable, match="macOS limits that for no command"):
             seatbelt(Reach(limits=limits))

@@ -61,7 +61,7 @@ TALKED = ("a signal to an outer process", "an abstract socket", "words on anothe
 
 ENDINGS: list[Callable[..., Awaitable[None]]] = [
     partial(test_endings.test_cancelling_raises_after_the_tree_is_gone, cancels=2),
-    test_endings.test_what_clears_everything_goes_while_its_parent_lives,
+    test_endings.test_process_without_marks_is_stopped_while_its_parent_lives,
     test_endings.test_an_exit_by_signal_is_told_from_an_exit_code,
 ]
 """The command is the child of the spawner, as without a reach; so of its endings a few tell."""
@@ -107,7 +107,7 @@ async def none_of_it_succeeds(world: World, env: Environment, **more: object) ->
     assert {code for code, _ in ended.values()} == {0}, ended
 
 
-async def test_what_landlock_holds(world: World, env: Environment) -> None:  # noqa: F811
+async def test_landlock_holds_the_reach(world: World, env: Environment) -> None:  # noqa: F811
     await none_of_it_succeeds(world, env)
     outcome = await env.run("grep -E '^(CapEff|NoNewPrivs)' /proc/self/status; kill -9 $$")
     assert outcome.output.text == "CapEff:\t0000000000000000\nNoNewPrivs:\t1\n"
@@ -146,7 +146,7 @@ async def test_endings_hold_by_landlock(world: World, env: Environment) -> None:
             )
 
 
-async def test_landlock_on_a_host(world: World, server: Server) -> None:  # noqa: F811
+async def test_landlock_of_a_host_holds_the_reach(world: World, server: Server) -> None:  # noqa: F811
     async with Environment.detect(server.options()) as free:
         sandbox = await alone(free, world.workspace)
         job = await free.start("exec sleep 600")

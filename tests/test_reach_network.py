@@ -323,7 +323,7 @@ async def test_the_proxy_carries_tunnels_urls_and_socks(origin: Origin) -> None:
     assert b"X: y" in head
 
 
-async def test_what_may_not_be_reached_is_refused_and_named(origin: Origin) -> None:
+async def test_forbidden_destinations_are_refused_and_named(origin: Origin) -> None:
     """By every way to say an address, to a port that is not named, and to one of this machine by a name."""
     where = {
         "plain.test": ["127.0.0.1"],
@@ -419,7 +419,7 @@ async def test_a_failure_is_told_apart_from_a_refusal() -> None:
     }
 
 
-async def test_what_is_no_request_reaches_no_one(origin: Origin) -> None:
+async def test_malformed_requests_are_refused(origin: Origin) -> None:
     """What two readers of a request could read differently is refused whole."""
     place = origin.place.encode()
     start = b"POST http://%s/ HTTP/1.1\r\n" % place
@@ -821,7 +821,7 @@ async def test_a_program_that_cannot_be_started_leaves_no_gate(
     assert not list(places.iterdir())
 
 
-async def test_what_a_host_says_is_checked(tmp_path: Path) -> None:
+async def test_answers_of_a_host_are_checked(tmp_path: Path) -> None:
     """What serves a network there is any program: one that is no Python, that ends, that lies."""
     answers = [
         ["done", 1, ""],
@@ -983,7 +983,7 @@ async def test_an_answer_for_always_is_a_rule_of_the_user(env: Environment, tmp_
             anyshell.Policy.load(rules)
 
 
-async def test_what_approves_everything_widens_no_reach(env: Environment) -> None:
+async def test_approve_all_widens_no_reach(env: Environment) -> None:
     result = await ShellTool(env, approver=approve_all)({"command": f"{curl()} -sSf http://new.test/"})
     assert result.details.network is not None
     assert verdicts(result.details.network) == [("new.test", 80, "refused")]

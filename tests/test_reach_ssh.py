@@ -159,7 +159,7 @@ async def test_a_call_may_reach_less_and_not_more(world: World, env: Environment
 @pytest.mark.parametrize(
     ("part", "said"), [("bwrap", "bubblewrap: there is no program"), ("python3", "Python 3: no program")]
 )
-async def test_what_the_host_has_decides(tmp_path: Path, part: str, said: str) -> None:  # noqa: F811
+async def test_reach_needs_the_parts_on_the_host(tmp_path: Path, part: str, said: str) -> None:  # noqa: F811
     """This machine has all parts, the host all but one."""
     bubblewrap()
     if SSHD is None:
@@ -333,15 +333,15 @@ async def test_nothing_is_left_on_the_host_however_a_command_ends(
 
 ENDINGS: list[Callable[..., Awaitable[None]]] = [
     test_endings.test_a_timeout_stops_the_whole_tree_and_keeps_the_output,
-    partial(test_endings.test_what_a_command_leaves_behind_is_named_and_stopped_or_kept, left_behind="stop"),
+    partial(test_endings.test_processes_left_behind_are_named_and_stopped_or_kept, left_behind="stop"),
     partial(test_endings.test_cancelling_raises_after_the_tree_is_gone, cancels=2),
     partial(
         test_endings.test_a_chain_that_forks_for_ever_is_stopped,
         wrapped="trap '' TERM; {breeder} & sleep 300",
     ),
-    test_endings.test_what_clears_everything_goes_while_its_parent_lives,
+    test_endings.test_process_without_marks_is_stopped_while_its_parent_lives,
     test_endings.test_an_exit_by_signal_is_told_from_an_exit_code,
-    test_endings.test_what_is_kept_can_go_on_printing,
+    test_endings.test_kept_process_can_go_on_printing,
     test_in_reach.test_a_daemon_with_nothing_of_ours_becomes_a_job,
     *(
         partial(test_ssh_losing.test_a_connection_that_breaks_loses_the_command_and_stops_its_tree, text=text)

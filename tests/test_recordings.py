@@ -86,9 +86,7 @@ def shown(file: Path, code: str = "o") -> str:
 # --- over pipes -----------------------------------------------------------------------------------------------
 
 
-async def test_what_a_command_prints_is_recorded_as_a_terminal_would_show_it(
-    anywhere: Environment, file: Path
-) -> None:
+async def test_output_is_recorded_as_shown_on_a_terminal(anywhere: Environment, file: Path) -> None:
     before = int(time.time())
     outcome = await anywhere.run("echo one; echo ünder >&2; printf two; exit 3", record=file)
     header, events = recorded(file)
@@ -105,7 +103,7 @@ async def test_what_a_command_prints_is_recorded_as_a_terminal_would_show_it(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-async def test_what_was_not_asked_for_is_not_recorded(here: Environment, file: Path) -> None:
+async def test_command_input_and_variables_are_not_recorded_by_default(here: Environment, file: Path) -> None:
     outcome = await here.run("cat; echo $VALUE", stdin="typed\n", env={"VALUE": "v"})
     assert outcome.recording is None
     assert not file.exists()
@@ -123,7 +121,7 @@ async def test_both_channels_are_recorded_when_they_are_apart(here: Environment,
     assert (outcome.output.text, outcome.stderr.text) == ("out\n", "err\n")
 
 
-async def test_what_a_pipe_is_given_is_recorded_by_request(anywhere: Environment, file: Path) -> None:
+async def test_input_of_a_pipe_is_recorded_on_request(anywhere: Environment, file: Path) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"gr"
         yield "ü".encode()[:1]
@@ -224,9 +222,7 @@ async def test_a_terminal_is_recorded_with_its_sizes_and_without_secrets(
     assert outcome.recording.complete
 
 
-async def test_what_is_typed_where_nothing_is_shown_is_not_recorded(
-    anywhere: Environment, file: Path
-) -> None:
+async def test_input_without_echo_is_not_recorded(anywhere: Environment, file: Path) -> None:
     """As passwords are: not even how long it is, and however it is cut."""
     program = "printf 'Password: '; stty -echo; read x; stty echo; echo; printf 'name? '; read y"
     async with anywhere.terminal(program, record=Recording(file, input=True)) as terminal:
@@ -456,7 +452,7 @@ asyncio.run(main())
 """Records a command that goes on until its stdin ends, which it does with this."""
 
 
-def test_what_is_on_disk_when_we_are_killed_can_be_read(file: Path) -> None:
+def test_recording_of_a_killed_process_can_be_read(file: Path) -> None:
     program = subprocess.Popen([sys.executable, "-c", KILLED, str(file)])
     try:
         give_up = time.monotonic() + BOUND
@@ -487,7 +483,7 @@ async def test_a_recording_that_the_command_takes_away_is_said_to_be_gone(
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "broken link", "directory", "pipe", "no directory"])
-async def test_what_cannot_be_recorded_to_is_refused_before_anything_runs(
+async def test_unsuitable_file_is_refused_before_anything_runs(
     here: Environment, file: Path, tmp_path: Path, kind: str
 ) -> None:
     other = tmp_path / "another's"
@@ -570,7 +566,7 @@ async def test_a_recording_of_what_is_cancelled_is_closed(here: Environment, fil
         ({"idle_time_limit": 10**5000}, "idle_time_limit must be a number of seconds that a clock can count"),
     ],
 )
-async def test_what_is_no_recording_is_refused(
+async def test_malformed_recording_options_are_refused(
     here: Environment, file: Path, fault: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidCommand, match=message):

@@ -99,7 +99,7 @@ def test_a_private_key_is_masked_whole() -> None:
         "0123456789abcdef0123456789abcdef01234567 é 漢字 \udcff",
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_ordinary_text_stays_unmasked(text: str) -> None:
     assert masks(A_TOKEN=VALUE).text(text) == text
 
 
@@ -243,7 +243,7 @@ def test_large_output_is_masked_in_each_of_its_lines() -> None:
     assert TOKENS["github"].encode() not in shown
 
 
-def test_what_may_begin_a_secret_waits_and_is_shown_in_time() -> None:
+def test_possible_beginning_of_a_secret_is_held_until_released() -> None:
     masker = Masker(masks(MY_TOKEN=VALUE))
     assert masker.feed(b"now: corr") == b"now: "
     assert masker.holds
@@ -266,7 +266,7 @@ def test_flood_holds_little_back_and_masks_the_rest_of_a_secret() -> None:
         )
 
 
-def test_what_is_likely_a_secret_is_masked_at_once_with_what_goes_on_with_it() -> None:
+def test_likely_secret_is_masked_at_once_with_its_continuation() -> None:
     masker = Masker(masks())
     begun = TOKENS["github"].encode()[:LIKELY]
     assert masker.feed(b"a " + begun) == b"a "
@@ -286,7 +286,7 @@ def test_a_url_or_a_header_that_is_not_over_is_shown_in_time(begun: bytes) -> No
     ("begin", "goes_on", "bound"),
     [(b"sk-ant-", b"x", LONGEST_TOKEN), (b"-----BEGIN PRIVATE KEY-----\n", b"x" * 63 + b"\n", LONGEST_KEY)],
 )
-def test_what_is_held_is_bounded(begin: bytes, goes_on: bytes, bound: int) -> None:
+def test_held_bytes_are_bounded(begin: bytes, goes_on: bytes, bound: int) -> None:
     masker = Masker(masks())
     shown = masker.feed(begin)
     for _ in range(3 * bound // len(goes_on)):
@@ -434,7 +434,7 @@ async def test_a_program_that_pauses_within_a_secret_shows_no_beginning_of_it(
 
 @posix
 @pytest.mark.parametrize("end", ["s", VALUE[:12]])
-async def test_what_a_command_printed_last_is_there_though_something_is_left_behind(
+async def test_last_output_is_complete_despite_a_process_left_behind(
     monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", VALUE)

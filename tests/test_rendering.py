@@ -523,7 +523,7 @@ def test_rendered_result_fits_inside_a_panel() -> None:
     assert all(cell_len(row) == 40 for row in text.splitlines())
 
 
-def test_what_is_wrong_is_red_and_what_is_cut_a_warning() -> None:
+def test_errors_are_red_and_truncation_is_a_warning() -> None:
     console = Console(
         width=80, file=io.StringIO(), force_terminal=True, color_system="standard", legacy_windows=False
     )

@@ -96,7 +96,7 @@ def test_the_prompt_comes_on_a_line_of_its_own_and_no_line_is_left_blank(
     assert "\nthe end\ncode=0\n" in shown
 
 
-def test_what_comes_later_is_not_shown_before(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_later_events_are_not_shown_early(pane: tmux.Pane, tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.0, "first\r\n"), (HOUR, "second\r\n"))
     playing = Playing(pane, file)
     shown = pane.wait("first")
@@ -315,7 +315,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "f.cast"
 
 
-def test_what_asciinema_has_recorded_is_played(recorded: Path, pane: tmux.Pane, tmp_path: Path) -> None:
+def test_recording_of_asciinema_is_played(recorded: Path, pane: tmux.Pane, tmp_path: Path) -> None:
     file = tmp_path / "f.cast"
     file.write_bytes(recorded.read_bytes())
     assert json.loads(file.read_text().partition("\n")[0])["version"] == 2
@@ -333,7 +333,7 @@ def test_asciinema_plays_what_is_recorded_here(recorded: Path, pane: tmux.Pane, 
     assert "\nhere\ncode=0\n" in pane.wait("code=0\n")
 
 
-def test_what_asciinema_has_recorded_is_drawn(recorded: Path) -> None:
+def test_recording_of_asciinema_is_drawn(recorded: Path) -> None:
     done = anyshell("screenshot", str(recorded))
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.decode() == "green ünï 日本\n\n\n\n         there\n20 70\n"

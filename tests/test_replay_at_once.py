@@ -70,7 +70,7 @@ def test_nothing_that_acts_is_printed(tmp_path: Path) -> None:
     assert within("replay", str(file)).stdout == b"abc"
 
 
-def test_what_is_on_at_the_end_is_switched_off(tmp_path: Path) -> None:
+def test_modes_left_on_are_switched_off_at_the_end(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "\x1b[?1049h\x1b[?25l\x1b[31mred"))
     printed = within("replay", str(file)).stdout
     assert printed.startswith(b"\x1b[?1049h\x1b[?25l\x1b[31mred\x18")
@@ -104,7 +104,7 @@ def test_a_line_that_is_cut_off_is_said_to_be(tmp_path: Path) -> None:
         (b"\xff\xfe\x00\n", b"line 1"),
     ],
 )
-def test_what_is_no_recording_is_refused(tmp_path: Path, content: bytes, said: bytes) -> None:
+def test_malformed_recording_is_refused(tmp_path: Path, content: bytes, said: bytes) -> None:
     file = tmp_path / "f.cast"
     file.write_bytes(content)
     done = within("replay", str(file))

@@ -221,7 +221,7 @@ async def test_job_goes_on_and_is_read_sent_to_and_stopped(client: Client) -> No
     assert (unknown["code"], unknown["type"]) == ("failed", "JobNotFound")
 
 
-async def test_what_a_command_leaves_behind_is_a_job(client: Client) -> None:
+async def test_process_left_behind_is_a_job(client: Client) -> None:
     seconds = unique_seconds()
     outcome = await client.call("run", command=f"sleep {seconds} & echo started")
     assert (outcome["output"]["text"], outcome["left_behind"][0]["name"]) == ("started\n", "sleep")

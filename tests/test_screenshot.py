@@ -79,7 +79,7 @@ def test_the_last_screen_of_a_program_that_has_left_it_is_shown(tmp_path: Path) 
     assert text(file, "--at", "0.4") == "\n"
 
 
-def test_what_stands_on_the_main_screen_is_shown_rather(tmp_path: Path) -> None:
+def test_main_screen_with_text_is_preferred_to_the_last_alternate_one(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "$ vi\r\n\x1b[?1049h"), (0.2, "editing"), (0.3, "\x1b[?1049l$ "))
     assert text(file) == "$ vi\n$\n"
 
@@ -312,7 +312,7 @@ def test_a_file_that_is_there_is_replaced_whole_and_is_private(tmp_path: Path) -
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="what is no file is not a path there")
-def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+def test_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "text"))
     done = anyshell("screenshot", str(file), "-o", "/dev/stdout", "--format", "txt")
     assert (done.returncode, done.stdout) == (0, b"text\n")
@@ -353,7 +353,7 @@ def test_screenshot_does_not_replace_its_recording(tmp_path: Path, monkeypatch: 
 # --- what is broken -------------------------------------------------------------------------------------------
 
 
-def test_what_is_broken_is_named_and_what_comes_before_can_be_drawn(tmp_path: Path) -> None:
+def test_broken_line_is_named_and_earlier_events_can_be_drawn(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (1.0, "before"), (2.0, "more"))
     with file.open("a") as opened:
         opened.write("broken\n")

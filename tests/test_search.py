@@ -30,7 +30,7 @@ def test_a_match_is_the_same_however_the_bytes_are_cut() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["^x", r"\bx", "(?<![xy])x"])
-def test_what_stands_before_the_window_is_known(pattern: str) -> None:
+def test_character_before_the_window_is_known(pattern: str) -> None:
     pieces = [b"yx"] + [b"x" * 997] * 40
     assert feed(re.compile(pattern), pieces) is None
     assert feed(re.compile(pattern), [*pieces, b"\n", b"x"]) is not None or pattern == "^x"
@@ -41,7 +41,7 @@ def test_a_match_may_be_as_long_as_the_window() -> None:
     assert feed(re.compile("start-*end"), pieces)
 
 
-def test_what_was_searched_is_not_held() -> None:
+def test_searched_text_is_not_held() -> None:
     search = Search(re.compile("end"))
     for _ in range(100):
         assert search.feed(b"x" * 10_000) is None
@@ -60,7 +60,7 @@ def test_a_match_can_grow_and_stays_the_first() -> None:
     assert match[0] == "5173"
 
 
-def test_what_is_never_finished_is_searched_at_the_end() -> None:
+def test_unfinished_sequence_is_searched_at_the_end() -> None:
     search = Search(re.compile("secret"))
     assert search.feed(b"\x1b]secret") is None
     assert search.flush() is not None

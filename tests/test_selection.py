@@ -134,7 +134,7 @@ def test_colours_do_not_hide_a_match(store: ArtifactStore, engine: str) -> None:
     ),
     limit=st.integers(1, 60),
 )
-def test_what_is_left_out_is_named(
+def test_notes_lead_to_every_omitted_part(
     data: bytes, query: str, limit: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The parts that the notes lead to are the whole, in order, and each is within its limit."""

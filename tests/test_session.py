@@ -114,7 +114,7 @@ async def wait_for(file: Path) -> None:
 # --- What lasts
 
 
-async def test_what_one_text_sets_up_is_there_for_the_next(env: Environment) -> None:
+async def test_state_of_the_shell_lasts_for_the_next_text(env: Environment) -> None:
     async with env.session() as session:
         await printed(
             session,
@@ -368,7 +368,7 @@ async def test_the_directory_is_told_whatever_its_name(env: Environment) -> None
             assert outcome.session.directory == session.directory == f"{env.directory}/{name}"
 
 
-async def test_what_became_of_the_exported_variables_is_told(env: Environment) -> None:
+async def test_changes_of_exported_variables_are_told(env: Environment) -> None:
     async with env.session() as session:
         await printed(session, "export GOES=1 STAYS=1 CHANGES=1; LOCAL=1")
         outcome = await session.run(
@@ -447,7 +447,7 @@ async def test_large_input_and_output_go_through_whole(bash: Environment) -> Non
         assert await printed(session, "echo $A") == "1\n"
 
 
-async def test_what_a_process_left_behind_prints_is_in_no_other_output(env: Environment) -> None:
+async def test_output_of_a_process_left_behind_is_in_no_other_output(env: Environment) -> None:
     seconds = unique_seconds()
     async with env.session() as session:
         outcome = await session.run(
@@ -1303,7 +1303,7 @@ async def test_a_command_that_is_given_up_while_it_is_brought_leaves_its_session
 
 
 @pytest.mark.parametrize("keep", [False, True])
-async def test_what_has_closed_all_that_it_inherits_is_left_behind_all_the_same(
+async def test_process_without_inherited_descriptors_is_seen_as_left_behind(
     env: Environment, keep: bool
 ) -> None:
     seconds = unique_seconds()
@@ -1331,7 +1331,7 @@ async def test_a_prefix_into_other_pids_is_seen_through(tmp_path: Path) -> None:
         assert not living(seconds)
 
 
-async def test_what_is_said_before_the_shell_is_there_is_passed_over(tmp_path: Path) -> None:
+async def test_output_before_the_shell_starts_is_passed_over(tmp_path: Path) -> None:
     warns = tmp_path / "warns"
     warns.write_text('#!/bin/sh\necho "cannot do that" >&2\nexec "$@"\n')
     warns.chmod(0o755)
@@ -1470,7 +1470,7 @@ NUMBERS = r"""sed -n 's/.*"\([0-9]*\) ${ANYSHEL[L]_STATUS.*/\1/p'"""
 """Prints the number of a command from its file."""
 
 
-async def test_what_a_text_says_in_the_shells_name_changes_nothing(bash: Environment) -> None:
+async def test_forged_messages_without_the_shells_numbers_change_nothing(bash: Environment) -> None:
     """The stream by which the shell is heard can be written to by way of /proc."""
     async with bash.session() as session:
         await printed(session, f"A=5\n{SAY}")

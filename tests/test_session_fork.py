@@ -244,7 +244,7 @@ async def test_nothing_of_a_fork_is_left_when_its_environment_is(tmp_path: Path,
         await fork.run("echo never")
 
 
-async def test_what_cannot_be_forked_says_why(
+async def test_refused_fork_says_why(
     local: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Environment.detect(shell="sh", cwd=tmp_path) as env, env.session() as session:

@@ -113,7 +113,7 @@ async def wait_for(file: Path) -> None:
 # --- What lasts
 
 
-async def test_what_one_text_sets_up_is_there_for_the_next(shared: Session, tmp_path: Path) -> None:
+async def test_state_of_the_shell_lasts_for_the_next_text(shared: Session, tmp_path: Path) -> None:
     await printed(
         shared,
         "$a = 1; $b = @{ k = 'two' }; function f($x) { \"f $x $a\" }; Set-Alias hi Write-Output; $env:C = 'é'; "
@@ -162,7 +162,7 @@ async def test_a_directory_and_variables_that_are_given_stay(env: Environment, t
         assert await printed(session, "'on'") == "on\n"
 
 
-async def test_what_became_of_the_exported_variables_is_told(shared: Session) -> None:
+async def test_changes_of_exported_variables_are_told(shared: Session) -> None:
     await printed(shared, "$env:GOES = $env:STAYS = $env:CHANGES = 1; $local = 1")
     outcome = await run(
         shared,
@@ -320,7 +320,7 @@ async def test_a_timeout_stops_the_programs_of_that_command_alone(env: Environme
     assert not living(earlier)
 
 
-async def test_what_is_left_behind_is_stopped_unless_it_is_to_stay(env: Environment) -> None:
+async def test_process_left_behind_is_stopped(env: Environment) -> None:
     seconds = unique_seconds()
     text = f"Start-Process -NoNewWindow '{sys.executable}' '-c \"import time; time.sleep({seconds})\"'"
     async with env.session() as session:
@@ -330,7 +330,7 @@ async def test_what_is_left_behind_is_stopped_unless_it_is_to_stay(env: Environm
             assert not living(seconds)
 
 
-async def test_what_a_process_left_behind_prints_is_in_no_other_output(
+async def test_output_of_a_process_left_behind_is_in_no_other_output(
     env: Environment, tmp_path: Path
 ) -> None:
     program = (

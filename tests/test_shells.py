@@ -414,7 +414,7 @@ def test_a_shell_answers_with_its_version(info: ShellInfo) -> None:
 
 @pytest.mark.parametrize("kind", ["bash", "zsh"])
 @pytest.mark.parametrize("stub", ["dash", "busybox", "sh", "true", "echo", "cat"])
-def test_what_is_no_bash_or_zsh_does_not_answer_as_one(kind: str, stub: str, tmp_path: Path) -> None:
+def test_other_programs_do_not_answer_as_bash_or_zsh(kind: str, stub: str, tmp_path: Path) -> None:
     path = tmp_path / ("ash" if stub == "busybox" else kind)
     path.symlink_to(_require(stub))
     if stub == "sh" and os.path.realpath(path).endswith(kind):
@@ -426,7 +426,7 @@ def test_what_is_no_bash_or_zsh_does_not_answer_as_one(kind: str, stub: str, tmp
 
 
 @pytest.mark.parametrize("stub", ["true", "echo", "cat"])
-def test_what_is_no_shell_at_all_does_not_answer_as_sh(stub: str) -> None:
+def test_programs_other_than_shells_do_not_answer_as_sh(stub: str) -> None:
     (candidate,) = candidates("/x/sh")
     assert not re.search(r"^anyshell", _answer(_require(stub), candidate.arguments), re.MULTILINE)
 

@@ -60,7 +60,7 @@ def test_a_shell_on_windows_may_be_asked_for_in_many_ways(request_: str, kind: s
 @pytest.mark.parametrize(
     "request_", ["bash.cmd", r"C:\x\pwsh.bat", "cmd.exe", "C:bash.exe", r".\bash.exe", "", "C:\\"]
 )
-def test_what_is_no_shell_on_windows_is_refused(request_: str) -> None:
+def test_unknown_shells_are_refused_on_windows(request_: str) -> None:
     with pytest.raises(InvalidCommand):
         candidates(request_, os="windows")
 
@@ -75,7 +75,7 @@ def test_a_query_asks_each_system_for_what_it_knows() -> None:
         query((), "fish")
 
 
-def test_what_wsl_is_given_reaches_it() -> None:
+def test_wsl_launch_passes_text_script_and_variables() -> None:
     wsl, info = SHELLS["wsl"], ShellInfo("wsl", r"C:\Windows\System32\wsl.exe")
     assert wsl.launch(info, r"echo 'a\\b'").argv[1:] == (
         *("--exec", "/bin/bash", "--norc", "--noprofile", "-c", "--", r"echo 'a\\b'", "wsl"),
@@ -87,7 +87,7 @@ def test_what_wsl_is_given_reaches_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bash", "pwsh"])
-def test_what_a_prefix_makes_too_long_goes_another_way(kind: ShellKind) -> None:
+def test_text_too_long_with_its_prefix_becomes_a_script(kind: ShellKind) -> None:
     shell, info = SHELLS[kind], ShellInfo(kind, rf"C:\x\{kind}.exe")
     text = "x" * (3_000 if kind == "bash" else 9_000)
     assert shell.launch(info, text).script is None

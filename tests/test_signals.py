@@ -391,7 +391,7 @@ def test_a_count_of_failures_is_no_repeat_of_counts_of_zero(line: bytes, after: 
         (b"web-1  | ", "web-1  |"),
     ],
 )
-def test_what_lines_begin_with_is_left_out_at_the_end(stamp: bytes, told: str) -> None:
+def test_common_beginning_of_lines_is_left_out_at_the_end(stamp: bytes, told: str) -> None:
     lines = [
         (stamp % (number // 50) if b"%" in stamp else stamp) + line
         for number, line in enumerate(noise(3000).splitlines(keepends=True))
@@ -496,7 +496,7 @@ def test_short_lines_do_not_cut_what_is_said_of_them(max_line: int) -> None:
     assert output.omitted_bytes <= output.total_bytes
 
 
-def test_what_is_asked_of_many_lines_at_once_passes_over_none_that_is_worth_more() -> None:
+def test_search_of_many_lines_misses_no_line_of_enough_score() -> None:
     lines = sorted({line for log in load() for line in log.data.split(b"\n") if len(line) < EXCERPT - 1})
     told = [line for line in lines if tells(line)]
     for least in (1, 2, 3, 4, 5):

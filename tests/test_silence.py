@@ -236,7 +236,7 @@ async def test_silence_on_a_terminal_says_what_it_waits_for(here: Environment) -
     assert outcome.waiting.prompt == "Name? "
 
 
-async def test_what_a_terminal_waited_for_before_it_moved_on_is_forgotten(here: Environment) -> None:
+async def test_earlier_wait_of_a_terminal_is_forgotten(here: Environment) -> None:
     text = "printf 'Name? '; read -r x; while :; do :; done"
     async with here.terminal(text, silence=3, timeout=60) as t:
         await t.wait_for_input()
@@ -290,7 +290,7 @@ async def test_tool_spares_jobs_and_terminals(here: Environment) -> None:
     assert asked.output == "done\n"
 
 
-def test_what_is_said_when_it_could_not_be_asked() -> None:
+def test_message_tells_of_a_silent_command_killed_without_warning() -> None:
     outcome = Outcome(status="timed_out", silence=5, killed_without_warning=True)
     said = words.ending(outcome, words.RunFacts(timeout=9, limits=ToolLimits(), os="windows"))
     assert "It was not asked to end first" in said

@@ -227,7 +227,7 @@ async def test_an_exported_function_is_no_value(home: Path) -> None:
     assert await text_of(env, "bash -c f") == "a long line of mine\n"
 
 
-async def test_what_makes_no_sense_without_a_person_is_left_out(home: Path) -> None:
+async def test_interactive_options_are_left_out(home: Path) -> None:
     env = await detected(home, "set -o vi -x -v\nset -m\nshopt -s histappend checkwinsize nullglob\n")
     assert (
         await text_of(env, "echo x; set +o | grep -c -e '-o vi' -e '-o monitor' -e '-o xtrace'") == "x\n0\n"
@@ -348,7 +348,7 @@ async def test_a_file_is_read_once_until_it_changes(shell: str, home: Path) -> N
     assert len(kept(home)) == 1
 
 
-async def test_what_is_kept_is_its_owners_alone(home: Path) -> None:
+async def test_kept_snapshot_is_private(home: Path) -> None:
     await detected(home, COUNTS)
     assert [path.stat().st_mode & 0o777 for path in kept(home)] == [0o600]
     assert kept(home)[0].parent.stat().st_mode & 0o777 == 0o700
@@ -358,7 +358,7 @@ HARMS = ["cut", "changed", "no JSON", "a header of another form", "writable", "l
 
 
 @pytest.mark.parametrize("harm", [*HARMS, *(["another's"] if is_root() else [])])  # who else could make it so
-async def test_what_cannot_be_trusted_is_made_anew(harm: str, home: Path, tmp_path: Path) -> None:
+async def test_untrusted_snapshot_is_made_anew(harm: str, home: Path, tmp_path: Path) -> None:
     await detected(home, COUNTS)
     file = kept(home)[0]
     text = file.read_bytes()

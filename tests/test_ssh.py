@@ -222,7 +222,7 @@ async def test_a_windows_host_is_told_from_a_broken_one(shell: str) -> None:
 # --- Startup files
 
 
-async def test_what_startup_files_print_reaches_no_output(plain: Server) -> None:
+async def test_noise_of_startup_files_reaches_no_output(plain: Server) -> None:
     noise = "echo noise; echo noise >&2; printf unfinished; printf unfinished >&2\ncd() { echo mine; builtin cd /; }\n"
     with startup_file(plain, ".bashrc", noise):
         async with Environment.detect(plain.options()) as env:
@@ -257,7 +257,7 @@ async def test_what_startup_files_print_reaches_no_output(plain: Server) -> None
         "head -c 3000000 /dev/zero | tr '\\0' n",
     ],
 )
-async def test_what_startup_files_set_up_changes_nothing(plain: Server, text: str) -> None:
+async def test_settings_of_startup_files_change_nothing(plain: Server, text: str) -> None:
     with startup_file(plain, ".bashrc", f"{text}\n"):
         async with Environment.detect(plain.options()) as env:
             outcome = await env.run(
@@ -285,7 +285,7 @@ async def test_what_startup_files_set_up_changes_nothing(plain: Server, text: st
         "alias head='head -n' printf='echo A' unset='echo A' trap='echo A'",
     ],
 )
-async def test_what_zsh_sets_up_changes_nothing(login: Callable[[str], Server], text: str) -> None:
+async def test_startup_files_of_zsh_change_nothing(login: Callable[[str], Server], text: str) -> None:
     server = login("zsh")
     with startup_file(server, ".zshenv", f"{text}\n"):
         async with Environment.detect(server.options()) as env:
@@ -335,7 +335,7 @@ async def test_a_login_shell_that_ends_by_itself_is_said(plain: Server) -> None:
         assert (await env.run("echo hi")).output.text == "hi\n"
 
 
-async def test_what_was_given_up_before_it_began_never_runs(plain: Server, tmp_path: Path) -> None:
+async def test_command_given_up_before_its_start_never_runs(plain: Server, tmp_path: Path) -> None:
     trace = home(plain.user) / f"trace-{secrets.token_hex(4)}"
     async with Environment.detect(plain.options()) as env:
         with startup_file(plain, ".bashrc", "sleep 0.7\n"):
@@ -488,7 +488,7 @@ async def test_a_slow_reader_slows_the_host(env: Environment, plain: Server) -> 
         trace.unlink(missing_ok=True)
 
 
-async def test_what_waits_for_a_slow_reader_does_not_grow(env: Environment, tmp_path: Path) -> None:
+async def test_backlog_of_a_slow_reader_is_bounded(env: Environment, tmp_path: Path) -> None:
     written = tmp_path / "written"
     open_to_all(tmp_path)
     program = (
@@ -535,7 +535,7 @@ async def test_channels_over_ssh_keep_their_order(env: Environment) -> None:
     assert words == [word for n in range(1, 201) for word in (f"o{n}", f"e{n}")]
 
 
-async def test_what_comes_late_over_a_slow_link_is_waited_for(
+async def test_late_output_over_a_slow_link_is_waited_for(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The news of the end is there; what was printed, and the end of the output, stand still on their way."""
@@ -558,7 +558,7 @@ async def test_what_comes_late_over_a_slow_link_is_waited_for(
     assert (outcome.status, outcome.exit_code, outcome.output.total_lines) == ("exited", 0, 2000)
 
 
-async def test_what_was_printed_right_before_the_end_arrives(env: Environment) -> None:
+async def test_output_right_before_the_end_arrives(env: Environment) -> None:
     text = "head -c 300000 /dev/zero | tr '\\0' x; echo; sleep 30 & echo the end"
     for _ in range(20):
         outcome = await env.run(text, left_behind="stop")
@@ -644,7 +644,7 @@ async def test_sessions_that_are_given_up_while_they_are_opened_are_closed_on_th
         assert {outcome.exit_code for outcome in outcomes} == {0}
 
 
-async def test_what_is_let_go_keeps_its_session_and_gives_it_back(plain: Server) -> None:
+async def test_kept_process_holds_its_session_until_its_end(plain: Server) -> None:
     seconds = unique_seconds()
     async with Environment.detect(plain.options(max_connections=1)) as env:
         for _ in range(9):
@@ -656,7 +656,7 @@ async def test_what_is_let_go_keeps_its_session_and_gives_it_back(plain: Server)
         assert (await env.run("echo room", timeout=20)).output.text == "room\n"
 
 
-async def test_what_was_let_go_and_has_ended_is_forgotten(env: Environment) -> None:
+async def test_channel_of_a_kept_process_is_forgotten_after_its_end(env: Environment) -> None:
     channels = []
     for _ in range(3):
         seconds = unique_seconds()
@@ -780,7 +780,7 @@ async def no_process_lives(text: str) -> None:
         await asyncio.sleep(0.1)
 
 
-async def test_what_a_busy_host_could_not_be_asked_to_stop_is_stopped_when_it_answers(
+async def test_commands_on_a_busy_host_are_stopped_when_the_host_answers(
     plain: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = unique_seconds()
@@ -932,7 +932,7 @@ def on_terminal(text: str) -> Spawn:
         "printf '\\033[c\\033[6n'; head -c 3000000 /dev/zero | tr '\\0' n",
     ],
 )
-async def test_what_startup_files_do_is_not_seen_on_a_terminal(plain: Server, text: str) -> None:
+async def test_startup_files_are_not_seen_on_a_terminal(plain: Server, text: str) -> None:
     with startup_file(plain, ".bashrc", f"{text}\n"):
         async with backend_of(plain) as backend:
             for env in ({}, {"GIVEN": "v\x03\n"}):
@@ -1020,7 +1020,7 @@ async def test_a_server_that_grants_no_terminal_is_said_and_keeps_its_sessions(n
             assert (await env.run("echo again")).output.text == "again\n"
 
 
-async def test_what_hides_is_found_by_the_terminal_that_it_holds(plain: Server) -> None:
+async def test_hidden_process_is_found_by_its_terminal(plain: Server) -> None:
     seconds = unique_seconds()
     hides = f"(ulimit -S -x unlimited; exec env -i setsid sleep {seconds}) & sleep {seconds}"
     async with backend_of(plain) as backend:

@@ -332,7 +332,7 @@ def settings(tmp_path: Path, text: str, alias: str = "web", **more: Any) -> Any:
     return read_settings(SSHOptions(host=alias, config=path, **more))
 
 
-def test_what_is_not_heeded_is_said_once(tmp_path: Path) -> None:
+def test_unheeded_settings_are_reported_once(tmp_path: Path) -> None:
     text = (
         "Host *\n SendEnv LANG LC_*\n SendEnv MORE\n SetEnv A=b\n RemoteCommand tmux\n RequestTTY force\n"
         " StrictHostKeyChecking no\n"
@@ -1150,7 +1150,7 @@ async def test_a_server_that_does_not_wait_for_a_person_is_told() -> None:
 
 
 @pytest.mark.parametrize("where", ["password", "passphrase", "trust"])
-async def test_what_a_callers_function_raises_comes_out(
+async def test_exceptions_of_a_callers_function_propagate(
     where: str, password_server: Server, server: Server, tmp_path: Path
 ) -> None:
     async def fails(text: str) -> Any:

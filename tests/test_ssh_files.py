@@ -522,7 +522,7 @@ async def test_a_server_without_posix_rename_replaces_all_the_same(tmp_path: Pat
     acceptor.close()
 
 
-async def test_what_was_moved_aside_is_put_back(tmp_path: Path) -> None:
+async def test_file_moved_aside_is_put_back(tmp_path: Path) -> None:
     acceptor, made = await serving(Broken)
     files = SFTPFiles(lambda: without_extensions(made))
     (tmp_path / "file").write_bytes(b"old")

@@ -99,7 +99,7 @@ ID = "0123456789ab"
         "nothing",
     ],
 )
-async def test_what_a_host_says_of_its_jobs_is_harmless(tmp_path: Path, said: str) -> None:
+async def test_errors_about_jobs_of_a_lying_host_are_printable(tmp_path: Path, said: str) -> None:
     async with (
         lying(tmp_path, Lies(printed=f"{said}\n")) as server,
         Environment.detect(server.options()) as env,
@@ -196,7 +196,7 @@ def test_a_foreground_is_read_or_refused(lines: list[str]) -> None:
         "removed",
     )
 )
-def test_what_is_said_of_jobs_is_read_or_refused(lines: list[str]) -> None:
+def test_job_lines_are_read_or_refused(lines: list[str]) -> None:
     with contextlib.suppress(Nonsense):
         directory = detached._directory(lines)
         for line in lines:

@@ -245,7 +245,7 @@ async def test_lost_start_is_told_as_not_started_only_if_nothing_ran(server: Ser
 
 
 @pytest.mark.parametrize("timeout", [0.5, None], ids=["timeout", "no timeout"])
-async def test_what_the_host_alone_has_heard_of_may_have_run(
+async def test_unconfirmed_command_may_have_run(
     server: Server, monkeypatch: pytest.MonkeyPatch, timeout: float | None
 ) -> None:
     """Nothing arrives from the host any more as soon as it is asked: the command runs, and cannot be known to."""
@@ -270,7 +270,7 @@ async def test_what_the_host_alone_has_heard_of_may_have_run(
     trace.unlink()
 
 
-async def test_what_is_to_be_kept_is_kept_when_the_host_hangs(env: Environment, server: Server) -> None:
+async def test_kept_process_survives_a_hang_of_the_host(env: Environment, server: Server) -> None:
     seconds = unique_seconds()
     task = asyncio.create_task(env.run(f"sleep {seconds} & sleep 0.5", left_behind="keep"))
     await asyncio.to_thread(wait_living, seconds)

@@ -150,7 +150,7 @@ def test_a_process_is_seen_with_what_it_is_known_by(
         assert list(seen.holds) == [1]
 
 
-def test_what_was_there_before_is_passed_over(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
+def test_earlier_processes_are_passed_over(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
     started = look(host)[sleeper.pid].started
     if started < 10**9:  # ticks; ps(1) tells seconds, of which the client makes a number
         assert sleeper.pid in look(host, int(started))

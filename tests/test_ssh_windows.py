@@ -302,7 +302,7 @@ async def test_variables_arrive_and_stand_on_no_command_line(by_cmd: Environment
         assert not living(secret)
 
 
-async def test_what_is_unset_is_gone(by_cmd: Environment) -> None:
+async def test_unset_variables_are_absent(by_cmd: Environment) -> None:
     backend = by_cmd.runner.backend
     argv = (r"C:\windows\system32\cmd.exe", "/c", "set")
     process = await backend.spawn(
@@ -411,7 +411,7 @@ async def test_a_cancel_ends_the_whole_tree(by_cmd: Environment) -> None:
     assert not living(seconds)
 
 
-async def test_what_is_left_behind_can_become_a_job_or_go_on(by_cmd: Environment) -> None:
+async def test_processes_left_behind_become_a_job_or_go_on(by_cmd: Environment) -> None:
     seconds = unique_seconds()
     outcome = await by_cmd.run(_tree(seconds))
     assert outcome.job is not None
@@ -578,7 +578,7 @@ async def test_terminals_and_sessions_are_refused_in_words(by_cmd: Environment) 
         await by_cmd.start("'hi'", detach=True)
 
 
-async def test_what_cannot_be_started_is_named(by_cmd: Environment) -> None:
+async def test_failed_start_names_the_reason(by_cmd: Environment) -> None:
     with pytest.raises(SpawnError, match=r"nothing\.exe: it is not there"):
         await by_cmd.runner.backend.spawn(Spawn(argv=(r"C:\nothing.exe",), cwd="C:\\"))
     with pytest.raises(SpawnError, match="command line on Windows"):
@@ -675,7 +675,7 @@ _PIECES = st.sampled_from([b"x", b"any", b"anyshell123", b"\n", b"anyshell", b"4
 @given(
     st.lists(_PIECES, max_size=12), st.lists(_PIECES, max_size=6), st.lists(st.integers(0, 200), max_size=6)
 )
-def test_what_is_said_between_output_is_found_wherever_it_is_cut(
+def test_messages_within_output_are_found_at_any_cut(
     before: list[bytes], after: list[bytes], cuts: list[int]
 ) -> None:
     token = b"anyshell1234"
@@ -716,7 +716,7 @@ def test_what_is_said_between_output_is_found_wherever_it_is_cut(
         b"gone",
     ],
 )
-async def test_what_a_host_says_that_makes_no_sense_is_not_heard(words: bytes) -> None:
+async def test_nonsense_from_a_host_is_ignored(words: bytes) -> None:
     """It would end the connection, and all that runs over it."""
     channel = WindowsChannel("anyshell1234")
     channel.data_received(b"anyshell1234 started\nanyshell1234 " + words + b"\nanyshell1234 exited 3\n", 1)

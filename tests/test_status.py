@@ -158,7 +158,7 @@ def test_status_line_stays_away_after_a_cursor_movement() -> None:
     assert not cursor.is_free
 
 
-def test_what_is_begun_and_never_ended_is_not_kept_for_ever() -> None:
+def test_unfinished_sequence_is_held_within_a_bound() -> None:
     cursor = Cursor()
     for _ in range(100):
         cursor.feed(b"\x1b]0;" + b"a" * 1000)
@@ -210,7 +210,7 @@ def test_a_character_that_was_cut_is_not_shown() -> None:
         ("ab", 1, ""),
     ],
 )
-def test_what_is_drawn_fits(text: str, room: int, shown: str) -> None:
+def test_drawn_text_fits_the_room(text: str, room: int, shown: str) -> None:
     assert drawing.fit(text, room) == shown
 
 
@@ -296,7 +296,7 @@ async def test_a_line_is_drawn_when_there_is_something_to_wait_for_and_taken_awa
 @pytest.mark.anyio
 @pytest.mark.parametrize("before", [b"", b"Deploying... ", b"\n" * 4, b"\n" * 4 + b"Deploying... "])
 @pytest.mark.parametrize("output", [b"", b"one", b"one\n", b"one\ntwo\n"])
-async def test_what_the_caller_has_begun_is_left_alone(before: bytes, output: bytes) -> None:
+async def test_line_begun_by_the_caller_is_left_alone(before: bytes, output: bytes) -> None:
     pipe = Pipe()
     status = StatusLine(pipe.fd, clock=pipe.clock)
     writer = DescriptorWriter(pipe.fd)

@@ -106,7 +106,7 @@ async def test_a_line_is_read_and_the_end_of_input_is_typed(here: Environment) -
         assert (await t.wait()).exit_code == 0
 
 
-async def test_what_stands_before_a_match_is_told_and_what_follows_is_kept(here: Environment) -> None:
+async def test_match_tells_the_text_before_and_keeps_the_text_after(here: Environment) -> None:
     async with here.terminal("echo one two three; read x") as t:
         match = await t.expect("two")
         assert match is not None
@@ -139,7 +139,7 @@ async def test_on_the_alternate_screen_its_rows_are_searched(here: Environment) 
         assert t.screen.rows[0] == "beforeafter"
 
 
-async def test_what_never_comes_is_an_error_with_the_screen(here: Environment) -> None:
+async def test_missing_match_is_an_error_with_the_screen(here: Environment) -> None:
     async with here.terminal("echo hello; read x; exit 3") as t:
         with pytest.raises(
             anyshell.ExpectTimeout, match=r"'goodbye' did not come within 0\.5 s.*\nhello"
@@ -228,7 +228,7 @@ async def test_each_state_of_a_line_that_is_drawn_anew_is_a_line(here: Environme
         assert match.start() == 0
 
 
-async def test_what_is_drawn_on_the_ordinary_screen_is_found_where_it_stands(here: Environment) -> None:
+async def test_text_drawn_on_the_ordinary_screen_is_found_in_place(here: Environment) -> None:
     draws = r"printf '\033[2J\033[5;5H[ ] milk'; read -s x; printf '\033[5;6H*'; read -s x; echo; echo bye; read x"
     async with here.terminal(draws) as t:
         await t.expect(r"\[ \] milk")
@@ -239,7 +239,7 @@ async def test_what_is_drawn_on_the_ordinary_screen_is_found_where_it_stands(her
         await t.expect("^bye$")
 
 
-async def test_what_was_found_on_the_screen_is_not_found_again(here: Environment) -> None:
+async def test_found_text_is_not_found_again(here: Environment) -> None:
     asks = r"printf '\033[5;1HPassword: '; read -s x; printf ' once\n'; read -s x; printf 'Password: '; read -s x"
     async with here.terminal(asks) as t:
         await t.expect("Password: ")
@@ -250,7 +250,7 @@ async def test_what_was_found_on_the_screen_is_not_found_again(here: Environment
         await t.expect("Password: ")
 
 
-async def test_what_was_found_on_the_alternate_screen_is_not_found_after_it(here: Environment) -> None:
+async def test_text_found_on_the_alternate_screen_is_not_found_afterwards(here: Environment) -> None:
     asks = r"printf '\033[?1049h\033[HGo on? '; read -s x; printf '\033[?1049lleft\n'; read -s x; printf 'Go on? '; read -s x"
     async with here.terminal(asks) as t:
         await t.expect(r"Go on\?")
@@ -267,7 +267,7 @@ async def test_moves_are_known_by_their_c1_forms_too(here: Environment) -> None:
 
 
 @pytest.mark.parametrize("secret", ["two\nlines", "\ud800x", 5, "x" * 2_000])
-async def test_what_cannot_be_masked_is_refused(here: Environment, secret: Any) -> None:
+async def test_unmaskable_secret_is_refused(here: Environment, secret: Any) -> None:
     async with here.terminal("read x") as t:
         with pytest.raises(InvalidCommand):
             t.hide(secret)
@@ -330,7 +330,7 @@ async def test_a_paste_is_told_to_who_asked_for_it_and_cannot_end_itself(here: E
         await t.expect(b"\x1b[200~one\rtwo\x1b[201~".hex())
 
 
-async def test_what_is_sent_arrives_in_order(here: Environment) -> None:
+async def test_concurrent_sends_arrive_in_order(here: Environment) -> None:
     async with here.terminal("cat >copy; echo done") as t:
         await asyncio.gather(*(t.send(f"line {number}\r") for number in range(200)))
         await t.send_key("Ctrl-D")
@@ -422,7 +422,7 @@ async def test_typing_for_a_program_that_has_ended_says_how_it_ended(here: Envir
             await t.send_key("Enter")
 
 
-async def test_what_is_no_text_is_not_typed(here: Environment) -> None:
+async def test_values_other_than_text_are_not_typed(here: Environment) -> None:
     not_text: Any = 3
     async with here.terminal("read x") as t:
         for call in (t.send, t.paste):
@@ -473,7 +473,7 @@ async def test_a_view_has_colours_and_changes_are_waited_for(here: Environment) 
 
 
 @pytest.mark.parametrize("since", [-1, "x", None, True, 1.0])
-async def test_what_is_no_number_of_a_line_is_refused(here: Environment, since: Any) -> None:
+async def test_wrong_line_number_is_refused(here: Environment, since: Any) -> None:
     async with here.terminal("cat") as t:
         with pytest.raises(InvalidCommand, match="since must be"):
             t.lines(since=since)
@@ -546,7 +546,7 @@ async def test_closing_the_environment_ends_its_terminals() -> None:
         await t.__aexit__(None, None, None)
 
 
-async def test_what_cannot_be_started_is_raised_when_it_is_entered(here: Environment) -> None:
+async def test_failed_start_and_wrong_use_of_a_terminal_raise(here: Environment) -> None:
     with pytest.raises(InvalidCommand, match="cwd"):
         async with here.terminal("true", cwd="missing"):
             pass
@@ -943,7 +943,7 @@ async def test_a_secret_that_is_no_line_is_refused_and_not_shown(here: Environme
         assert str(secret) not in str(caught.value)
 
 
-async def test_what_the_source_of_a_secret_raises_is_raised(here: Environment) -> None:
+async def test_exception_of_a_secret_source_propagates(here: Environment) -> None:
     async def fail(request: SecretRequest) -> str:
         raise LookupError("no keyring")
 
@@ -963,7 +963,7 @@ async def test_a_command_runs_on_a_terminal(anywhere: Environment) -> None:
     assert outcome.exit_code == 0
 
 
-async def test_what_is_given_as_stdin_is_typed_and_ended(here: Environment) -> None:
+async def test_stdin_is_typed_on_a_terminal_and_ended(here: Environment) -> None:
     outcome = await here.run("stty -echo; cat; echo end", terminal=Terminal(), stdin="one\ntwo\n", timeout=5)
     assert outcome.output.text.endswith("one\ntwo\nend\n")
 
@@ -1024,7 +1024,7 @@ async def test_a_job_on_a_terminal_is_typed_on(here: Environment) -> None:
     assert outcome.output.text == "Name? bob\nhi bob\n"
 
 
-async def test_what_is_left_behind_on_a_terminal_holds_up_no_end(here: Environment) -> None:
+async def test_process_left_behind_on_a_terminal_delays_no_end(here: Environment) -> None:
     """Answers that are not read any more wait in the terminal, and so would the end of input."""
     command = """
         stty raw -echo

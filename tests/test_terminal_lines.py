@@ -64,7 +64,7 @@ def test_the_alternate_screen_has_no_lines() -> None:
 
 
 @given(st.lists(st.text("ab \n", max_size=40), max_size=12))
-def test_what_is_new_each_time_is_all_of_it_in_the_end(pieces: list[str]) -> None:
+def test_new_lines_of_each_call_add_up_to_the_whole(pieces: list[str]) -> None:
     output = fed()
     known: list[str] = []
     for piece in pieces:

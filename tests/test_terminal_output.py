@@ -96,12 +96,12 @@ def test_the_text_is_what_a_person_would_have_seen(data: bytes, text: str) -> No
     )
 
 
-def test_what_scrolled_away_is_text() -> None:
+def test_lines_scrolled_away_are_text() -> None:
     data = b"".join(b"line %d\r\n" % number for number in range(100))
     assert build(data).text == "".join(f"line {number}\n" for number in range(100))
 
 
-def test_what_scrolls_above_a_status_row_is_text() -> None:
+def test_lines_scrolled_above_a_status_row_are_text() -> None:
     """As apt-get draws it: its bar has the last row for itself."""
     data = b"\x1b[1;23r\x1b[1;1H" + b"".join(
         b"Unpacking %d\r\n\x1b7\x1b[24;1HProgress: %d%%\x1b8" % (number, number) for number in range(100)
@@ -449,7 +449,7 @@ def test_memory_does_not_grow_with_what_waits() -> None:
 )
 @pytest.mark.parametrize("first", [b"", b"\x1b[H" * 4000], ids=["at once", "waiting"])
 @pytest.mark.usefixtures("little_is_drawn")
-def test_what_is_more_work_than_bytes_is_bounded_as_work(
+def test_expensive_sequences_are_bounded_by_work(
     data: bytes, first: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Counted are the rows that are made, and those that scroll away."""
@@ -554,7 +554,7 @@ def test_one_marker_stands_for_all_gaps_and_what_is_left_out_between() -> None:
     ],
 )
 @pytest.mark.usefixtures("little_is_drawn")
-def test_what_moves_nothing_is_never_skipped(line: bytes) -> None:
+def test_lines_with_harmless_sequences_are_never_skipped(line: bytes) -> None:
     count = 200 * KB // len(line)
     output = build(pieces(line * count))
     assert output.skipped_bytes == 0
@@ -564,7 +564,7 @@ def test_what_moves_nothing_is_never_skipped(line: bytes) -> None:
 @pytest.mark.parametrize(
     "line", [b"a line\x1bE", b"a line\xc2\x85", b"\ra line\x1bD", b"\x1b[24;1Ha line\x1b[S", b"\ra line\x0b"]
 )
-def test_what_is_left_out_is_counted_of_lines_without_line_feeds(line: bytes) -> None:
+def test_omitted_bytes_of_lines_without_line_feeds_are_counted(line: bytes) -> None:
     output = build([line * 5000], head=200, tail=200)
     assert output.omitted_lines == output.total_lines == 0
     shown = MARKER.sub("", output.text).count("a line")
@@ -627,7 +627,7 @@ def answers(*data: bytes) -> bytes:
         (b"\x1b[ q\x1b[22;0;0t\x1b[>4;2m\x1b[>1u\x1b[<u", b""),
     ],
 )
-def test_what_a_program_asks_is_answered(question: bytes, answer: bytes) -> None:
+def test_queries_of_a_program_are_answered(question: bytes, answer: bytes) -> None:
     assert answers(question) == answer
     assert answers(*(bytes([byte]) for byte in question)) == answer
 

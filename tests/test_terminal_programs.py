@@ -260,7 +260,7 @@ async def test_bash_has_its_jobs_stopped_resumed_and_killed(
 
 
 @pytest.mark.parametrize("command", ["bash --norc -i", "zsh -f", "fish -N"])
-async def test_what_a_command_prints_begins_a_line(
+async def test_output_of_a_command_begins_a_line(
     here: Environment, variables: dict[str, str], command: str
 ) -> None:
     """Line editors end what was typed by codes and carriage returns of their own."""
@@ -330,7 +330,7 @@ async def test_python_has_its_lines_edited_its_errors_shown_and_its_exit_code(
     assert text.endswith(">>> exit(3)\n")
 
 
-async def test_what_reads_a_line_says_its_prompt_and_a_silent_one_that_it_hides(
+async def test_prompt_and_missing_echo_of_a_reading_program_are_told(
     anywhere: Environment, tmp_path: Path
 ) -> None:
     seen: list[SecretRequest] = []

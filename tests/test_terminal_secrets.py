@@ -40,7 +40,7 @@ def test_a_secret_is_masked_wherever_its_bytes_are_cut(at: list[int]) -> None:
     st.lists(st.sampled_from([b"a", b"b", b"\r", b"\n", b" ", b"\x08", b"\x1b[K", b"\x1b"]), max_size=60),
     st.data(),
 )
-def test_what_is_no_secret_comes_through_unchanged_and_what_is_one_never_does(
+def test_masking_leaves_other_text_unchanged_and_lets_no_secret_through(
     parts: list[bytes], data: st.DataObject
 ) -> None:
     text = b"".join(parts)
@@ -83,7 +83,7 @@ def test_a_secret_does_not_overlap_itself() -> None:
     assert masked([b"ababab"], "abab") == MASK + b"ab"
 
 
-def test_what_repeats_itself_is_masked_whatever_the_secrets_are() -> None:
+def test_repetitive_text_is_masked_with_nested_secrets() -> None:
     secrets = ["a" * length for length in range(1, MAX_SECRETS + 1)]
     assert masked([b"a" * 8192] * 2, *secrets).replace(MASK, b"") == b""
     assert masked([b"a\ra \r" * 1600] * 2, *secrets).count(b"a") == 0

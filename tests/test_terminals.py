@@ -82,7 +82,7 @@ async def test_a_program_has_a_controlling_terminal(backend: Backend) -> None:
     assert shown == [tty, tty, "by name", f"{tty.removeprefix('/dev/')}   "[: len(shown[3])], "all", ""]
 
 
-async def test_what_is_shown_is_exactly_what_was_printed_with_line_ends_of_a_terminal(
+async def test_output_is_shown_exactly_with_line_ends_of_a_terminal(
     backend: Backend,
 ) -> None:
     async with sit(backend, "echo out; echo err >&2; printf 'no end'") as sitting:
@@ -233,7 +233,7 @@ async def test_any_byte_can_be_typed_and_shown(backend: Backend) -> None:
     assert [int(word) for word in shown.split()] == list(range(256))
 
 
-async def test_what_is_typed_shows_once(backend: Backend) -> None:
+async def test_typed_text_shows_once(backend: Backend) -> None:
     async with sit(backend, "echo ready; read line; echo got $line") as sitting:
         await sitting.until("ready\r\n")
         await sitting.type("grüße\n")
@@ -353,7 +353,7 @@ async def test_asking_to_end_wakes_what_is_stopped(backend: Backend) -> None:
             await sitting.process.wait_gone()
 
 
-async def test_what_a_shell_leaves_in_the_background_is_hung_up_with_it(backend: Backend) -> None:
+async def test_background_process_ends_with_its_shell(backend: Backend) -> None:
     async with sit(backend, "sleep 300 & sleep 0.05; echo over") as sitting:
         assert await sitting.rest() == b"over\r\n"
         await sitting.wait()
@@ -374,7 +374,7 @@ CLOSES_ALL = 'import subprocess as s; n = s.DEVNULL; s.Popen(["sleep", "{}"], st
     ],
     ids=["nohup", "trap", "setsid", "another group", "another group without any pipe"],
 )
-async def test_what_outlives_a_program_is_named(backend: Backend, text: str) -> None:
+async def test_survivors_of_a_program_are_named(backend: Backend, text: str) -> None:
     seconds = unique_seconds()
     async with sit(backend, text.format(seconds)) as sitting:
         assert (await sitting.wait()).code == 0
@@ -384,7 +384,7 @@ async def test_what_outlives_a_program_is_named(backend: Backend, text: str) -> 
     assert living(seconds) == []
 
 
-async def test_what_is_released_goes_on_and_can_write(backend: Backend, tmp_path: Path) -> None:
+async def test_released_process_goes_on_and_can_write(backend: Backend, tmp_path: Path) -> None:
     open_to_all(tmp_path)
     go, done = tmp_path / "go", tmp_path / "done"
     waiting = f"until test -e {go}; do sleep 0.01; done"

@@ -143,7 +143,7 @@ async def test_a_request_hides_its_values_when_it_is_printed(env: Environment) -
         assert "hunter2" not in repr(value) + str(value)
 
 
-async def test_what_a_model_cannot_leave_out_may_be_null(env: Environment) -> None:
+async def test_optional_parameters_may_be_null(env: Environment) -> None:
     params = {
         "command": "echo x",
         "timeout": None,
@@ -272,7 +272,7 @@ async def test_the_clock_starts_after_the_approval(env: Environment) -> None:
     assert result.output == "done\n"
 
 
-async def test_what_is_left_behind_is_stopped_and_named(env: Environment) -> None:
+async def test_process_left_behind_is_stopped_and_named(env: Environment) -> None:
     seconds = unique_seconds()
     result = await tool_of(env)({"command": f"sleep {seconds} & echo $!"})
     pid = int(result.output)
@@ -757,7 +757,7 @@ async def test_approved_once_is_asked_again(env: Environment) -> None:
     assert len(approver.requests) == 2
 
 
-async def test_what_is_remembered_is_bounded(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_remembered_approvals_are_bounded(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("anyshell.tool.approvals.REMEMBERED", 2)
     approver = Recorder(Approved(always=True))
     tool = tool_of(env, approver)
@@ -822,7 +822,7 @@ async def test_an_artifact_that_commands_cannot_read_is_not_offered_as_a_file() 
     assert f"kept as artifact {result.details.artifact.id} ...]" in result.output
 
 
-async def test_what_bash_on_windows_would_misread_is_changed_before_approval() -> None:
+async def test_nul_redirects_for_bash_on_windows_are_changed_before_approval() -> None:
     approver = Recorder()
     bash = ShellInfo("bash", r"C:\Program Files\Git\bin\bash.exe", "5.2")
     info = replace(FAKE_HOST, os="windows", directory=r"C:\src", home=r"C:\src", shell=bash)
@@ -1190,7 +1190,7 @@ NOTICES: dict[str, Callable[[], str]] = {
 }
 
 
-def test_what_is_said() -> None:
+def test_messages_match_the_snapshot() -> None:
     said = {name: words.ending(outcome, way()) for name, outcome in ENDINGS.items()}
     said |= {name: make() for name, make in NOTICES.items()}
     assert all(text.isprintable() for text in "".join(said.values()).split("\n"))
@@ -1343,7 +1343,7 @@ async def test_output_that_is_no_text_is_one_line(env: Environment) -> None:
     ]
 
 
-async def test_what_a_failed_command_printed_with_what_is_no_text_is_within_reach(tmp_path: Path) -> None:
+async def test_text_beside_binary_output_of_a_failed_command_is_accessible(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path) as env:
         printed = (
             r"printf '\177ELF\001\002\003'; head -c {} /dev/{}; printf '\n%s\n' 'the reason' >&2; exit 3"

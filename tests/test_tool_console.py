@@ -154,7 +154,7 @@ async def test_commands_without_a_terminal_have_no_console() -> None:
         assert shown[0].shows
 
 
-async def test_what_is_no_console_is_refused() -> None:
+async def test_wrong_console_arguments_are_refused() -> None:
     async with Environment.detect() as env:
         with pytest.raises(AnyshellError, match="terminals=True"):
             ShellTool(env, approver=approve_all, console=opener(App()))

@@ -222,7 +222,7 @@ async def test_a_tool_knows_the_jobs_of_its_own_calls_alone(here: Environment) -
 # What is left behind, and what takes too long.
 
 
-async def test_what_a_command_leaves_behind_goes_on_as_a_job(here: Environment) -> None:
+async def test_process_left_behind_goes_on_as_a_job(here: Environment) -> None:
     seconds = unique_seconds()
     tool = jobs_of(here)
     result = await tool({"command": f"(echo late; exec sleep {seconds}) & echo $!"})
@@ -242,7 +242,7 @@ async def test_what_a_command_leaves_behind_goes_on_as_a_job(here: Environment) 
     assert living(seconds) == []
 
 
-async def test_what_a_job_leaves_behind_is_a_job_as_well(here: Environment) -> None:
+async def test_process_left_behind_by_a_job_is_a_job(here: Environment) -> None:
     tool = jobs_of(here)
     await over(tool, here, "sleep 300 & exit 0", "j1")
     assert "What it left running is job j2." in (await tool({"command": "true"})).message
@@ -316,7 +316,7 @@ async def test_reading_goes_on_where_it_was(here: Environment) -> None:
     assert "no output" not in last.text
 
 
-async def test_what_is_sent_may_wait_for_the_answer(here: Environment) -> None:
+async def test_send_can_wait_for_the_answer(here: Environment) -> None:
     tool = jobs_of(here)
     await tool({"command": "while read -r line; do echo got $line; done", "run_in_background": True})
     answered = await tool.job_tool({"action": "send", "id": "j1", "text": "it", "enter": True, "wait": 20})
@@ -418,7 +418,7 @@ async def test_a_wrong_id_names_the_newest_jobs_alone(here: Environment) -> None
     assert "no job has the id 'x'; there are: …, j3, j4, j5, j6, j7, j8, j9, j10, j11, j12." in wrong.message
 
 
-async def test_what_was_printed_before_it_is_waited_for_is_said(here: Environment) -> None:
+async def test_wait_tells_of_a_match_in_earlier_output(here: Environment) -> None:
     tool = jobs_of(here)
     await tool(
         {"command": "echo Listening; printf rea; read x; echo dy; exec sleep 300", "run_in_background": True}
@@ -451,7 +451,7 @@ async def test_a_kept_output_is_shown_by_the_name_of_its_file_too(tmp_path: Path
         assert "3,434 bytes of these are left out: ask for a smaller part." in many.message
 
 
-async def test_what_is_not_kept_of_a_job_is_not_promised(tmp_path: Path) -> None:
+async def test_discarded_output_of_a_job_is_not_promised(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=30, tail=30), artifacts=None) as env:
         tool = jobs_of(env)
         await over(tool, env, "seq 1 90000", "j1")
@@ -475,7 +475,7 @@ async def test_output_of_a_job_that_is_no_text_is_shown_by_parts_alone(here: Env
     assert part.output.endswith("GNU\n")
 
 
-async def test_what_was_sent_in_part_is_not_said_to_be_nothing(here: Environment) -> None:
+async def test_partial_send_is_reported_as_partial(here: Environment) -> None:
     tool = jobs_of(here)
     await tool({"command": "sh", "run_in_background": True})
     text = "echo did >log\nexit 0\n" + "# pad\n" * 40_000
@@ -489,7 +489,7 @@ async def test_what_was_sent_in_part_is_not_said_to_be_nothing(here: Environment
     assert await here.files.read_text("log") == "did\n"
 
 
-async def test_what_is_on_its_way_is_not_said_to_be_sent(
+async def test_unfinished_send_is_not_reported_as_sent(
     here: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("anyshell.jobs.job.SEND_SECONDS", 0.05)
@@ -502,7 +502,7 @@ async def test_what_is_on_its_way_is_not_said_to_be_sent(
     )
 
 
-async def test_what_cannot_be_shown_yet_is_not_said_to_follow(here: Environment) -> None:
+async def test_incomplete_character_is_not_announced(here: Environment) -> None:
     tool = jobs_of(here)
     command = r"printf 'Continue? \342\202'; read line; printf '\254'; exec sleep 300"
     await tool({"command": command, "run_in_background": True})
@@ -590,7 +590,7 @@ async def test_a_job_prints_nothing_that_could_pass_for_our_words(here: Environm
 # Sending.
 
 
-async def test_what_is_sent_is_approved_byte_for_byte(here: Environment) -> None:
+async def test_input_is_approved_byte_for_byte(here: Environment) -> None:
     approver = Recorder()
     tool = jobs_of(here, approver)
     await tool({"command": "exec cat", "cwd": "/usr", "run_in_background": True})
@@ -625,7 +625,7 @@ async def test_approver_of_input_sees_how_the_job_was_started(tmp_path: Path) ->
     assert {"Run by: nice -n 7", "Described by the model as: Say it again"} <= set(lines)
 
 
-async def test_what_is_refused_is_not_sent(here: Environment) -> None:
+async def test_refused_input_is_not_sent(here: Environment) -> None:
     async def approver(request: ApprovalRequest) -> Approved | Refused:
         return Approved() if isinstance(request, CommandRequest) else Refused("not that")
 
@@ -722,7 +722,7 @@ async def test_a_job_is_started_while_a_command_of_the_session_runs(here: Enviro
     assert (await running).details.exit_code == 0
 
 
-async def test_what_a_command_of_a_session_leaves_behind_survives_a_restart(here: Environment) -> None:
+async def test_process_left_behind_in_a_session_survives_a_restart(here: Environment) -> None:
     seconds = unique_seconds()
     tool = jobs_of(here, session=True)
     result = await tool({"command": f"sleep {seconds} & A=1"})
@@ -830,7 +830,7 @@ def test_patterns_that_cannot_take_long_are_found(said: str, found: str | None) 
     assert match[0] == found
 
 
-async def test_what_cannot_be_sent_is_not_asked_about(here: Environment) -> None:
+async def test_unsendable_input_is_not_asked_about(here: Environment) -> None:
     approver = Recorder()
     tool = jobs_of(here, approver, max_stdin=4)
     await tool({"command": "cat", "run_in_background": True})

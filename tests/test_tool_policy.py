@@ -133,7 +133,7 @@ async def test_approval_in_a_session_ends_where_a_command_may_have_changed_its_w
         assert person.asked[-1] == "unset -f date"
 
 
-async def test_what_stands_before_a_shell_is_asked_about(tmp_path: Path, policy: Policy) -> None:
+async def test_command_with_a_prefix_is_asked_about(tmp_path: Path, policy: Policy) -> None:
     person = Person(Approved())
     async with Environment.detect(shell="bash", cwd=tmp_path, policy=policy, prefix="nice -n 1") as env:
         await ShellTool(env, approver=person)({"command": "true"})

@@ -84,7 +84,7 @@ async def test_texts_asked_at_once_are_answered_each_by_the_one_process(
         "sys.stdout.write('{'); sys.stdout.flush(); os._exit(0)",
     ],
 )
-async def test_what_gives_no_answer_is_ended_and_not_started_for_ever(
+async def test_failing_parser_is_ended_and_its_starts_are_bounded(
     parser: Callable[[str], PowerShellParser], tmp_path: Path, program: str
 ) -> None:
     asked = parser(program)
@@ -97,7 +97,7 @@ async def test_what_gives_no_answer_is_ended_and_not_started_for_ever(
     assert not any(map(psutil.pid_exists, pids))
 
 
-async def test_what_is_silent_is_ended_in_time(
+async def test_silent_parser_is_ended(
     parser: Callable[[str], PowerShellParser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "START_SECONDS", 0.5)

@@ -177,7 +177,7 @@ async def test_a_shell_that_was_killed_meanwhile_is_said_before_approval(here: E
     assert "\nSession: in a fresh shell\n" in approver.requests[1].display
 
 
-async def test_what_ends_the_shell_is_said_with_what_is_lost(here: Environment) -> None:
+async def test_end_of_the_shell_is_reported_with_the_lost_state(here: Environment) -> None:
     tool = session_of(here)
     await tool({"command": "cd /; A=1"})
     ended = await tool({"command": "exit 3"})
@@ -295,7 +295,7 @@ async def test_a_refusal_restarts_nothing(here: Environment) -> None:
     assert (await tool({"command": "echo $A"})).output == "1\n"
 
 
-async def test_what_a_command_of_a_session_leaves_behind_is_stopped(here: Environment) -> None:
+async def test_process_left_behind_in_a_session_is_stopped(here: Environment) -> None:
     seconds = unique_seconds()
     result = await session_of(here)({"command": f"sleep {seconds} & cd /"})
     assert [process.alive for process in result.details.left_behind] == [False]

@@ -213,7 +213,7 @@ async def test_a_call_that_is_cancelled_leaves_nothing(here: Environment) -> Non
     assert ": there are no jobs." in (await do(tool, "screen")).message
 
 
-async def test_what_it_leaves_behind_is_stopped_or_a_job(here: Environment) -> None:
+async def test_process_left_behind_is_stopped_or_becomes_a_job(here: Environment) -> None:
     seconds = unique_seconds()
     command = f"trap '' HUP; sleep {seconds} & read -r x"
     tool = tool_of(here)
@@ -272,7 +272,7 @@ async def test_result_shows_new_text_and_the_screen_on_request(here: Environment
     assert "cursor in row 2, column 4." in screen.message
 
 
-async def test_what_a_screen_does_not_show_is_told_later(here: Environment, tmp_path: Path) -> None:
+async def test_lines_missing_on_a_screen_are_told_later(here: Environment, tmp_path: Path) -> None:
     tool = tool_of(here)
     drawn = await run(
         tool, "echo before; printf '\\033[?1049halt'; read -r x; printf '\\033[?1049l'; read -r x"
@@ -291,7 +291,7 @@ async def test_what_a_screen_does_not_show_is_told_later(here: Environment, tmp_
     assert (await wait(tool, "t2")).output == ""
 
 
-async def test_what_a_screen_shows_is_told(here: Environment, tmp_path: Path) -> None:
+async def test_lines_shown_on_a_screen_are_not_repeated(here: Environment, tmp_path: Path) -> None:
     tool = tool_of(here)
     await start(tool, "until [ -e go ]; do sleep 0.02; done; seq 9; read -r x")
     (tmp_path / "go").touch()
@@ -301,7 +301,7 @@ async def test_what_a_screen_shows_is_told(here: Environment, tmp_path: Path) ->
     assert (await wait(tool)).output == ""
 
 
-async def test_what_is_too_much_is_left_out_and_counted(tmp_path: Path) -> None:
+async def test_excess_lines_are_left_out_and_counted(tmp_path: Path) -> None:
     limits = OutputLimits(head=200, tail=200, max_line=50)
     async with Environment.detect(cwd=tmp_path, limits=limits) as env:
         tool = tool_of(env)
@@ -418,7 +418,7 @@ async def test_keys_are_shown_by_their_names(here: Environment) -> None:
     )
 
 
-async def test_what_is_refused_is_not_run_and_not_typed(here: Environment) -> None:
+async def test_refused_commands_and_input_have_no_effect(here: Environment) -> None:
     async def approver(request: ApprovalRequest) -> Approved | Refused:
         refused = isinstance(request, TerminalInputRequest) or "touch" in request.text
         return Refused("not that") if refused else Approved()
@@ -482,7 +482,7 @@ async def change(directory: Path) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_what_was_meant_for_another_program_is_not_typed(here: Environment, tmp_path: Path) -> None:
+async def test_input_meant_for_another_program_is_not_typed(here: Environment, tmp_path: Path) -> None:
     async def approver(request: ApprovalRequest) -> Approved:
         if isinstance(request, TerminalInputRequest) and request.program == "bash, head":
             await change(tmp_path)
@@ -511,7 +511,7 @@ async def test_what_was_meant_for_another_program_is_not_typed(here: Environment
         ("", "\\033[?1049h\\033[5;5H\\033[HDelete all\\033[5;5H", ""),
     ],
 )
-async def test_what_was_meant_for_another_question_is_not_typed(
+async def test_input_meant_for_another_question_is_not_typed(
     before: str, after: str, line: str, action: str, params: dict[str, Any], here: Environment
 ) -> None:
     async def ask_anew() -> None:
@@ -582,7 +582,7 @@ async def test_approver_sees_the_whole_line_that_asks(here: Environment) -> None
     assert prompts[1] == "…" + ("/very/long" * 30 + " [y/N]")[-199:]
 
 
-async def test_what_draws_by_itself_can_be_answered(here: Environment) -> None:
+async def test_redrawing_program_can_be_answered(here: Environment) -> None:
     async def approver(request: ApprovalRequest) -> Approved:
         if isinstance(request, TerminalInputRequest):
             before = (await do(tool, "screen")).output
@@ -596,7 +596,7 @@ async def test_what_draws_by_itself_can_be_answered(here: Environment) -> None:
     assert (await do(tool, "send", keys=["q"])).details.exit_code == 0
 
 
-async def test_what_draws_by_itself_and_then_asks_is_said_to_wait(here: Environment) -> None:
+async def test_redrawing_program_is_said_to_wait(here: Environment) -> None:
     tool = tool_of(here)
     draws = "import select; s = select.select; s([0], [], [], 1.5); print(1); s([0], [], [], 300)"
     begun = await start(tool, f'python3 -uc "{draws}"')
@@ -635,7 +635,7 @@ async def test_waiting_is_measured_at_the_moment_of_typing(here: Environment, tm
     assert "It did not wait" not in sent.message
 
 
-async def test_what_does_not_wait_can_be_typed_on_and_that_is_said(here: Environment, tmp_path: Path) -> None:
+async def test_input_to_a_busy_program_is_typed_with_a_notice(here: Environment, tmp_path: Path) -> None:
     tool = tool_of(here)
     seconds = unique_seconds()
     await start(tool, f"exec sleep {seconds}")
@@ -680,7 +680,7 @@ async def test_a_line_that_is_too_long_for_a_terminal_is_an_error_that_says_so(h
     )
 
 
-async def test_what_calls_type_at_once_is_not_mixed(
+async def test_input_of_concurrent_calls_is_not_mixed(
     anyio_backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = FakeBackend({"read": Script(exit=None)})
@@ -1133,7 +1133,7 @@ async def test_wrong_parameters_are_a_result(params: Any, said: str) -> None:
         (False, {"command": "ls", "interactive": True}, "(not possible here: no command has a terminal)"),
     ],
 )
-async def test_what_is_said_of_a_wrong_pty_is_true(
+async def test_wrong_pty_is_refused_with_a_reason(
     terminals: bool, params: Any, said: str, here: Environment
 ) -> None:
     tool = ShellTool(here, approver=approve_all, terminals=terminals, jobs=True, session=True)
@@ -1152,7 +1152,7 @@ async def test_params_may_be_a_model_and_null_is_left_out(here: Environment) -> 
         assert JobResult.model_validate_json(result.model_dump_json()) == result
 
 
-async def test_what_cannot_be_typed_is_not_asked_about(here: Environment) -> None:
+async def test_untypable_input_is_not_asked_about(here: Environment) -> None:
     approver = Recorder()
     tool = tool_of(here, approver, max_typed=4)
     await start(tool, "read -r x")
@@ -1391,7 +1391,7 @@ NOTICES: dict[str, Callable[[], str]] = {
 }
 
 
-def test_what_is_said() -> None:
+def test_messages_match_the_snapshot() -> None:
     said = {
         name: " ".join(terminal_words.state(held, view, secrets=False))
         for name, (held, view) in STATES.items()

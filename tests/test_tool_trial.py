@@ -50,7 +50,7 @@ class Person:
         return self.answer
 
 
-async def test_what_is_approved_becomes_real(env: Environment) -> None:
+async def test_approved_effects_become_real(env: Environment) -> None:
     person = Person(Approved())
     tool = ShellTool(env, approver=person, approve="effects")
     result = await tool({"command": "echo more >> a; echo new > b; echo printed"})
@@ -66,7 +66,7 @@ async def test_what_is_approved_becomes_real(env: Environment) -> None:
     assert Path(env.directory, "b").read_text() == "new\n"
 
 
-async def test_what_is_refused_does_nothing(env: Environment) -> None:
+async def test_refused_effects_change_nothing(env: Environment) -> None:
     person = Person(Refused("not that"))
     tool = ShellTool(env, approver=person, approve="effects")
     result = await tool({"command": "echo more >> a; rm -f /etc/hosts; touch ~/.touched"})
@@ -107,7 +107,7 @@ async def test_nothing_is_sent_and_no_secret_is_read_before_the_answer(
         assert await heard.get() == b"sent\n"
 
 
-async def test_what_changed_while_the_approver_looked_is_a_conflict(env: Environment) -> None:
+async def test_change_during_the_approval_is_a_conflict(env: Environment) -> None:
     person = Person(Approved(), meanwhile=f"{env.directory}/a")
     tool = ShellTool(env, approver=person, approve="effects")
     result = await tool({"command": "echo more >> a; echo new > b"})

@@ -125,7 +125,7 @@ def test_end_of_a_pipeline_is_a_limit(text: str, runs: str, head: int | None, ta
         "",
     ],
 )
-def test_anything_else_is_left_alone(text: str) -> None:
+def test_texts_without_a_view_limit_are_left_alone(text: str) -> None:
     assert view_limit(parse(text, "bash")) is None
 
 
@@ -165,7 +165,7 @@ async def test_last_line_without_a_line_feed_is_one(env: Environment) -> None:
     assert "lines 2 to 3 of 3" in result.text
 
 
-async def test_head_then_tail(env: Environment) -> None:
+async def test_lines_of_head_then_tail_are_shown(env: Environment) -> None:
     result = await run(env, "seq 100000 | head -n 50000 | tail -n 2")
     assert result.output == "49999\n50000\n"
     truncation = result.details.truncation
@@ -257,7 +257,7 @@ async def test_output_without_an_end_is_stopped_as_by_head(env: Environment, tmp
     assert "Whole output" not in result.text
 
 
-async def test_what_is_known_to_have_no_end_runs_as_it_is(env: Environment) -> None:
+async def test_known_endless_program_runs_unchanged(env: Environment) -> None:
     result = await run(env, "yes | head -n 5")
     assert result.details.command == "yes | head -n 5"
     assert result.output == "y\n" * 5

@@ -109,7 +109,7 @@ async def test_an_answer_for_the_session_is_for_these_paths_and_what_they_have_t
             person.asked.pop()
 
 
-async def test_what_is_hidden_or_protected_is_shown_as_such_and_given_whole(
+async def test_hidden_or_protected_paths_are_marked_and_given_whole(
     world: World,  # noqa: F811
     env: Environment,  # noqa: F811
 ) -> None:

@@ -54,7 +54,7 @@ def test_a_match_and_what_stands_before_it_is_taken() -> None:
     assert transcript.search((re.compile("one"),)) is None
 
 
-def test_what_is_searched_again_is_what_a_match_may_reach_back_to() -> None:
+def test_match_across_two_pieces_is_found() -> None:
     pattern = re.compile("needle")
     transcript = of(b"need")
     assert transcript.search((pattern,)) is None

@@ -174,7 +174,7 @@ async def test_nothing_is_real_without_a_commit(env: Environment, tree: Path) ->
         await trial.commit()
 
 
-async def test_what_lies_elsewhere_is_not_written(env: Environment, tree: Path) -> None:
+async def test_paths_outside_the_tree_are_not_written(env: Environment, tree: Path) -> None:
     outside = tree.parent / "outside"
     async with env.trial(f"echo x > {outside}; echo x > ../outside; echo kept > a") as trial:
         await trial.commit()
@@ -400,7 +400,7 @@ def test_a_commit_killed_before_any_of_its_steps_is_taken_back_or_whole(tmp_path
     assert whole != steps[0][0]
 
 
-def test_what_came_after_a_killed_commit_is_kept(tmp_path: Path) -> None:
+def test_changes_after_a_killed_commit_are_kept(tmp_path: Path) -> None:
     tree, place = tmp_path / "tree", tmp_path / "layers"
     for last in range(60, 1000, 3):
         shutil.rmtree(tree, ignore_errors=True)
@@ -563,7 +563,7 @@ async def test_a_killed_trial_is_swept(tree: Path, env: Environment) -> None:
     assert layers() == []
 
 
-async def test_what_cannot_be_tried_is_refused_at_once(
+async def test_impossible_trials_are_refused_at_once(
     tree: Path, env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -658,7 +658,7 @@ async def test_no_more_is_read_for_a_diff_than_may_be(
         assert trial.diff.count("deleted file") == 1
 
 
-async def test_what_lies_deeper_than_a_path_can_be_long_is_removed(env: Environment, tree: Path) -> None:
+async def test_layer_deeper_than_the_longest_path_is_removed(env: Environment, tree: Path) -> None:
     text = "n=$(printf %0200d 0); for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do mkdir $n && cd $n; done; echo x > f"
     async with env.trial(text) as trial:
         assert len(trial.effects.created) == 23

@@ -75,7 +75,7 @@ async def test_trials_are_those_of_this_machine(
     with row("nothing is real without a commit"):
         await test_trial.test_nothing_is_real_without_a_commit(env, tree)
     with row("elsewhere"):
-        await test_trial.test_what_lies_elsewhere_is_not_written(env, tree)
+        await test_trial.test_paths_outside_the_tree_are_not_written(env, tree)
         (tree / "a").write_text("a\n")
     with row("a link"):
         await test_trial.test_a_link_in_the_place_of_a_directory_is_not_followed(env, tree)
@@ -94,7 +94,7 @@ async def test_trials_are_those_of_this_machine(
     assert not left(tree)
 
 
-async def test_what_has_no_commit_leaves_nothing(
+async def test_trial_without_a_commit_leaves_nothing(
     env: Environment,
     tree: Path,  # noqa: F811
     login: Server,
@@ -121,11 +121,11 @@ async def test_checkpoints_are_those_of_this_machine(
         (tree / "sub" / "deep" / "y").unlink()
         (tree / "sub" / "deep").rmdir()
         (tree / "b").unlink()
-        await test_checkpoints.test_what_came_from_elsewhere_is_kept_and_named(env)
+        await test_checkpoints.test_changes_from_elsewhere_are_kept_and_named(env)
     with row("another name, and modes"):
         for path in tree.iterdir():
             (shutil.rmtree if path.is_dir() else os.unlink)(path)
-        await test_checkpoints.test_what_was_not_covered_is_kept_under_another_name(env)
+        await test_checkpoints.test_uncovered_directory_is_kept_under_its_new_name(env)
     kept = tree.parent / ".local/state/anyshell/checkpoints"
     assert [path.stat().st_mode & 0o077 for path in kept.rglob("*")].count(0) == len([*kept.rglob("*")]) > 5
     with pytest.raises(AnyshellError, match="not kept any more"):

@@ -46,7 +46,7 @@ async def test_time_of_the_cpu_is_that_of_all_that_were_waited_for(command: str,
     assert idle.user + idle.system < 0.29  # of the CPU: the time of the clock does not count
 
 
-async def test_what_another_command_used_does_not_count(here: Environment) -> None:
+async def test_usage_of_another_command_does_not_count(here: Environment) -> None:
     await here.run(BURN)
     usage = (await here.run("true")).usage
     assert usage is not None

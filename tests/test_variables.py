@@ -168,7 +168,7 @@ def test_no_variable_of_the_host_brings_a_person_or_colour_back(monkeypatch: pyt
     assert asyncio.run(printed(interactive=True)) == {"HERE", *REMOVED}
 
 
-def test_what_is_removed_is_not_set_as_well() -> None:
+def test_removed_variables_are_not_set() -> None:
     assert not REMOVED & NON_INTERACTIVE.keys()
     assert {"GPG_TTY", "SSH_TTY", "SYSTEMD_EDITOR", "PSQL_EDITOR", "PERLDOC_PAGER"} <= NOT_FOR_MODELS
     assert {"FORCE_COLOR", "CLICOLOR_FORCE"} <= REMOVED - NOT_FOR_MODELS
@@ -197,7 +197,7 @@ def test_the_set_cannot_be_changed_by_accident() -> None:
         NON_INTERACTIVE["CI"] = "0"  # type: ignore[index]  # it must not be writable
 
 
-def test_what_guards_against_hanging_is_pagers_editors_and_prompts_alone() -> None:
+def test_hang_guards_are_pagers_editors_and_prompts() -> None:
     assert set(NON_INTERACTIVE) > HANG_GUARDS
     assert {"PAGER", "LESS", "EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_ASKPASS", "DEBIAN_FRONTEND"} <= HANG_GUARDS
     assert not HANG_GUARDS & {"TERM", "CI", "NO_COLOR", "PYTHONUNBUFFERED", "PIP_PROGRESS_BAR"}

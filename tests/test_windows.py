@@ -189,7 +189,7 @@ def test_the_tree_ends_with_us_when_we_are_killed(tmp_path: Path) -> None:
     assert set(glob.glob(os.path.join(tempfile.gettempdir(), "anyshell-*"))) <= scripts
 
 
-def test_what_is_kept_outlives_us() -> None:
+def test_kept_process_outlives_anyshell() -> None:
     seconds = unique_seconds()
     script = (
         "import asyncio, sys\n"
@@ -214,7 +214,7 @@ def test_what_is_kept_outlives_us() -> None:
     psutil.Process(int(line.split()[0])).kill()
 
 
-async def test_what_is_kept_can_go_on_printing(backend: Backend, tmp_path: Path) -> None:
+async def test_kept_process_can_go_on_printing(backend: Backend, tmp_path: Path) -> None:
     code = (
         "import sys; sys.stdin.readline(); "
         "[print('x' * 1000) for _ in range(1000)]; sys.stdout.flush(); open(sys.argv[1], 'w').close()"
@@ -341,9 +341,7 @@ async def test_the_whole_tree_is_stopped(env: Environment) -> None:
 
 @pytest.mark.parametrize("text", LEFT.values(), ids=LEFT.keys())
 @pytest.mark.parametrize("left_behind", ["stop", "keep", "adopt"])
-async def test_what_a_command_leaves_behind_is_named(
-    env: Environment, text: str, left_behind: LeftBehind
-) -> None:
+async def test_process_left_behind_is_named(env: Environment, text: str, left_behind: LeftBehind) -> None:
     seconds = unique_seconds()
     outcome = await env.run(fill(text, seconds), left_behind=left_behind)
     assert (outcome.status, outcome.exit_code, outcome.output.text) == ("exited", 0, "started\n")
@@ -792,7 +790,7 @@ async def test_facts_are_those_of_windows(backend: Backend) -> None:
     assert info.shells_tried == (f"{CMD}: it runs, but does not answer as powershell does",)
 
 
-async def test_what_windows_has_not_is_refused_with_what_to_do(env: Environment) -> None:
+async def test_detached_jobs_are_refused_on_windows_with_the_alternative(env: Environment) -> None:
     with pytest.raises(InvalidCommand, match=r"no detached jobs on Windows.*without detach"):
         await env.start("'never'", detach=True)
     assert list(await env.orphans()) == []

@@ -153,7 +153,7 @@ async def test_a_copy_that_fails_removes_what_a_scanner_looks_at(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["file", "naïve 🙂 name"])
-async def test_what_is_open_is_renamed_by_its_handle(
+async def test_open_file_is_replaced_by_handle(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wine has the older way alone, which takes the same structure, and replaces nothing that is open."""

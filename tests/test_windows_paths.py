@@ -41,7 +41,7 @@ VOLUME = "\\\\?\\Volume{26a21bda-a627-11d7-9931-806e6f6e6963}"
         "C:\\" + "a" * 5000,
     ],
 )
-def test_what_is_a_path_is_let_through(path: str) -> None:
+def test_valid_paths_are_accepted(path: str) -> None:
     check_path(path)
 
 
@@ -79,7 +79,7 @@ def test_what_is_a_path_is_let_through(path: str) -> None:
         ("\\\\?\\C:\\a/b", "taken as they are"),
     ],
 )
-def test_what_windows_takes_for_something_else_is_refused(path: str, why: str) -> None:
+def test_paths_with_a_special_meaning_are_refused(path: str, why: str) -> None:
     with pytest.raises(InvalidCommand) as caught:
         check_path(path)
     assert why.replace("\\\\", "\\") in str(caught.value)

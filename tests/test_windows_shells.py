@@ -231,7 +231,7 @@ async def test_in_a_shell_of_msys2_its_own_bash_comes_first(
     assert (await find_shell("bash", _says_nothing))[0] == str(own / "usr" / "bin" / "bash.exe")
 
 
-async def test_what_starts_wsl_is_never_taken_for_a_bash(
+async def test_launchers_of_wsl_are_never_taken_for_bash(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     windows, alias = tmp_path / "Windows", tmp_path / "Microsoft" / "WindowsApps"

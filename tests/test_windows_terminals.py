@@ -129,7 +129,7 @@ async def test_the_last_lines_before_the_end_are_shown_and_the_exit_code_is_told
         assert drawn(await reading) == expected
 
 
-async def test_what_is_typed_shows_once_and_is_read_and_a_line_feed_is_enter(backend: Backend) -> None:
+async def test_typed_text_shows_once_and_is_read_with_line_feed_as_enter(backend: Backend) -> None:
     code = "print('ready'); print('got', ascii([input(), input(), input()]))"
     async with sit_at(backend, code) as sitting:
         await sitting.until("ready")
@@ -273,7 +273,7 @@ async def test_closing_ends_all_that_was_started_on_a_terminal_and_gives_everyth
             await asyncio.sleep(0.02)
 
 
-async def test_what_is_left_behind_does_not_outlive_its_terminal(backend: Backend) -> None:
+async def test_process_left_behind_does_not_outlive_its_terminal(backend: Backend) -> None:
     code = """
 import subprocess, sys
 child = subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(300)'])
@@ -387,7 +387,9 @@ async def test_every_process_on_it_may_read_and_the_reader_is_unknown(backend: B
         assert await sitting.process.foreground() is None
 
 
-async def test_what_cannot_be_started_on_a_terminal_is_told(backend: Backend, tmp_path: Path) -> None:
+async def test_failed_start_on_a_terminal_raises_and_leaves_no_thread(
+    backend: Backend, tmp_path: Path
+) -> None:
     other = tmp_path / "no program.exe"
     other.write_bytes(b"text")
     for argv, directory, error in (

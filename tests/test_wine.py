@@ -51,7 +51,7 @@ def test_powershell_under_wine_gets_arguments_unchanged(powershell: Windows) -> 
     assert [bytes.fromhex(line[:-1]).decode() for line in done.stdout.decode().splitlines()] == words
 
 
-def test_bytes_pass_through_it_unchanged(powershell: Windows, tmp_path: Path) -> None:
+def test_bytes_pass_through_powershell_unchanged(powershell: Windows, tmp_path: Path) -> None:
     data = bytes(range(256)) * 4000
     text = (
         "$in = [Console]::OpenStandardInput(); $out = [Console]::OpenStandardOutput(); $in.CopyTo($out); "
@@ -79,7 +79,7 @@ def test_kill_of_powershell_ends_all_that_it_has_started(powershell: Windows) ->
         pass  # Wine ends them one by one
 
 
-def test_what_it_leaves_running_goes_on_as_on_windows(powershell: Windows) -> None:
+def test_process_left_running_by_powershell_goes_on(powershell: Windows) -> None:
     seconds = unique_seconds()
     text = f'Start-Process "$PSHOME\\pwsh.exe" -WindowStyle Hidden -ArgumentList "-Command Start-Sleep {seconds}"'
     subprocess.run((powershell.pwsh, *OPTIONS, text), check=True, timeout=60, stdin=subprocess.DEVNULL)

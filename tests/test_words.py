@@ -122,7 +122,7 @@ async def test_fleet_quotes_for_each_host(tmp_path: Path) -> None:
         (None, "must be a string, a list .* not NoneType"),
     ],
 )
-async def test_what_is_no_command_is_named(command: object, message: str) -> None:
+async def test_malformed_command_is_refused_with_the_fault(command: object, message: str) -> None:
     async with Environment.detect(shell="sh") as env:
         with pytest.raises(InvalidCommand, match=message):
             await env.run(command)  # type: ignore[arg-type]  # that is the point
