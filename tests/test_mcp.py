@@ -8,7 +8,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -27,6 +27,7 @@ from anyshell import Environment, Policy, ShellTool, deny_all
 from anyshell.cli.process.descriptors import DescriptorReader, lines
 from anyshell.mcp import approval, stdio
 from anyshell.mcp.approval import ClientApprovals
+from anyshell.mcp.resources import news
 from anyshell.mcp.server import make
 from anyshell.mcp.tools import ClientTools
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
     from mcp.client.session import ClientRequestContext
     from mcp.server.lowlevel import Server
+
+    from anyshell import Job
 
     from .ssh_server import Server as Far
 
@@ -539,6 +542,21 @@ async def test_news_of_a_job_come_on_a_stream(env: Environment, tmp_path: Path) 
                     break
         assert text_of(await client.read_resource(uri)) == "first\nlast\n"
         assert text_of(await client.read_resource(f"{uri}?since=6")) == "last\n"
+
+
+async def test_end_of_a_job_is_news_though_it_comes_while_nothing_is_asked() -> None:
+    class Printing:
+        printed, status = 0, "running"
+
+        async def output(self, since: int, *, limit: int, wait: float) -> None:
+            self.printed = 5
+
+    job = Printing()
+    told = []
+    async for _ in news(cast("Job", job)):
+        told.append(job.status)
+        job.status = "exited"
+    assert told == ["running", "exited"]
 
 
 @pytest.mark.filterwarnings(

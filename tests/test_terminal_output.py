@@ -272,6 +272,7 @@ HERE = re.compile(r"\[\.\.\. (?:([\d,]+) (?:similar )?lines?, )?([\d,]+) bytes? 
 @example(b"\x1b]0;a tab in a title\x0b\x07" + b"a tab\x0b" * 10, [48], (40, 60, 0))
 @example(b"a plain line\r\n\x1b[2S" + b"a plain line\r\n" * 9 + b"\x1b[2S", [99], (40, 60, 0))
 @example(b"wraps and wraps\x1b[3;2H" + b"and wraps " * 12, [35], (40, 60, 0))
+@example(b"no end yet" * 9 + b"\x1b[3L" + b"a plain line\r\n" * 20, [], (0, 78, 1))
 @example(b"an error: x\r\nand its line\r\n" * 9 + b"\x1b[31mx\x1b[m\r\n" * 99, [9], (40, 300, 200))
 def test_counts_and_ranges_are_of_the_output_however_it_is_cut(
     data: bytes, cuts: list[int], limits: tuple[int, int, int]

@@ -181,7 +181,7 @@ class ClientResources:
             AnyshellError, MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError
         ):
             job, _ = self._asked(uri)
-            async for _ in _news(job):
+            async for _ in news(job):
                 await tell()
 
     async def complete(self, argument: str, begun: str) -> types.Completion:
@@ -224,12 +224,14 @@ class ClientResources:
         self._streams.close()
 
 
-async def _news(job: Job) -> AsyncIterator[None]:
+async def news(job: Job) -> AsyncIterator[None]:
     """Say each time that a job has printed something, and when it has ended."""
-    seen = job.printed
-    while job.status == "running":
+    seen, ended = job.printed, job.status != "running"
+    while not ended:
         await job.output(seen, limit=1, wait=_PATIENCE)
-        if job.printed > seen or job.status != "running":
+        # It may end while nothing is asked, and that is told as well.
+        ended = job.status != "running"
+        if ended or job.printed > seen:
             seen = job.printed
             yield
             await asyncio.sleep(NEWS_SECONDS)

@@ -225,9 +225,10 @@ class FinalLines:
     def _between(self) -> int:
         before, missing, _ = self._shown()
         shown = sum(each.marks[-1][0] - each.marks[0][0] for each in self._excerpts)
-        least = 0 if self._dropped is None and self._gaps is None else 1
-        between = 0 if missing is None else max(missing[0] - (before[-1].end if before else 0) - shown, least)
-        return between + sum(size for _, size in self._folded)
+        between = 0 if missing is None else max(missing[0] - (before[-1].end if before else 0) - shown, 0)
+        # A line that is left out may have come of no bytes of its own.
+        least = 0 if missing is None or (self._dropped is None and self._gaps is None) else 1
+        return max(between + sum(size for _, size in self._folded), least)
 
     @property
     def _folded(self) -> list[tuple[int, int]]:
@@ -276,11 +277,11 @@ class FinalLines:
             lines.append(note(self.omitted_lines, self._between))
             done, (at, feeds) = 0, (before[-1].end, before[-1].ends) if before else (0, 0)
             for each in self._excerpts:
-                if each.start > done:
+                if each.start > done and each.marks[0][0] > at:
                     lines.append(left_out(each.marks[0][1] - feeds, each.marks[0][0] - at, total_lines))
                 lines.append(each.data.decode("utf-8", "replace").removesuffix("\n"))
                 done, (at, feeds) = each.end, each.marks[-1]
-            if (self._excerpts or self._folds) and self._let_go > done:
+            if (self._excerpts or self._folds) and self._let_go > done and missing[0] > at:
                 lines.append(left_out(missing[1] - feeds, missing[0] - at, total_lines))
         at = 0
         for (start, end), (feeds, size) in zip(self._folds, self._folded, strict=True):
