@@ -240,6 +240,25 @@ def test_the_doctor_names_what_a_killed_anyshell_left(tmp_path: Path) -> None:
     wait_until(lambda: not is_alive(pid), "the orphan is dead")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has pid namespaces")
+def test_doctor_says_whether_orphans_are_reaped() -> None:
+    """As pid 1 of its pid namespace the doctor inherits an orphan, and waits for it no more than other programs do."""
+    namespaces = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*namespaces, "true"], capture_output=True, check=False).returncode != 0:
+        missing("unshare", "apt-get install util-linux")
+    program = [sys.executable, "-P", "-m", "anyshell", "doctor"]
+    said = subprocess.run(
+        [*namespaces, *program], capture_output=True, text=True, timeout=120, check=False
+    ).stdout
+    assert re.search(
+        r"problem +reaping +.*pid 1 does not reap them\n +to do: run the container with --init", said
+    )
+    # A shell that is pid 1 reaps whatever ends.
+    within = [*namespaces, "sh", "-c", '"$@"; :', "sh", *program]
+    said = subprocess.run(within, capture_output=True, text=True, timeout=120, check=False).stdout
+    assert re.search(r"ok +reaping +processes that have ended are taken", said)
+
+
 # --- run ------------------------------------------------------------------------------------------------------
 
 

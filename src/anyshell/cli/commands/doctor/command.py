@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 10
 """Seconds for a program to tell `doctor` something, such as git on Windows how it ends lines."""
 
+REAP_LOOKS = 40
+"""Looks of `doctor` at a process that has ended, until it says that nothing reaps it."""
+
+REAP_LOOK_SECONDS = 0.05
+"""Seconds between two of these looks."""
+
+_UNREAPED = "processes that outlive a command stay in the table as zombies when they have ended: pid {} does not reap them"
+_INIT = "run the container with --init, or start its program by tini"
+
 _FEW_FILES = 256
 """Descriptors below which an open-file limit is a problem to `doctor`: a command that runs takes about six."""
 
@@ -223,6 +232,7 @@ def _look_at_system() -> Iterator[Finding]:
             "processes that hide are found by a tag",
             lambda: resource.prlimit(os.getpid(), resource.RLIMIT_NOFILE),
         )
+        yield _look_at_reaping()
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= soft < _FEW_FILES:
         yield Finding("system", "open files", "problem", f"only {soft} at once", "ulimit -n 1024")
@@ -276,6 +286,31 @@ def _look_at_proc() -> Finding:
             "system", "proc", "problem", "/proc shows the processes of another pid namespace", advice
         )
     return Finding("system", "proc", "ok", "processes that hide are found in /proc")
+
+
+def _look_at_reaping() -> Finding:
+    """See whether an orphan is reaped when it has ended, by making one.
+
+    Its parent is then pid 1, in a container any program, which may wait for its own children alone; or a subreaper (`prctl(2)`).
+    """
+    import subprocess
+    import time
+
+    made = subprocess.run(
+        ["/bin/sh", "-c", "(sleep 0 >/dev/null 2>&1 & echo $!)"], stdout=subprocess.PIPE, check=False
+    )
+    state, parent = b"", b""
+    for _ in range(REAP_LOOKS):
+        try:
+            with open(f"/proc/{int(made.stdout)}/stat", "rb") as file:
+                state, parent = file.read().rpartition(b")")[2].split()[:2]
+        except (OSError, ValueError):
+            break
+        time.sleep(REAP_LOOK_SECONDS)
+    else:
+        if state == b"Z":
+            return Finding("system", "reaping", "problem", _UNREAPED.format(parent.decode()), _INIT)
+    return Finding("system", "reaping", "ok", "processes that have ended are taken from the table")
 
 
 def _tried(name: str, purpose: str, call: Callable[[], object]) -> Finding:
