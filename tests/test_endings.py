@@ -245,7 +245,7 @@ async def test_processes_left_behind_are_named_where_the_timeout_comes_before_th
 
     with anyio.fail_after(30):
         outcome = await env.run(
-            f"setsid sleep {seconds} & echo started", listener=listen, timeout=3, left_behind="stop"
+            f"setsid sleep {seconds} & echo started", listener=listen, timeout=5, left_behind="stop"
         )
     assert (outcome.status, outcome.exit_code, outcome.output.text) == ("exited", 0, "started\n")
     assert [(process.name, process.alive) for process in outcome.left_behind] == [("sleep", False)]
