@@ -172,13 +172,16 @@ async def test_reading_gets_end_of_file_at_once(environment: Environment) -> Non
 
 # The name of a test goes into a variable of every program that it starts, and may be no longer than Linux lets that be.
 @pytest.mark.parametrize(
-    "stdin", ["text\n", b"bytes\xff", b"", b"x" * 500_000], ids=["text", "bytes", "nothing", "much"]
+    "stdin",
+    ["text\n", b"bytes\xff", b"", b"".join(b"%d\n" % n for n in range(90_000))],
+    ids=["text", "bytes", "nothing", "much"],
 )
 async def test_all_bytes_of_stdin_are_read(environment: Environment, stdin: str | bytes) -> None:
     data = stdin.encode() if isinstance(stdin, str) else stdin
     outcome = await environment.run(CAT.to(environment), stdin=stdin)
     assert outcome.exit_code == 0
     assert outcome.output.total_bytes == len(data)
+    assert outcome.output.data == data
 
 
 async def test_input_can_come_piece_by_piece(environment: Environment) -> None:

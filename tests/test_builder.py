@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import tracemalloc
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -522,20 +523,34 @@ visible = st.lists(
             "é€😀\x9b0m".encode(),
         ]
     ),
+    min_size=20,  # more than there is room for, mostly
     max_size=60,
-).map(b"".join)
+)
 
 
 @given(visible, limits)
-def test_shown_text_is_the_start_and_the_end(data: bytes, limit: tuple[int, int, int]) -> None:
+def test_shown_text_is_the_start_and_the_end(pieces: list[bytes], limit: tuple[int, int, int]) -> None:
+    """Each as much as there is room for: of the start text is counted, of the end raw bytes."""
     head, tail, _ = limit
+    data = b"".join(pieces)
     whole = clean(data)
-    output = build(data, head=head, tail=tail)
-    before, *rest = MARKER.split(output.text)
-    assert whole.startswith(before.removesuffix("\n"))
-    assert [text for text in rest if not whole.endswith(text)] == []
+    start, *rest = MARKER.split(build(data, head=head, tail=tail).text)
     if not rest:
-        assert before == whole
+        assert start == whole
+        assert len(whole.encode()) <= head + tail
+        return
+    (end,) = rest
+    if len(start.encode()) > head or not whole.startswith(start):
+        start = start.removesuffix("\n")  # that before the marker
+    assert whole.startswith(start)
+    assert head - 3 <= len(start.encode()) <= head  # a character has at most four bytes
+    fitting = next(data[at:] for at in accumulate(map(len, pieces), initial=0) if len(data) - at <= tail)
+    assert whole.endswith(end)
+    line = fitting.partition(b"\n")[2]
+    if end != clean(line) or 2 * len(line) < tail:  # it begins with a line where that leaves half of the room
+        assert end.endswith(clean(fitting))
+    assert len(end.encode()) <= tail
+    assert len(start) + len(end) <= len(whole)
 
 
 @given(outputs | bars, cuts, st.integers(0, 60), st.integers(1, 40))

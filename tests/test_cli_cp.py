@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -228,12 +229,21 @@ def test_two_sources_of_one_name_do_not_replace_each_other(tmp_path: Path) -> No
     assert "cannot copy two/a to into: an earlier source has the same name" in said
 
 
-def test_pipe_is_left_out_and_named(web: str, tree: Path, tmp_path: Path) -> None:
+def test_pipes_and_sockets_are_left_out_and_named(
+    web: str, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = listed(tree)
     os.mkfifo(tree / "pipe\x1b[31m")
+    monkeypatch.chdir(tree / "sub")  # the path of a socket is short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
     code, said = copied("-r", "tree", f"{web}:{tmp_path}/copy", cwd=tmp_path)
     assert code == 1
-    assert said == f"anyshell: {tree}/pipe\\x1b[31m was not copied: it is no file, folder or link\n"
-    assert (tmp_path / "copy" / "sub" / "file").exists()
+    assert sorted(said.splitlines()) == [
+        f"anyshell: {tree}/{name} was not copied: it is no file, folder or link"
+        for name in ("pipe\\x1b[31m", "sub/socket")
+    ]
+    assert listed(tmp_path / "copy") == expected
 
 
 @pytest.mark.parametrize(

@@ -122,10 +122,12 @@ def test_quiet_says_only_what_went_wrong(names: list[str]) -> None:
     assert [line[:16] for line in lines(done.stderr)] == ["anyshell: closed"]
 
 
-def test_processes_left_behind_are_reported_once_for_all_hosts(names: list[str]) -> None:
-    done = anyshell("fleet", "--hosts", ",".join(names[:3]), "--", f"sleep {unique_seconds()} >&- 2>&- &")
+def test_processes_left_behind_are_stopped_and_reported_once_for_all_hosts(names: list[str]) -> None:
+    seconds = unique_seconds()
+    done = anyshell("fleet", "--hosts", ",".join(names[:3]), "--", f"sleep {seconds} >&- 2>&- &")
     told = b"h00, h01, h02 (3 hosts): exit code 0; left behind, and stopped: sleep\n"
     assert (done.returncode, told in done.stderr) == (0, True), done.stderr
+    assert living(seconds) == []
 
 
 def test_stdin_is_given_to_each_by_request_and_otherwise_not_read(names: list[str]) -> None:

@@ -21,6 +21,7 @@ from anyshell.cli.terminal.modes import TerminalModes
 from . import tmux
 from .cli_program import anyshell, is_alive, read_line, start, wait_until, wait_written
 from .conftest import missing
+from .processes import living, unique_seconds
 from .ssh_server import openssh, own_name, sessions
 from .test_cli_ssh import home as home
 from .test_cli_ssh import named
@@ -111,10 +112,14 @@ def test_ctrl_c_and_ctrl_d_are_the_program_s(pane: tmux.Pane) -> None:
     pane.wait("b\nb\nend\ncode=0")
 
 
-def test_processes_left_behind_are_reported_as_stopped(pane: tmux.Pane) -> None:
-    pane.run("trap '' HUP; sleep 300 & echo done")
+def test_process_left_behind_is_stopped_and_reported(pane: tmux.Pane) -> None:
+    seconds = unique_seconds()
+    pane.run(f"trap '' HUP; sleep {seconds} & echo done")
     shown = pane.wait("code=0").replace("\n", "")
-    assert re.search(r"doneanyshell: left behind: sleep \(pid \d+, stopped\)code=0", shown)
+    found = re.search(r"doneanyshell: left behind: sleep \(pid (\d+), stopped\)code=0", shown)
+    assert found
+    assert not is_alive(int(found[1]))
+    assert living(seconds) == []
 
 
 def test_a_line_that_is_too_long_for_a_terminal_rings_the_bell_and_ends_nothing(pane: tmux.Pane) -> None:

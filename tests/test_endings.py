@@ -228,6 +228,27 @@ async def test_processes_of_an_unread_stream_are_stopped_at_the_timeout(env: Env
                 await anyio.sleep(0.01)
         async for _ in iterator:
             pass
+    assert events.outcome.status == "timed_out"
+    assert events.outcome.left_behind == ()
+    assert living(seconds) == []
+
+
+async def test_processes_left_behind_are_named_where_the_timeout_comes_before_the_look_at_them(
+    env: Environment,
+) -> None:
+    """The command has ended by itself, and its output is held up: only the timeout ends the wait for that."""
+    seconds = unique_seconds()
+    held = asyncio.Event()
+
+    async def listen(channel: object, data: bytes) -> None:
+        await held.wait()
+
+    with anyio.fail_after(30):
+        outcome = await env.run(
+            f"setsid sleep {seconds} & echo started", listener=listen, timeout=5, left_behind="stop"
+        )
+    assert (outcome.status, outcome.exit_code, outcome.output.text) == ("exited", 0, "started\n")
+    assert [(process.name, process.alive) for process in outcome.left_behind] == [("sleep", False)]
     assert living(seconds) == []
 
 

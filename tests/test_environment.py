@@ -375,23 +375,29 @@ async def test_a_backend_of_ones_own_stays_open_but_what_was_started_is_stopped(
 
 
 @pytest.mark.parametrize(
-    ("script", "grace", "at_once"),
+    ("script", "grace", "signals", "at_once"),
     [
-        (Script(exit=None), 2.0, False),
-        (Script(exit=None), 0.0, True),
-        (Script(exit=None, can_terminate=False), 2.0, True),
-        (Script(leaves=1), 2.0, False),
-        (Script(leaves=1, can_terminate=False), 2.0, True),
-        (Script(), 0.0, False),
+        (Script(exit=None), 2.0, ["terminate"], False),
+        (Script(exit=None, heeds=frozenset()), 0.1, ["terminate", "kill"], False),
+        (Script(exit=None), 0.0, ["kill"], True),
+        (Script(exit=None, can_terminate=False), 2.0, ["terminate"], True),
+        (Script(leaves=1), 2.0, ["terminate"], False),
+        (Script(leaves=1, can_terminate=False), 2.0, ["terminate"], True),
+        (Script(), 0.0, [], False),
     ],
 )
-async def test_outcome_tells_a_kill_without_warning(script: Script, grace: float, at_once: bool) -> None:
-    env = await Environment.detect(FakeBackend({"serve": script}))
+async def test_outcome_tells_a_kill_without_warning(
+    script: Script, grace: float, signals: list[str], at_once: bool
+) -> None:
+    backend = FakeBackend({"serve": script})
+    env = await Environment.detect(backend)
     outcome = await env.run("serve", timeout=0.05, grace=grace)
+    assert backend.processes[0].signals == signals
     assert outcome.killed_without_warning == at_once
     if script.exit is None:
         assert (outcome.status, outcome.exit_code) == ("timed_out", None)
-        assert outcome.signal == (None if not script.can_terminate else "SIGTERM" if grace else "SIGKILL")
+        ending = "SIGKILL" if "kill" in signals else "SIGTERM"
+        assert outcome.signal == (ending if script.can_terminate else None)
 
 
 @pytest.mark.parametrize(

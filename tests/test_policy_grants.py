@@ -118,25 +118,26 @@ def test_a_grant_can_be_wider_and_narrower_by_words(words: int, granted: str) ->
     assert [label(grant) for grant in grants(verdict_of("git commit -m x"), words=words)] == [granted]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "npm run $TEST",
-        "npm run test $(date)",
-        "npm run test > $OUT",
-        "git log | less",
-        "echo x | python3 -",
-        "cd sub && npm run test",
-        "export A=1; npm run test",
-        "A=1; npm run test",
-        "npm() { evil; }; npm run test",
-        "eval 'npm run test'",
-        "npm run test; '",
-        "$RUN test",
-        "> out",
-        "npm run test;" * 101,
-    ],
-)
+UNDESCRIBED = [
+    "npm run $TEST",
+    "npm run test $(date)",
+    "npm run test > $OUT",
+    "git log | less",
+    "echo x | python3 -",
+    "cd sub && npm run test",
+    "export A=1; npm run test",
+    "A=1; npm run test",
+    "npm() { evil; }; npm run test",
+    "eval 'npm run test'",
+    "npm run test; '",
+    "$RUN test",
+    "> out",
+    "npm run test;" * 101,
+]
+"""Texts whose words do not say all that they do."""
+
+
+@pytest.mark.parametrize("text", UNDESCRIBED)
 def test_commands_not_described_by_their_words_have_no_grants(text: str) -> None:
     verdict = verdict_of(text)
     assert verdict.action == "ask"
@@ -338,6 +339,22 @@ async def test_commands_granted_for_a_session_are_not_asked_about_again() -> Non
     ):
         assert isinstance(await tool.ask(asked(text)), Approved)
     assert texts == ["npm run test", "git push", "npm run build"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("text", UNDESCRIBED)
+async def test_commands_not_described_by_their_words_are_granted_only_identically(text: str) -> None:
+    texts = []
+
+    def approver(request: ApprovalRequest) -> Approved:
+        assert isinstance(request, CommandRequest)
+        texts.append(request.text)
+        return Approved(scope="session", grants=grants(request.verdict))
+
+    tool = Approvals(approver, timeout=20)
+    for each in (text, text, f"{text} x", "npm run test", text):
+        assert isinstance(await tool.ask(asked(each)), Approved)
+    assert texts == [text, f"{text} x", "npm run test"]
 
 
 @pytest.mark.anyio

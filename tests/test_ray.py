@@ -249,22 +249,35 @@ async def test_one_environment_serves_several_commands_and_is_new_after_that(poo
     assert numbers == set(range(6))
 
 
-async def test_cancellation_in_a_lease_reaches_the_called_function(pool: Environments) -> None:
+async def test_cancelled_call_stops_the_tree_of_its_command(pool: Environments) -> None:
+    """The function does nothing for that: its run is cancelled there, and stops what it has started."""
     seconds = unique_seconds()
 
     async def serve(env: Environment) -> None:
-        job = await env.start(f"sleep {seconds}")
-        try:
-            await job.wait()
-        finally:
-            await job.stop()
+        await env.run(f"setsid sleep {seconds} & sleep {seconds}")
 
     async with pool.environment() as env:
         serving = asyncio.create_task(env.call(serve))
-        await asyncio.to_thread(wait_living, f"sleep {seconds}")
+        await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
         serving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await serving
+        await wait_none(seconds)
+
+
+async def test_job_outlives_the_call_that_starts_it_and_a_later_one_stops_it(pool: Environments) -> None:
+    seconds = unique_seconds()
+
+    async def begin(env: Environment) -> str:
+        return (await env.start(f"sleep {seconds}")).id
+
+    async def end(env: Environment, job: str) -> str:
+        return (await env.jobs.get(job).stop()).status
+
+    async with pool.environment() as env:
+        job = await env.call(begin)
+        await asyncio.to_thread(wait_living, f"sleep {seconds}")
+        assert await env.call(end, job) == "cancelled"
         await wait_none(seconds)
 
 

@@ -577,11 +577,20 @@ def test_a_sandbox_that_cannot_be_built_is_an_error_that_is_said_once(world: Wor
     assert done.stderr.endswith("its sandbox could not be built (see above)\n")
 
 
-async def test_paths_outside_the_reach_cannot_be_listed(world: World) -> None:
+async def test_paths_outside_the_reach_are_not_there(world: World) -> None:
+    """Whoever asks hears the same as of a path that never was: a refusal would tell that there is something."""
+    paths = [world.outside, world.outside / "kept", world.top / "never"]
+    paths += [
+        path for path in map(Path, ("/mnt", "/boot")) if path.is_dir() and path not in world.top.parents
+    ]
     async with Environment.detect(cwd=world.workspace, reach=Reach(read=(".",))) as env:
         assert (await env.run("cat .git/HEAD")).exit_code == 0
-        assert (await env.run(f"ls {world.outside}")).exit_code != 0
-        assert (await env.run("ls /home /root /srv")).exit_code != 0
+        for path in paths:
+            with row(str(path)):
+                said = (await env.run(f"LC_ALL=C ls {path}")).output.text
+                assert str(path) in said
+                assert said.endswith("No such file or directory\n")
+        assert (await env.run(f"ls {world.top}")).output.text == "workspace\n"
 
 
 async def test_a_call_may_reach_less_and_not_more(world: World, env: Environment) -> None:

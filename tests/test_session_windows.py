@@ -15,7 +15,7 @@ import pytest
 from anyshell import Environment, InvalidCommand, ShellNotFound
 
 from .conftest import local, missing, row
-from .processes import living, open_descriptors, unique_seconds
+from .processes import living, open_descriptors, unique_seconds, wait_none
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -320,12 +320,19 @@ async def test_a_timeout_stops_the_programs_of_that_command_alone(env: Environme
     assert not living(earlier)
 
 
-async def test_process_left_behind_is_stopped(env: Environment) -> None:
-    seconds = unique_seconds()
-    text = f"Start-Process -NoNewWindow '{sys.executable}' '-c \"import time; time.sleep({seconds})\"'"
+async def test_process_left_behind_is_stopped_unless_it_is_kept(env: Environment) -> None:
+    text = f"Start-Process -NoNewWindow '{sys.executable}' '-c \"import time; time.sleep({{s}})\"'"
     async with env.session() as session:
+        kept = unique_seconds()
+        outcome = await run(session, text.replace("{s}", kept), left_behind="keep")
+        assert [info.alive for info in outcome.left_behind] == [True]
+        assert await printed(session, "'next'") == "next\n"
+        assert living(kept)
+        psutil.Process(outcome.left_behind[0].pid).kill()
+        await wait_none(kept)
         for last, state in (("", "kept"), ("; exit 3", "ended")):
-            outcome = await run(session, text + last, left_behind="stop", state=state)
+            seconds = unique_seconds()
+            outcome = await run(session, text.replace("{s}", seconds) + last, left_behind="stop", state=state)
             assert [info.alive for info in outcome.left_behind] == [False]
             assert not living(seconds)
 

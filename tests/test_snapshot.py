@@ -228,10 +228,15 @@ async def test_an_exported_function_is_no_value(home: Path) -> None:
 
 
 async def test_interactive_options_are_left_out(home: Path) -> None:
-    env = await detected(home, "set -o vi -x -v\nset -m\nshopt -s histappend checkwinsize nullglob\n")
-    assert (
-        await text_of(env, "echo x; set +o | grep -c -e '-o vi' -e '-o monitor' -e '-o xtrace'") == "x\n0\n"
-    )
+    look = "echo x; set +o | grep -e vi -e monitor -e xtrace -e verbose; shopt -p histappend checkwinsize nullglob"
+    async with Environment.detect(shell="bash", cwd=home) as without:
+        before = await text_of(without, look)
+    assert "shopt -u histappend\n" in before
+    assert "shopt -u nullglob\n" in before
+    opposite = "-u" if "shopt -s checkwinsize" in before else "-s"
+    text = f"set -o vi -x -v\nset -m\nshopt -s histappend nullglob\nshopt {opposite} checkwinsize\n"
+    env = await detected(home, text)
+    assert await text_of(env, look) == before.replace("shopt -u nullglob", "shopt -s nullglob")
 
 
 async def test_no_history_is_written(home: Path) -> None:

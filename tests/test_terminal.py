@@ -6,10 +6,12 @@ That a terminal is one is the contract of the backends, in ``test_terminals.py``
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import re
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -17,6 +19,7 @@ import anyshell
 from anyshell import AnyshellError, Environment, InvalidCommand, Terminal
 from anyshell._environment import MAX_TERMINALS
 from anyshell.abc import Foreground, ProcessInfo
+from anyshell.errors import TerminalUnavailable
 from anyshell.output.text.search import WINDOW
 from anyshell.testing import FakeBackend, FakeProcess, Script
 from anyshell.types import SecretRequest, Waiting
@@ -546,10 +549,23 @@ async def test_closing_the_environment_ends_its_terminals() -> None:
         await t.__aexit__(None, None, None)
 
 
-async def test_failed_start_and_wrong_use_of_a_terminal_raise(here: Environment) -> None:
+async def test_failed_start_of_a_terminal_is_raised_when_it_is_entered(
+    here: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = here.terminal("true", cwd="missing")
     with pytest.raises(InvalidCommand, match="cwd"):
-        async with here.terminal("true", cwd="missing"):
-            pass
+        await nowhere.__aenter__()
+
+    def openpty() -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "openpty", openpty)
+    unavailable = here.terminal("true")
+    with pytest.raises(TerminalUnavailable, match="no terminal to give"):
+        await unavailable.__aenter__()
+
+
+async def test_wrong_use_of_a_terminal_is_refused(here: Environment) -> None:
     with pytest.raises(InvalidCommand, match="columns"):
         here.terminal("true", columns=0)
     with pytest.raises(AnyshellError, match="async with"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from itertools import pairwise
 
 import pytest
@@ -87,6 +88,27 @@ def test_repetitive_text_is_masked_with_nested_secrets() -> None:
     secrets = ["a" * length for length in range(1, MAX_SECRETS + 1)]
     assert masked([b"a" * 8192] * 2, *secrets).replace(MASK, b"") == b""
     assert masked([b"a\ra \r" * 1600] * 2, *secrets).count(b"a") == 0
+
+
+@given(
+    st.lists(st.text("ab", min_size=1, max_size=7), min_size=1, max_size=6),
+    st.text("ab", min_size=1, max_size=5),
+    st.integers(1, 20),
+    st.lists(st.integers(0, 100), max_size=10),
+)
+def test_repetitive_text_is_masked_whatever_the_secrets_are(
+    secrets: list[str], unit: str, times: int, at: list[int]
+) -> None:
+    """Secrets that overlap are one mask; those that only touch have one each."""
+    text = unit * times
+    expected, end, last = "", 0, 0
+    for begin, stop in sorted(match.span() for secret in {*secrets} for match in re.finditer(secret, text)):
+        if begin >= end:
+            expected += text[last:begin] + MASK.decode()
+        last = end = max(end, stop)
+    expected += text[last:]
+    assert masked([text.encode()], *secrets).decode() == expected
+    assert masked(cut(text.encode(), at), *secrets).decode() == expected
 
 
 def test_nothing_is_held_back_that_cannot_be_a_secret() -> None:

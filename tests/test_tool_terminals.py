@@ -1119,27 +1119,50 @@ async def test_wrong_parameters_are_a_result(params: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("terminals", "params", "said"),
+    ("terminals", "params", "said", "cures"),
     [
-        (True, {"command": "ls", "tty": True, "pty": True}, 'there is no "tty" beside pty: give one of them'),
-        (True, {"command": "ls", "pty": "yes"}, "pty must be true or false"),
         (
             True,
-            {"command": "ls", "pty": True, "stdin": "x"},
-            "pty and stdin exclude each other: type the input with job, action send",
+            {"tty": True, "pty": True},
+            'there is no "tty" beside pty: give one of them',
+            [({"tty": True}, "terminal"), ({"pty": True}, "terminal")],
         ),
-        (True, {"command": "ls", "pty": True, "restart": True}, "pty and restart exclude each other"),
-        (False, {"command": "ls", "pty": True}, "(not possible here: no command has a terminal)"),
-        (False, {"command": "ls", "interactive": True}, "(not possible here: no command has a terminal)"),
+        (
+            True,
+            {"pty": "yes"},
+            "pty must be true or false",
+            [({"pty": True}, "terminal"), ({"pty": False}, "none")],
+        ),
+        (
+            True,
+            {"pty": True, "stdin": "x"},
+            "pty and stdin exclude each other: type the input with job, action send",
+            [({"pty": True}, "terminal"), ({"stdin": "x"}, "none")],
+        ),
+        (
+            True,
+            {"pty": True, "restart": True},
+            "pty and restart exclude each other",
+            [({"pty": True}, "terminal"), ({"restart": True}, "none")],
+        ),
+        (False, {"pty": True}, "(not possible here: no command has a terminal)", [({}, "none")]),
+        (False, {"interactive": True}, "(not possible here: no command has a terminal)", [({}, "none")]),
     ],
 )
-async def test_wrong_pty_is_refused_with_a_reason(
-    terminals: bool, params: Any, said: str, here: Environment
+async def test_reason_why_a_wrong_pty_is_refused_is_true(
+    terminals: bool, params: Any, said: str, cures: list[tuple[Any, str]], here: Environment, tmp_path: Path
 ) -> None:
     tool = ShellTool(here, approver=approve_all, terminals=terminals, jobs=True, session=True)
-    result = await tool(params)
+    command = {"command": "touch ran; test -t 0 && test -t 1 && echo terminal || echo none"}
+    ran = tmp_path / "ran"
+    result = await tool({**command, **params})
     assert result.details.status == "invalid"
     assert said in result.message
+    assert not ran.exists()
+    for cure, printed in cures:
+        result = await tool({**command, **cure})
+        assert (result.details.status, result.output.strip()) == ("exited", printed)
+        ran.unlink()
 
 
 async def test_params_may_be_a_model_and_null_is_left_out(here: Environment) -> None:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from anyshell.output.text.search import WINDOW
 from anyshell.terminal.transcript import KEPT, Transcript
 
 
@@ -60,6 +61,18 @@ def test_match_across_two_pieces_is_found() -> None:
     assert transcript.search((pattern,)) is None
     transcript.feed(b"le")
     assert transcript.search((pattern,)) is not None
+
+
+@pytest.mark.parametrize(("length", "is_found"), [(WINDOW, True), (WINDOW + 1, False)])
+def test_text_is_searched_again_only_as_far_back_as_a_match_may_reach(length: int, is_found: bool) -> None:
+    patterns = (re.compile("ax*b"),)
+    transcript = of(b"y" * WINDOW + b"a" + b"x" * (length - 1))
+    assert transcript.search(patterns) is None
+    transcript.feed(b"b")
+    assert (transcript.search(patterns) is not None) is is_found
+    assert (
+        transcript.search((*patterns, re.compile("z"))) is not None
+    )  # other patterns have all of it to search
 
 
 @pytest.mark.parametrize("at_once", [4096, 3000, 4096 * 1000])
