@@ -338,14 +338,14 @@ async def test_a_login_shell_that_ends_by_itself_is_said(plain: Server) -> None:
 async def test_command_given_up_before_its_start_never_runs(plain: Server, tmp_path: Path) -> None:
     trace = home(plain.user) / f"trace-{secrets.token_hex(4)}"
     async with Environment.detect(plain.options()) as env:
-        with startup_file(plain, ".bashrc", "sleep 0.7\n"):
+        with startup_file(plain, ".bashrc", "sleep 2\n"):
             outcome = await env.run(f"touch {trace}", timeout=0.3)
             assert (outcome.status, outcome.started) == ("timed_out", False)
             task = asyncio.ensure_future(env.run(f"touch {trace}"))
             await asyncio.sleep(0.3)
             task.cancel()
             await asyncio.wait([task])
-            await asyncio.sleep(1.2)
+            await asyncio.sleep(2.5)
     assert not trace.exists()
 
 
