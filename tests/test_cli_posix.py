@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from typing import IO, TYPE_CHECKING
 
 import pytest
 
+from anyshell.cli.commands.doctor.command import _look_at_reaping
 from anyshell.cli.commands.run.live import _own
 
 from .cli_program import anyshell, is_alive, script, start, wait_until, wait_written
@@ -238,6 +240,18 @@ def test_the_doctor_names_what_a_killed_anyshell_left(tmp_path: Path) -> None:
     finally:
         os.killpg(pid, signal.SIGKILL)  # a command leads a group of its own
     wait_until(lambda: not is_alive(pid), "the orphan is dead")
+
+
+def test_doctor_calls_nothing_reaped_that_it_could_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> bytes:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "check_output", refuse)
+    found = _look_at_reaping()
+    assert (found.verdict, found.detail.partition(":")[0]) == (
+        "problem",
+        "it was not seen whether ended processes are reaped",
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has pid namespaces")

@@ -320,16 +320,21 @@ def start(approvals: Approvals, *requests: ApprovalRequest) -> list[asyncio.Task
     return [asyncio.ensure_future(approvals.ask(request)) for request in requests]
 
 
-@pytest.mark.anyio
-async def test_commands_granted_for_a_session_are_not_asked_about_again() -> None:
-    texts = []
+def granting() -> tuple[Approvals, list[str]]:
+    """An approver that grants each command for the session, and the texts that it was asked about."""
+    texts: list[str] = []
 
     def approver(request: ApprovalRequest) -> Approved:
         assert isinstance(request, CommandRequest)
         texts.append(request.text)
         return Approved(scope="session", grants=grants(request.verdict))
 
-    tool = Approvals(approver, timeout=20)
+    return Approvals(approver, timeout=20), texts
+
+
+@pytest.mark.anyio
+async def test_commands_granted_for_a_session_are_not_asked_about_again() -> None:
+    tool, texts = granting()
     for text in (
         "npm run test",
         "npm run test x",
@@ -344,14 +349,7 @@ async def test_commands_granted_for_a_session_are_not_asked_about_again() -> Non
 @pytest.mark.anyio
 @pytest.mark.parametrize("text", UNDESCRIBED)
 async def test_commands_not_described_by_their_words_are_granted_only_identically(text: str) -> None:
-    texts = []
-
-    def approver(request: ApprovalRequest) -> Approved:
-        assert isinstance(request, CommandRequest)
-        texts.append(request.text)
-        return Approved(scope="session", grants=grants(request.verdict))
-
-    tool = Approvals(approver, timeout=20)
+    tool, texts = granting()
     for each in (text, text, f"{text} x", "npm run test", text):
         assert isinstance(await tool.ask(asked(each)), Approved)
     assert texts == [text, f"{text} x", "npm run test"]

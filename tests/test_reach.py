@@ -578,7 +578,7 @@ def test_a_sandbox_that_cannot_be_built_is_an_error_that_is_said_once(world: Wor
 
 
 async def test_paths_outside_the_reach_are_not_there(world: World) -> None:
-    """Whoever asks hears the same as of a path that never was: a refusal would tell that there is something."""
+    """A listing says the same as for a path that never was: a refusal would tell that something is there."""
     paths = [world.outside, world.outside / "kept", world.top / "never"]
     paths += [
         path for path in map(Path, ("/mnt", "/boot")) if path.is_dir() and path not in world.top.parents

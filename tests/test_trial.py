@@ -320,7 +320,7 @@ async def test_conflicts_never_lose_a_byte(env: Environment, tree: Path) -> None
                 thread.join()
             for name, text in last.items():
                 assert (tree / name).read_text() == text
-    # What cannot be told from a file of the other program, such as one that has got the number of ours, stays and is named.
+    # A file that cannot be told from the other program's, such as one with the number of ours, stays and is named.
     assert {path.name for path in tree.glob(".anyshell-*")} <= named
     assert kept, "the other program was never in the way"
 

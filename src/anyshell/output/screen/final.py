@@ -227,7 +227,7 @@ class FinalLines:
         shown = sum(each.marks[-1][0] - each.marks[0][0] for each in self._excerpts)
         between = 0 if missing is None else max(missing[0] - (before[-1].end if before else 0) - shown, 0)
         # A line that is left out may have come of no bytes of its own.
-        least = 0 if missing is None or (self._dropped is None and self._gaps is None) else 1
+        least = 0 if self._dropped is None and self._gaps is None else 1
         return max(between + sum(size for _, size in self._folded), least)
 
     @property

@@ -296,15 +296,23 @@ def _look_at_reaping() -> Finding:
     import subprocess
     import time
 
-    made = subprocess.run(
-        ["/bin/sh", "-c", "(sleep 0 >/dev/null 2>&1 & echo $!)"], stdout=subprocess.PIPE, check=False
-    )
+    program = ("/bin/sh", "-c", "(sleep 0 >/dev/null 2>&1 & echo $!)")
+    try:
+        said = subprocess.check_output(
+            program, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=LOOK_SECONDS
+        )
+        orphan = int(said)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        what = "it was not seen whether ended processes are reaped: /bin/sh cannot start a program"
+        return Finding(
+            "system", "reaping", "problem", what, "end some of this user's processes, or raise ulimit -u"
+        )
     state, parent = b"", b""
     for _ in range(REAP_LOOKS):
         try:
-            with open(f"/proc/{int(made.stdout)}/stat", "rb") as file:
+            with open(f"/proc/{orphan}/stat", "rb") as file:
                 state, parent = file.read().rpartition(b")")[2].split()[:2]
-        except (OSError, ValueError):
+        except (OSError, ValueError):  # it is gone, also while it is read
             break
         time.sleep(REAP_LOOK_SECONDS)
     else:
