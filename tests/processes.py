@@ -6,13 +6,18 @@ import asyncio
 import contextlib
 import os
 import random
+import shlex
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import anyio
 import psutil
 
 from .systems import SYSTEM
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def unique_seconds() -> str:
@@ -122,3 +127,17 @@ def open_descriptors() -> int:
     count = ctypes.c_size_t.from_buffer(table).value
     entries = (Entry * count).from_buffer(table, 2 * ctypes.sizeof(ctypes.c_size_t))
     return sum(entry.process == os.getpid() for entry in entries)
+
+
+def failing_awk(place: Path, times: int) -> None:
+    """Make an awk that prints one line and fails so many times, as mawk does when a process ends while its file is read."""
+    place.mkdir()
+    awk = place / "awk"
+    awk.write_text(
+        f"#!/bin/sh\nreal=$(PATH={shlex.quote(os.environ['PATH'])} command -v awk)\n"
+        f"count=$(cat {shlex.quote(str(place))}/count 2>/dev/null)\n"
+        f'[ "${{count:-0}}" -lt {times} ] || exec "$real" "$@"\n'
+        f"echo $((${{count:-0}} + 1)) >{shlex.quote(str(place))}/count\n"
+        '"$real" "$@" | head -n 2\nexit 2\n'
+    )
+    awk.chmod(0o755)

@@ -26,7 +26,7 @@ from anyshell.types import DetachedJob, DetachedJobs
 
 from .cli_program import is_alive, wait_until
 from .conftest import missing, python_for_all
-from .processes import living, unique_seconds, wait_asleep, wait_living
+from .processes import failing_awk, living, unique_seconds, wait_asleep, wait_living
 from .ssh_server import is_root, sessions
 
 assert sys.platform != "win32"  # mypy follows the import below otherwise
@@ -621,6 +621,28 @@ async def test_stop_says_that_a_chain_lives_which_it_cannot_end(tmp_path: Path, 
         finally:
             end.touch()
         assert [info.name for info in left] == ["unknown"]
+
+
+@pytest.mark.parametrize("times", [4, 5])
+async def test_a_list_of_processes_that_is_cut_is_made_again(
+    times: int, here: DetachedJobs, tmp_path: Path, anyio_backend: str
+) -> None:
+    """mawk fails when a process ends while its file is read; what it has printed until then is not the whole."""
+    failing_awk(tmp_path / "awk", times)
+    seconds = unique_seconds()
+    job = await here.start(f"setsid sleep {seconds} & wait")
+    wait_asleep(seconds)
+    async with Environment.detect(OtherWords({"| awk -v since": f"| {tmp_path}/awk/awk -v since"})) as other:
+        same = await DetachedJobs(other).get(job.id)
+        if times == 4:
+            assert await same.stop(grace=0) == []
+        else:
+            with pytest.raises(
+                BackendError, match="the processes of the host cannot be listed: see whether awk works"
+            ):
+                await same.stop(grace=0)
+            assert await same.stop(grace=0) == []
+    assert living(seconds) == []
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])

@@ -17,7 +17,7 @@ import pytest
 
 from anyshell._terminals import TtyModes
 from anyshell.backends.ssh.facts import FactLines
-from anyshell.backends.ssh.posix.look import LookRow, Sample, parse
+from anyshell.backends.ssh.posix.look import LookRow, ProcessLook, Sample, parse
 from anyshell.backends.ssh.posix.processes import Blind, Processes, SSHTree
 from anyshell.backends.ssh.posix.terminal import read_foreground, read_modes
 from anyshell.backends.ssh.posix.watcher import Answer, boot, text_of
@@ -25,7 +25,7 @@ from anyshell.backends.tree import UNLIMITED
 from anyshell.shells import SHELLS, Login, candidates
 
 from .conftest import missing
-from .processes import unique_seconds, wait_asleep
+from .processes import failing_awk, unique_seconds, wait_asleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -354,6 +354,22 @@ def test_look_says_that_it_sees(host: Host, tmp_path: Path) -> None:
     without_awk = Host(argv, {**env, "PATH": str(tmp_path / "none")})
     assert parse(without_awk.ask("look 0 9 - 0 0")).place is None
     without_awk.close()
+
+
+def test_look_that_is_cut_is_taken_again(tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    failing_awk(tmp_path / "awk", 4)
+    argv, env = surroundings("dash", tmp_path)
+    host = Host(argv, {**env, "PATH": f"{tmp_path}/awk:{env['PATH']}"})
+    assert sleeper.pid in look(host)
+    host.close()
+
+
+def test_look_that_is_always_cut_sees_nothing(tmp_path: Path) -> None:
+    failing_awk(tmp_path / "awk", 1000)
+    argv, env = surroundings("dash", tmp_path)
+    host = Host(argv, {**env, "PATH": f"{tmp_path}/awk:{env['PATH']}"})
+    assert parse(host.ask("look 0 9 - 0 0")) == ProcessLook(None, [])
+    host.close()
 
 
 def test_a_terminal_is_asked_to_end_by_two_signals(host: Host, tmp_path: Path) -> None:

@@ -147,6 +147,14 @@ list() {
     done
 }
 
+# list_young: $listed, the output of young. mawk ends with an error when a process ends between the opening and the reading of its
+# file in /proc, and then the list is cut: it is made anew.
+list_young() {
+    for try in 1 2 3 4 5; do listed=$(young 2>/dev/null) && return; done
+    printf 'error the processes of the host cannot be listed: see whether awk works there\n'
+    exit 1
+}
+
 # Each process that started after the job: p PID PARENT GROUP SESSION BEGAN NAME; and the marks that it has: m PID ID.
 young() {
     if [ ! "$proc" ]; then
@@ -198,7 +206,7 @@ young() {
                 for (pid = (load[5] - newest > 64 ? load[5] - 64 : newest + 1); pid <= load[5]; pid++) examine(pid)
                 newest = load[5]
             }
-        }'
+        }' || return
     if [ "$by_entry" ]; then return; fi
     environments | while IFS= read -r each; do
         tr '\n\0' '?\n' 2>/dev/null <"$each" | sed -n "s|^ANYSHELL_JOB_\([0-9a-f]*\)=.*|$each \1|p"
@@ -213,12 +221,12 @@ environments() {
     done
 }
 
-# members ID: what lives of a job, as PID GROUP BEGAN NAME. By the mark, by descent, by having been one at an earlier look
-# (the same lines, in "seen"), and while its first process lives, whose number cannot have come to mean another then, by
+# members ID: the listed processes of a job, as PID GROUP BEGAN NAME. By the mark, by descent, by having been one at an earlier
+# look (the same lines, in "seen"), and while its first process lives, whose number cannot have come to mean another then, by
 # session.
 members() {
     {
-        young
+        printf '%s\n' "$listed"
         if is_file "$job/seen"; then sed 's/^/s /' "$job/seen" 2>/dev/null; fi
     } | awk -v id="$1" -v leader="${leads:+$pid}" '
         $1 == "p" { parent[$2] = $3; session[$2] = $5; began[$2] = $6; text[$2] = $2 " " $4 " " $6 " " $7 }
@@ -245,6 +253,7 @@ signal() {
     fi
     # After another boot the number is another job's, if it is in use at all.
     [ "$here" ] || return
+    list_young
     found=$(members "$2")
     if [ "$found" ]; then signal_found "$1"; fi
     if [ "$1" = KILL ]; then chase "$2"; fi
@@ -326,7 +335,8 @@ is_seen_alive() {
 
 remove() {
     began=0
-    living=$(young | sed -n 's/^m //p')
+    list_young
+    living=$(printf '%s\n' "$listed" | sed -n 's/^m //p')
     for each; do
         is_job "$each" || continue
         if inspect "$each"; then

@@ -25,6 +25,14 @@ serve() {
     esac
 }
 
+# whole NAME ARG...: $found, the output of a function that has not failed; empty when it has failed five times. mawk ends with
+# an error when a process ends between the opening and the reading of its file in /proc, and then the list is cut: 2 of 300
+# were, beside loops of short programs, with mawk 1.3.4 of Debian 12.
+whole() {
+    for try in 1 2 3 4 5; do found=$("$@" 2>/dev/null) && return; done
+    found=
+}
+
 # look SINCE FD PLACE NEWEST FORKS [TOKEN...]: each process that started then, in clock ticks since boot, or later, and
 # after that sample. A sample that is too old, or was taken elsewhere, is passed over: on a host with thousands of
 # processes it takes half a second to look at each. First comes a new one.
@@ -37,71 +45,7 @@ serve() {
 look() {
     [ "$proc" ] || { look_ps; return; }
     fd=$2
-    found=$(
-        awk -v since="$1" -v own="$$" -v place="$place" -v there="$3" -v first="$4" -v before="$5" -v most="${pid_max:-0}" '
-            function examine(pid,    path, line, stat, name, field, locks, limit) {
-                path = "/proc/" pid
-                stat = ""
-                while ((getline line < (path "/stat")) > 0) stat = stat " " line
-                close(path "/stat")
-                # The name, in parentheses, may hold anything, line feeds and parentheses too.
-                if (!match(stat, /.*\)/)) return
-                name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^ -~]/, "?", name)
-                split(substr(stat, RLENGTH + 2), field, " ")
-                if (pid == own) { print "looked"; return }
-                # A process whose main thread has ended is a zombie with more threads than one, and lives.
-                if (field[20] < since + 0 || (field[1] == "Z" && field[18] < 2) || field[1] == "X") return
-                # The number of a thread leads to it as well, though it is not listed; none has a signal for its end.
-                if (field[2] == own || field[36] == -1) return
-                locks = "unlimited"
-                while ((getline line < (path "/limits")) > 0)
-                    if (line ~ /^Max file locks/) { split(line, limit, " "); locks = limit[4] }
-                close(path "/limits")
-                print "process", pid, field[2], field[3], field[4], field[20], locks, name
-            }
-            function last(    line, load) {
-                getline line < "/proc/loadavg"
-                close("/proc/loadavg")
-                split(line, load, " ")
-                return load[5] + 0
-            }
-            # How many pids were given after one, up to another; after the largest the numbers begin again.
-            function given(after, newest) { return newest < after ? newest - after + most : newest - after }
-            # Those of them but the first few. None is given twice, so numbers that lead nowhere cost little.
-            function examine_given(after, skipped, count,    pid) {
-                for (; skipped < count; skipped++) {
-                    pid = after + skipped + 1
-                    if (pid > most) pid -= most
-                    if (pid != own) examine(pid)
-                }
-            }
-            BEGIN {
-                newest = last()
-                while ((getline line < "/proc/stat") > 0 && line !~ /^processes /);
-                close("/proc/stat")
-                forks = line ~ /^processes / ? substr(line, 11) : 0
-                print "at", place, newest, forks
-                examine(own)
-                first += 0
-                count = given(first, newest)
-                known = there == place && forks > 0 && forks - before >= 0 && forks - before < most / 2 && first <= most
-                if (known && count <= 2048) examine_given(first, 0, count)
-                else {
-                    list = "printf \"%s\\n\" /proc/[0-9]*"
-                    while ((list | getline line) > 0) {
-                        pid = substr(line, 7) + 0
-                        if (pid != own && (!known || (given(first, pid) > 0 && given(first, pid) <= count))) examine(pid)
-                    }
-                    close(list)
-                }
-                # A process that forks and ends all the time is gone before it is looked at, and what it forked was not listed. So the
-                # newest are looked at, until there are no newer ones, twenty times at most as on this machine (`CATCH_UPS`).
-                for (turn = 0; turn < 20 && (count = given(newest, now = last())) > 0; turn++) {
-                    examine_given(newest, count > 64 ? count - 64 : 0, count)
-                    newest = now
-                }
-            }'
-    )
+    whole list_young "$1" "$3" "$4" "$5"
     [ "$found" ] || return
     printf '%s\n' "$found"
     shift 5
@@ -125,6 +69,73 @@ look() {
         count=0 environs='' lines='' links=''
     done
     [ $count = 0 ] || look_further
+}
+
+# list_young SINCE PLACE NEWEST FORKS: "at", "looked" and "process" of look
+list_young() {
+    awk -v since="$1" -v own="$$" -v place="$place" -v there="$2" -v first="$3" -v before="$4" -v most="${pid_max:-0}" '
+        function examine(pid,    path, line, stat, name, field, locks, limit) {
+            path = "/proc/" pid
+            stat = ""
+            while ((getline line < (path "/stat")) > 0) stat = stat " " line
+            close(path "/stat")
+            # The name, in parentheses, may hold anything, line feeds and parentheses too.
+            if (!match(stat, /.*\)/)) return
+            name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^ -~]/, "?", name)
+            split(substr(stat, RLENGTH + 2), field, " ")
+            if (pid == own) { print "looked"; return }
+            # A process whose main thread has ended is a zombie with more threads than one, and lives.
+            if (field[20] < since + 0 || (field[1] == "Z" && field[18] < 2) || field[1] == "X") return
+            # The number of a thread leads to it as well, though it is not listed; none has a signal for its end.
+            if (field[2] == own || field[36] == -1) return
+            locks = "unlimited"
+            while ((getline line < (path "/limits")) > 0)
+                if (line ~ /^Max file locks/) { split(line, limit, " "); locks = limit[4] }
+            close(path "/limits")
+            print "process", pid, field[2], field[3], field[4], field[20], locks, name
+        }
+        function last(    line, load) {
+            getline line < "/proc/loadavg"
+            close("/proc/loadavg")
+            split(line, load, " ")
+            return load[5] + 0
+        }
+        # How many pids were given after one, up to another; after the largest the numbers begin again.
+        function given(after, newest) { return newest < after ? newest - after + most : newest - after }
+        # Those of them but the first few. None is given twice, so numbers that lead nowhere cost little.
+        function examine_given(after, skipped, count,    pid) {
+            for (; skipped < count; skipped++) {
+                pid = after + skipped + 1
+                if (pid > most) pid -= most
+                if (pid != own) examine(pid)
+            }
+        }
+        BEGIN {
+            newest = last()
+            while ((getline line < "/proc/stat") > 0 && line !~ /^processes /);
+            close("/proc/stat")
+            forks = line ~ /^processes / ? substr(line, 11) : 0
+            print "at", place, newest, forks
+            examine(own)
+            first += 0
+            count = given(first, newest)
+            known = there == place && forks > 0 && forks - before >= 0 && forks - before < most / 2 && first <= most
+            if (known && count <= 2048) examine_given(first, 0, count)
+            else {
+                list = "printf \"%s\\n\" /proc/[0-9]*"
+                while ((list | getline line) > 0) {
+                    pid = substr(line, 7) + 0
+                    if (pid != own && (!known || (given(first, pid) > 0 && given(first, pid) <= count))) examine(pid)
+                }
+                close(list)
+            }
+            # A process that forks and ends all the time is gone before it is looked at, and what it forked was not listed. So the
+            # newest are looked at, until there are no newer ones, twenty times at most as on this machine (`CATCH_UPS`).
+            for (turn = 0; turn < 20 && (count = given(newest, now = last())) > 0; turn++) {
+                examine_given(newest, count > 64 ? count - 64 : 0, count)
+                newest = now
+            }
+        }'
 }
 
 # look_further: what look says of a process after its own line, of as many as fit into the arguments of a program
@@ -330,30 +341,7 @@ foreground() {
 look_front() {
     most=$1
     set +f
-    found=$(
-        printf '%s\n' /proc/[0-9]* | awk -v group="$front" -v most="$most" '
-            {
-                stat = ""
-                while ((getline line < ($0 "/stat")) > 0) stat = stat " " line
-                close($0 "/stat")
-                if (!match(stat, /.*\)/)) next
-                name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^ -~]/, "?", name)
-                split(substr(stat, RLENGTH + 2), field, " ")
-                if ((field[1] == "Z" && field[18] < 2) || field[1] == "X") next
-                pid = substr($0, 7)
-                if (field[3] == group) {
-                    if (count++ >= most) next
-                    print "member", pid, field[20], field[12] + field[13], name
-                    session[pid] = field[4]
-                    if (field[1] == "S") print "asleep", pid
-                    if (field[1] ~ /[Tt]/) print "stopped", pid
-                } else { parent[pid] = field[2]; others[pid] = field[4] }
-            }
-            END {
-                for (pid in parent)
-                    if (parent[pid] in session && session[parent[pid]] != others[pid] && count++ < most) print "child", pid
-            }'
-    )
+    whole list_front "$most"
     [ "$found" ] || { set -f; return; }
     printf '%s\n' "$found"
     folders=
@@ -382,6 +370,32 @@ look_front() {
         NF == 11 && $10 == "->" && ($11 == tty || $11 == "/dev/tty") { print "has", pid, $9 }'
 }
 
+# list_front MOST: "member", "asleep", "stopped" and "child" of foreground
+list_front() {
+    printf '%s\n' /proc/[0-9]* | awk -v group="$front" -v most="$1" '
+        {
+            stat = ""
+            while ((getline line < ($0 "/stat")) > 0) stat = stat " " line
+            close($0 "/stat")
+            if (!match(stat, /.*\)/)) next
+            name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^ -~]/, "?", name)
+            split(substr(stat, RLENGTH + 2), field, " ")
+            if ((field[1] == "Z" && field[18] < 2) || field[1] == "X") next
+            pid = substr($0, 7)
+            if (field[3] == group) {
+                if (count++ >= most) next
+                print "member", pid, field[20], field[12] + field[13], name
+                session[pid] = field[4]
+                if (field[1] == "S") print "asleep", pid
+                if (field[1] ~ /[Tt]/) print "stopped", pid
+            } else { parent[pid] = field[2]; others[pid] = field[4] }
+        }
+        END {
+            for (pid in parent)
+                if (parent[pid] in session && session[parent[pid]] != others[pid] && count++ < most) print "child", pid
+        }'
+}
+
 # The same where there is no /proc.
 look_front_ps() {
     TZ=UTC0 ps -A -o pid= -o pgid= -o state= -o lstart= -o time= -o comm= | awk -v group="$front" -v most="$1" '
@@ -407,7 +421,14 @@ litter() {
 # The shell of a session has the tag of the command that it runs, and is left alone.
 chase() {
     [ "$proc" ] || return
-    awk -v tag="$1" -v shell="${2:-0}" '
+    # Here mawk ends early most of all (`whole`): it begins anew.
+    for try in 1 2 3 4 5 6 7 8 9 10; do list_newest "$1" "${2:-0}" 2>/dev/null && break; done |
+        while read -r pid; do kill -s KILL "$pid" 2>/dev/null; done
+}
+
+# list_newest TAG SHELL: the pids of the newest processes with that tag, as they come, until there was none for a while
+list_newest() {
+    awk -v tag="$1" -v shell="$2" '
         BEGIN {
             for (turn = 0; turn < 300 && quiet < 25; turn++) {
                 getline load < "/proc/loadavg"
@@ -423,5 +444,5 @@ chase() {
                     if (hit) { quiet = 0; print pid; fflush() }
                 }
             }
-        }' | while read -r pid; do kill -s KILL "$pid" 2>/dev/null; done
+        }'
 }
