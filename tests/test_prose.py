@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -58,3 +59,26 @@ def test_docstrings_begin_with_their_noun() -> None:
         for match in begins.finditer(text)
     ]
     assert not found, "\n".join(["write the noun first:", *found])
+
+
+def test_docstrings_name_their_subject() -> None:
+    """``"Whether the command was killed"`` stands alone; ``"Whether it was killed"`` needs the docstring of the class."""
+    leads = re.compile(r"(?:\w+ ){0,2}(?:it|its|they|them|their)\b", re.IGNORECASE)
+    found = [
+        f"{path.relative_to(ROOT).as_posix()}:{getattr(node, 'lineno', 1)}: {text.splitlines()[0]}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.AsyncFunctionDef | ast.ClassDef | ast.FunctionDef | ast.Module)
+        if leads.match(text := ast.get_docstring(node) or "")
+    ]
+    assert not found, "\n".join(["name what the pronoun stands for:", *found])
+
+
+def test_glossary_names_what_there_is() -> None:
+    names = re.findall(
+        r"`([A-Z]\w+)(?:\.\w+)?`", (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
+    )
+    source = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
+    defined = set(re.findall(r"^(?:class )?([A-Z]\w+)\b(?=[(:]| = )", source, re.MULTILINE))
+    assert len(names) > 30
+    assert not set(names) - defined

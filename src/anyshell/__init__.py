@@ -1,8 +1,8 @@
 """One shell for AI agents, and for the people who build them.
 
-The names below are the public interface. Each is imported when it is first used, so that ``import anyshell``
-costs next to nothing. Less common values are in `anyshell.types` and `anyshell.errors`, what others implement is in
-`anyshell.abc`, and scripted doubles are in `anyshell.testing`.
+The names below are the public interface. Each is imported when it is first used, so that ``import anyshell`` costs next to
+nothing. Less common values are in `anyshell.types` and `anyshell.errors`, the protocols for other packages are in
+`anyshell.abc`, and scripted test doubles are in `anyshell.testing`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _HOMES = {
 }
 
 _ROOMS = frozenset(("abc", "blocking", "errors", "tool", "types"))
-"""Modules that can be named without an import of their own."""
+"""The modules that ``anyshell.NAME`` reaches without an import of their own."""
 
 _MOVED = {
     "errors": "ArtifactNotFound BackendUnavailable CommitConflict EnvironmentLost JobNotFound OutputIncomplete PolicyError ReachUnavailable RecordingError SpawnError TerminalUnavailable",
@@ -107,7 +107,7 @@ _MOVED = {
     "tool": "ShellResult",
     "types": "ApprovalQueue Artifact Checkpoint CommandRequest Control CopyProgress CopyResult Destination DetachedJob DetachedJobs DetachedRecord FileEffect FleetRun Grant HostOutcome HostProgress JobInputRequest JobOutput Jobs Network NetworkRequest Output OutputBuilder OutputEvent OutputImage Parsed ReachRequest Recording RecordingReport Redaction Restored Root Sandbox Scan Screen SecretInputRequest SecretRequest SessionReport TerminalInputRequest TerminalLines Verdict Waiting",
 }
-"""The names of before version 0.2 that have moved to these modules; version 0.3 takes them away from here."""
+"""The names from before version 0.2 that have moved to these modules; version 0.3 removes them from here."""
 
 __all__ = [*_HOMES, "__version__"]
 

@@ -11,13 +11,14 @@ from anyshell.cli.process.inherited import die_of_interrupts
 die_of_interrupts()  # before the other imports, which take a moment
 
 YOUNG_OBJECTS = 50_000  # no bound: cycles are only found later
-"""Objects made and not freed, with which the garbage collector looks for cycles. Imports make many, and hardly a cycle: by
-Python's own number, 700, a twentieth of the shortest command is spent in looking."""
+"""Objects not freed, at which the garbage collector runs. Imports make hardly a cycle; 700 costs a twentieth of a short
+command.
+"""
 
 
 def main() -> None:
     """Run the program with the arguments of this process."""
-    if sys.argv[1:] == ["--version"]:  # without click, which takes longer than all else
+    if sys.argv[1:] == ["--version"]:  # without click, whose import takes longer than all else
         with suppress(OSError):
             os.write(1, f"anyshell {__version__}\n".encode())
             return

@@ -1,4 +1,4 @@
-"""Bounded reading of a host's answers. An answer may lie; every wrong number in it becomes the same exception."""
+"""Bounded parsing of a host's answers. An answer may be false; every invalid number raises the same exception."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from ._exceptions import BackendError
 from ._types import one_line
 
 LONGEST_FACT = 64 * 1024
-"""Characters of one thing that a host says of itself, such as a path; a longer one is an error."""
+"""Characters of one fact that a host reports about itself, such as a path; a longer one is an error."""
 
 LARGEST_PID = 2**31 - 1
-"""Largest pid, group or session that a host may say; a larger one is an error, and no system gives one."""
+"""Largest pid, group or session that a host may report; a larger one is an error, and no system has one."""
 
 LARGEST = 2**63 - 1
-"""Largest other number that a host may say, as a size or a start in clock ticks; a larger one is an error."""
+"""Largest other number that a host may report, as a size or a start in clock ticks; a larger one is an error."""
 
 _SHOWN = 60  # no bound: how a message is cut
 
 _WHOLE = re.compile("[0-9]{1,20}")
 
-_REAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?(?:e\+[0-9]{1,2})?")  # mawk writes large sums so
+_REAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?(?:e\+[0-9]{1,2})?")  # mawk's form of large sums
 
 
 class Nonsense(BackendError, ValueError):  # noqa: N818 - as the other public bases of it
-    """A host's answer that makes no sense. The message shows what it said instead."""
+    """A host's answer makes no sense. The message shows the host's words."""
 
     def __init__(self, what: str, said: str) -> None:
         cut = f"{said[:_SHOWN]}…" if len(said) > _SHOWN else said
@@ -54,10 +54,10 @@ def real(what: str, said: str) -> float:
 
 
 def fields(what: str, said: str, count: int) -> list[str]:
-    """Take a line apart at single spaces; the last field keeps those that it has.
+    """Split a line at single spaces; the last field keeps its spaces.
 
     Raises:
-        Nonsense: There are fewer.
+        Nonsense: There are fewer fields.
     """
     found = said.split(" ", count - 1)
     if len(found) < count:

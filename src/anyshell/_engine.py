@@ -1,8 +1,8 @@
 """The one module in which a process is awaited, timed, drained and stopped.
 
-The order is the point: wait for the exit first, then drain within a bound, then close. Waiting for the end of
-the output first is the common mistake: whatever a command leaves in the background holds the pipe, and the
-call hangs for as long as that lives.
+The order matters: first wait for the exit, then drain within a bound, then close. To wait for the end of the output first is
+a common mistake: every process that a command leaves in the background holds the pipe, and the call hangs as long as that
+process lives.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ if TYPE_CHECKING:
     from .output import Builder
 
 DRAIN = 0.1
-"""Seconds for survivors of a command to end before they count as left behind; then also for the rest of the output."""
+"""Seconds for survivors of a command to end before they count as left behind; then also for the remaining output."""
 
 LEFT_BEHIND_GRACE = 0.2
 """Seconds between the request to end and the kill, for processes that were left behind."""
 
 KILL_BOUND = 0.25
-"""Seconds in which a kill must be seen to have worked; after that the outcome is ``lost``."""
+"""Seconds for a kill to take effect; after that the outcome is ``lost``."""
 
 KILL_ROUNDS = 5
-"""Kills that are tried even if they take longer than that, on a machine so busy that each look takes its time."""
+"""Kills that are tried even beyond `KILL_BOUND`, on a machine so busy that each look is slow."""
 
 LONGEST_KILL = 2.0
-"""Seconds in which these kills must be over as well; after that the outcome is ``lost``."""
+"""Seconds for all kills of one tree; after that the outcome is ``lost``."""
 
 SECOND_LOOK = 0.1
-"""Seconds after which a silence (``silence=``) is believed: output may have come while the event loop was held up."""
+"""Seconds between a silence (``silence=``) and the look that confirms it: a blocked event loop may have delayed output."""
 
 TURNS = 8
-"""Turns of the event loop in which a run that is cut short may still hear that its program has ended by itself."""
+"""Turns of the event loop in which a run that is cut short may still learn that its program has ended by itself."""
 
 KILL_AGAIN = 0.02
-"""Seconds between two looks and kills meanwhile: one pass misses processes that fork."""
+"""Seconds between two kills of a tree: one pass misses processes that fork."""
 
 
 class Control:
-    """Ends a run early from another task. The run then gives an outcome, ``cancelled``, and does not raise.
+    """A handle to end a run early from another task. The run then returns an outcome, ``cancelled``, and does not raise.
 
     Attributes:
-        requested: Whether the end was asked for.
+        requested: Whether the end of the run was requested.
     """
 
     def __init__(self) -> None:
@@ -66,14 +66,14 @@ class Control:
         self.last_input = 0.0  # by the monotonic clock
         self.hurry = asyncio.Event()
         self.process: Process | None = None
-        """The process that was started; ``None`` before."""
+        """The started process; ``None`` before the start."""
         self._clock: asyncio.Timeout | None = None
         self._stopping = False
 
     def cancel(self) -> None:
-        """Ask for the end. Returns at once; the run itself comes back when its tree is gone.
+        """Request the end of the run. Returns at once; the run itself returns when its tree is gone.
 
-        A second call skips the grace, and so does the first when the time is over already.
+        A second call skips the grace period. So does the first call when the run is already being stopped.
         """
         if self.requested or self._stopping:
             self.hurry.set()
@@ -83,17 +83,17 @@ class Control:
             expire(self._clock)
 
     def touch(self) -> None:
-        """Take note that the program is given input now: it is no silence, see ``silence=``."""
+        """Record that the program is given input now, which ends a silence: see ``silence=``."""
         self.last_input = time.monotonic()
 
     def _hold(self, clock: asyncio.Timeout) -> None:
-        """Take the clock whose time is over when the end is asked for. For the run alone."""
+        """Store the clock that expires when the end is requested. For the run alone."""
         self._clock = clock
         if self.requested:
             expire(clock)
 
     def _let_go(self) -> None:
-        """Leave the clock alone: it has done its part. For the run alone."""
+        """Release the clock: from now on a request skips the grace period. For the run alone."""
         self._clock = None
         self._stopping = True
 
@@ -112,25 +112,25 @@ async def run(
     listener: Callable[[Channel, bytes], Awaitable[None]] | None = None,
     control: Control | None = None,
 ) -> Outcome:
-    """Run one program to its end, whatever that end is; whatever it starts is stopped or reported.
+    """Run one program to its end, of whatever kind; stop or report every process that the program starts.
 
     Args:
-        spawner: What starts it, usually a backend.
+        spawner: The starter of the program, usually a backend.
         spawn: The program that is started.
-        output: Takes stdout, or both channels.
-        stderr: Takes stderr, if `spawn` splits the channels.
-        stdin: Written to the program; end-of-file follows. ``None`` leaves the program's input alone.
+        output: Receives stdout, or both channels.
+        stderr: Receives stderr, if `spawn` splits the channels.
+        stdin: The bytes written to the program; end-of-file follows. ``None`` leaves the program's input alone.
         timeout: Seconds for everything: starting, running, draining. ``None`` is no bound.
         silence: Seconds for which a started program may print nothing and be given no input. ``None`` is no bound.
         grace: Seconds between the request to end and the kill.
-        left_behind: What becomes of processes that outlive the program. Unless it is ``stop``, the process is
-            released; the layer before the backend then makes a job of them.
-        listener: Hears every piece of output and is awaited.
+        left_behind: The fate of processes that outlive the program. Unless the value is ``stop``, the process is released;
+            the layer before the backend then makes a job of them.
+        listener: Called with every chunk of output, and awaited.
         control: Ends the run early.
 
     Raises:
         InvalidCommand, SpawnError: From the backend: nothing was started.
-        asyncio.CancelledError: After the tree is gone.
+        asyncio.CancelledError: The call was cancelled; the tree is gone.
     """
     began = time.monotonic()
     control = control or Control()
@@ -144,7 +144,7 @@ async def run(
     failure: AnyshellError | None = None
 
     def hold(asked: Process) -> None:
-        """Take what the host may have heard of: whatever becomes of the start, it is stopped as any other."""
+        """Store a process that may start on the host: even if the start fails, the process is stopped like any other."""
         nonlocal process
         process = asked
 
@@ -173,7 +173,7 @@ async def run(
                         quiet.stop()
         except TimeoutError:
             if not clock.expired():
-                raise  # a backend's own
+                raise  # a backend's own timeout
         if process is None:
             return Outcome(status=_early(control), duration=time.monotonic() - began, started=False)
         started = reading is not None
@@ -185,10 +185,10 @@ async def run(
             stop = _Stop(process, grace, control.hurry)
             alive = survivors = await _to_the_end(stop)
         else:
-            if survivors is None:  # the time was over before it was known
+            if survivors is None:  # the timeout was over before the survivors were known
                 survivors = await process.survivors()
             alive = survivors
-            # A command whose own end was missed has left no process on purpose.
+            # A command whose own end was missed counts as having left no process on purpose.
             unwanted = left_behind == "stop" or (left_behind == "adopt" and ended == ExitStatus())
             if survivors and unwanted:
                 stop = _Stop(process, LEFT_BEHIND_GRACE, control.hurry)
@@ -196,7 +196,7 @@ async def run(
         if clock.expired():
             reading.hurry()
         await reading.finish()
-        if alive:  # it was to be kept, or cannot be ended: trying once more would only take longer
+        if alive:  # the survivors are to be kept, or cannot be ended: another try would only take longer
             await process.release()
         status, ended = await _status(process, ended, alive, control)
         if failure is not None and process.started is False and not alive:
@@ -204,7 +204,7 @@ async def run(
         if failure is not None or process.started is None:
             status = "lost"
         if not process.started:
-            ended = ExitStatus()  # that of a login shell, not of the program
+            ended = ExitStatus()  # the exit status of a login shell, not of the program
         return Outcome(
             status=status,
             exit_code=ended.code,
@@ -223,7 +223,7 @@ async def run(
         if process is not None:
             await _to_the_end(_Stop(process, grace, control.hurry))
         raise
-    except GeneratorExit:  # the loop was closed during the run: nothing can be awaited or cancelled any more
+    except GeneratorExit:  # the loop was closed during the run: no task can be awaited or cancelled any more
         reading = process = None
         raise
     finally:
@@ -252,14 +252,14 @@ async def _status(
 
 
 def _fates(survivors: Sequence[ProcessInfo], alive: Sequence[ProcessInfo]) -> tuple[ProcessInfo, ...]:
-    """The processes left behind, each with whether it lives, and those that were found while stopping."""
+    """Return the processes left behind, each with whether it lives, and the processes found while stopping."""
     living = {(info.pid, info.started) for info in alive}
     ended = [info.ended() for info in survivors if (info.pid, info.started) not in living]
     return (*ended, *alive)
 
 
 async def _end_by_now(process: Process) -> ExitStatus | None:
-    """The exit status of a process that has just ended while its run is being cut short."""
+    """Return the exit status of a process that has just ended while its run is being cut short."""
     waiting = asyncio.ensure_future(process.wait())
     try:
         for _ in range(TURNS):
@@ -273,7 +273,7 @@ async def _end_by_now(process: Process) -> ExitStatus | None:
 
 
 async def _settle(process: Process, reading: _Reading) -> Sequence[ProcessInfo]:
-    """After the exit: take the rest of the output, and see which processes are still there when that should be over."""
+    """After the exit, drain the output and return the processes that are still alive when the time for draining is over."""
     over = asyncio.get_running_loop().time() + DRAIN
     await reading.wait(DRAIN)
     survivors = await process.survivors()
@@ -282,15 +282,15 @@ async def _settle(process: Process, reading: _Reading) -> Sequence[ProcessInfo]:
             async with asyncio.timeout_at(over):
                 await process.wait_gone()
         survivors = await process.survivors()
-    while reading.held_up:  # not the program's delay but the listener's: bounded by the timeout alone
+    while reading.held_up:  # the listener causes the delay, not the program: bounded by the timeout alone
         await reading.wait(DRAIN)
     return survivors
 
 
 class _Silence:
-    """Ends a run that has printed nothing, and was given no input, for so long.
+    """A timer that ends a run which has printed nothing, and was given no input, for so long.
 
-    Nothing is done for each piece of output but to note when it came: the timer looks at that when it fires.
+    A chunk of output only sets the time of the last output; the timer checks that time when it fires.
     """
 
     def __init__(self, seconds: float, reading: _Reading, control: Control, clock: asyncio.Timeout) -> None:
@@ -305,12 +305,12 @@ class _Silence:
         self._timer = self._loop.call_later(seconds, self._look)
 
     def stop(self) -> None:
-        """Leave the run alone."""
+        """Cancel the timer."""
         self._timer.cancel()
 
     def _look(self) -> None:
         now = time.monotonic()
-        # While a listener holds the output up, what the program prints cannot be seen.
+        # While a listener holds up the output, new output of the program cannot be seen.
         last = (
             now
             if self._reading.held_up
@@ -328,7 +328,7 @@ class _Silence:
 
 
 class _Reading:
-    """The tasks that carry a process's output, and its input."""
+    """The tasks that transfer a process's output and input."""
 
     def __init__(
         self,
@@ -357,35 +357,35 @@ class _Reading:
 
     @property
     def held_up(self) -> bool:
-        """Whether a listener is what keeps output from coming."""
+        """Whether a listener holds up the output."""
         return any(pump.held_up for pump in self._pumps)
 
     @property
     def last_heard(self) -> float:
-        """When output came last, or a listener let more of it come, by the monotonic clock."""
+        """The time of the last output, or of the last return of a listener, by the monotonic clock."""
         return max(pump.last_heard for pump in self._pumps)
 
     async def wait(self, seconds: float) -> None:
-        """Wait for the end of all output, at most so long."""
+        """Wait for the end of all output, at most `seconds`."""
         pending = [task for task in self._tasks if not task.done()]
         if pending:
             await asyncio.wait(pending, timeout=seconds)
 
     def _check(self, task: asyncio.Task[None]) -> None:
-        """Do not let a command wait for what will never come: the task that feeds its input or reads its output failed."""
+        """Cancel the run when a reading or feeding task has failed: the command could wait for ever."""
         if self._over:
             return
         if task.cancelled() or task.exception() is not None:
             self._control.cancel()
 
     def hurry(self) -> None:
-        """Stop waiting for a listener that holds output up; what it does not hear is counted all the same."""
+        """Stop waiting for a listener that holds up output; the output that it misses is still counted."""
         for pump in self._pumps:
             if pump.held_up:
                 pump.mute()
 
     async def finish(self) -> None:
-        """Take what is still to be had of the output. Raises what went wrong with it, or the caller's input."""
+        """Read the remaining output. Raises the errors of the output and of the caller's input."""
         await self.wait(DRAIN)
         if self.held_up:
             self.hurry()
@@ -395,7 +395,7 @@ class _Reading:
                 task.result()
 
     def cancel(self) -> None:
-        """End every task that still runs."""
+        """Cancel every task that still runs."""
         self._over = True
         for task in self._tasks:
             task.cancel()
@@ -414,16 +414,16 @@ async def _feed(stdin: ByteSendStream, data: bytes | AsyncIterable[bytes], contr
                     raise InvalidCommand(f"stdin must give pieces of bytes, not {type(piece).__name__}")
                 await stdin.send(bytes(piece))
                 control.touch()
-                await asyncio.sleep(0)  # a source that never waits would otherwise have the loop for itself
+                await asyncio.sleep(0)  # a source that never waits would otherwise block the loop
         await stdin.aclose()
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        pass  # it ended without reading everything; that is its right
+        pass  # the program may end without reading all its input
 
 
 class _Stop:
-    """Ends a tree: ask, wait for the grace, kill until nothing lives.
+    """The stop of a tree: request the end, wait for the grace period, kill until no process lives.
 
-    Called again, or hurried, it goes on with the kill.
+    A second call, or a set `hurry`, goes on with the kill.
     """
 
     def __init__(self, process: Process, grace: float, hurry: asyncio.Event) -> None:
@@ -431,10 +431,10 @@ class _Stop:
         self._grace = grace
         self.hurry = hurry
         self.asked = False
-        """Whether the tree was asked to end before it was killed, and had time for it."""
+        """Whether the tree was asked to end, and had time to end, before it was killed."""
 
     async def __call__(self) -> Sequence[ProcessInfo]:
-        """Return what could not be ended."""
+        """Stop the tree; return the processes that could not be ended."""
         late = False
         if self._grace > 0 and not self.hurry.is_set():
             self.asked = self._process.can_terminate
@@ -448,8 +448,8 @@ class _Stop:
                 hurried.cancel()
         began = time.monotonic()
         rounds = 0
-        # A look may take longer than all the bounds: none comes before the first kill once the grace is over, and nothing is
-        # given up that was not sent one.
+        # A look may take longer than all bounds. So the first kill after the grace period needs no look before it, and no
+        # tree is given up without a kill.
         while late or (alive := await self._process.survivors()):
             late = False
             spent = time.monotonic() - began
@@ -463,23 +463,23 @@ class _Stop:
         return alive
 
     async def _ask(self) -> None:
-        """Ask it to end and wait for that. The grace bounds both: asking takes time where the host is far away."""
+        """Ask the tree to end and wait for that. The grace period bounds both: the request takes time on a remote host."""
         await self._process.send_signal("terminate")
         await self._process.wait_gone()
 
 
 async def _to_the_end(stop: _Stop) -> Sequence[ProcessInfo]:
-    """Stop a tree and be sure of it, whatever cancels us meanwhile; every cancellation skips the grace.
+    """Stop a tree to the end, even if the caller is cancelled meanwhile; every cancellation skips the grace period.
 
     Raises:
-        asyncio.CancelledError: It was cancelled meanwhile. The tree is gone all the same.
+        asyncio.CancelledError: The call was cancelled meanwhile. The tree is gone all the same.
     """
     while True:
         task = asyncio.ensure_future(stop())
         cancelled = await outlast(task, stop.hurry.set)
         if cancelled is not None:
             stop.hurry.set()
-        if not task.cancelled():  # asyncio.run() cancels every task when it ends, this one too: begin anew
+        if not task.cancelled():  # asyncio.run() cancels every task when it ends, also this task: begin anew
             break
     if cancelled is not None:
         raise cancelled

@@ -12,7 +12,7 @@
     │  └─ SpawnError                   the program could not be started
     │     └─ TerminalUnavailable       the host gives it no terminal
     ├─ ReachUnavailable                the host cannot enforce a reach: the missing part, and how to get it
-    ├─ CommitConflict                  files of a trial were changed underneath meanwhile: nothing was committed
+    ├─ CommitConflict                  another program changed files of a trial: nothing was committed
     ├─ ShellNotFound                   every path tried, and what to install
     ├─ ArtifactNotFound (LookupError)  no kept output has that id
     ├─ JobNotFound (LookupError)       no job has that id
@@ -20,12 +20,12 @@
     ├─ PolicyError                     a file of rules that cannot be loaded: its line, and the reason
     ├─ RecordingError                  a recording could not be made, or read
     ├─ ExpectTimeout (TimeoutError)    a program on a terminal did not show what was expected in time
-    ├─ ProgramEnded (EOFError)         it ended before; these two stand in _types/expectation.py
-    └─ CommandFailed                   only from Outcome.check(); carries the Outcome, and stands beside it
+    ├─ ProgramEnded (EOFError)         the program ended before; the last two stand in _types/expectation.py
+    └─ CommandFailed                   only from Outcome.check(); holds the Outcome, and stands in its module
 
-A non-zero exit, a timeout, a refusal and a truncation are values, not exceptions: the caller needs the
-output so far. Exceptions are for what could not be tried. Exceptions of the libraries underneath are mapped
-at a backend's border and kept as ``__cause__``.
+A non-zero exit, a timeout, a refusal and a truncation are values, not exceptions: the caller needs the output so far.
+Exceptions are for what could not be tried. Exceptions of the libraries underneath are mapped at a backend's border and kept
+as ``__cause__``.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ ConnectionStage = Literal["address", "connect", "handshake", "authenticate", "se
 
 
 class AnyshellError(Exception):
-    """The base of every exception that anyshell raises. Each can be pickled."""
+    """The base of every exception that anyshell raises. Every exception can be pickled."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Without __init__, which may want more than its message.
+        # Without __init__, which may need more arguments than the message.
         return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
@@ -58,7 +58,7 @@ class BackendError(AnyshellError):
 
 
 class BackendUnavailable(BackendError):  # noqa: N818 - a public name
-    """There is no backend for that host here. The message names those that there are."""
+    """There is no backend for that kind of host here. The message names the available backends."""
 
 
 class ConnectionFailed(BackendError):  # noqa: N818 - a public name
@@ -67,8 +67,8 @@ class ConnectionFailed(BackendError):  # noqa: N818 - a public name
     The message says what failed and what to do; it never holds a password or a passphrase.
 
     Attributes:
-        stage: The stage at which it failed: ``address`` (the name has no address), ``connect`` (no answer at the port),
-            ``handshake`` (the server does not speak SSH, or not as we do), ``authenticate`` (no key or
+        stage: The stage of the failure: ``address`` (the name has no address), ``connect`` (no answer at the port),
+            ``handshake`` (the server does not speak SSH, or not in a way that we support), ``authenticate`` (no key or
             password was accepted), ``session`` (no channel, or no usable shell behind it).
     """
 
@@ -81,10 +81,10 @@ class EnvironmentLost(BackendError):  # noqa: N818 - a public name
     """An environment of a pool is gone with the process or the node that held it.
 
     Attributes:
-        started: Whether the command had started: ``True``, and then it is unknown whether it ended; ``None`` where that is
-            unknown as well; ``False`` where nothing has started, and nothing will.
-        environment: The number of the environment in its pool; ``None`` when the pool had no other one left.
-        node: The id of its node.
+        started: Whether the command had started. ``True``: the command started, and its end is unknown. ``None``: the start
+            is unknown too. ``False``: nothing has started, and nothing will.
+        environment: The number of the environment in its pool; ``None`` when the pool had no other environment left.
+        node: The id of the environment's node.
     """
 
     def __init__(
@@ -97,18 +97,18 @@ class EnvironmentLost(BackendError):  # noqa: N818 - a public name
 
 
 class HostKeyUntrusted(BackendError):  # noqa: N818 - a public name
-    """A host's key is unknown, or is not the one that was known. Nothing was sent but the handshake.
+    """A host's key is unknown, or differs from the known key. Nothing was sent but the handshake.
 
-    The message has the fingerprint and says exactly how to trust it.
+    The message has the fingerprint and says exactly how to trust the key.
 
     Attributes:
-        host: The name or address that was connected to, as known_hosts has it.
+        host: The name or address of the connection, as known_hosts has it.
         key_type: The key's algorithm, such as ``ssh-ed25519``.
         fingerprint: ``SHA256:`` and the digest, as ``ssh-keygen -l`` prints it.
         line: The line to append to known_hosts in order to trust the key.
-        known_hosts: The file to append it to.
-        changed: Another key is known for this host. Either the server was set up anew, or another machine
-            stands between it and us; such a key is never trusted by asking.
+        known_hosts: The path of the known_hosts file for the line.
+        changed: Whether another key is known for this host. Either the server was set up anew, or another machine intercepts
+            the connection; a changed key is never trusted by asking.
     """
 
     def __init__(
@@ -132,21 +132,21 @@ class HostKeyUntrusted(BackendError):  # noqa: N818 - a public name
 
 
 class SpawnError(BackendError):
-    """The shell could not be started: it is gone, not executable, or the host is out of a resource.
+    """The shell could not be started: its file is gone or not executable, or the host is out of a resource.
 
-    A program that the *command* could not find is no ``SpawnError``: the shell says so and exits 127.
+    A program that the *command* could not find is no ``SpawnError``: the shell reports the program and exits 127.
     """
 
 
 class TerminalUnavailable(SpawnError):  # noqa: N818 - a public name
-    """The host gives the program no terminal: they are not allowed, or all in use. It can be started without one."""
+    """The host gives the program no terminal: terminals are not allowed, or all in use. The program can start without one."""
 
 
 class ShellNotFound(AnyshellError):  # noqa: N818 - a public name
     """No usable shell on the host.
 
     Attributes:
-        tried: One line for every candidate: its path, and why it does not count.
+        tried: One line for every candidate: its path, and the reason against it.
     """
 
     def __init__(self, message: str, *, tried: Sequence[str] = ()) -> None:
@@ -155,15 +155,15 @@ class ShellNotFound(AnyshellError):  # noqa: N818 - a public name
 
 
 class ArtifactNotFound(AnyshellError, LookupError):  # noqa: N818 - a public name
-    """No kept output has that id: it never existed, or it was pruned."""
+    """No kept output has that id: the id never existed, or the output was pruned."""
 
 
 class JobNotFound(AnyshellError, LookupError):  # noqa: N818 - a public name
-    """No job has that id: there never was one, or it ended long ago. The message names those that there are."""
+    """No job has that id: the id never existed, or the job ended long ago. The message names the known jobs."""
 
 
 class OutputIncomplete(AnyshellError):  # noqa: N818 - a public name
-    """The whole of an output is asked for, and was not kept or is not there any more. The message says how to keep it."""
+    """The whole output was asked for, but was not kept or is gone. The message says how to keep the whole output."""
 
 
 class PolicyError(AnyshellError):
@@ -175,10 +175,10 @@ class RecordingError(AnyshellError):
 
 
 class CommitConflict(AnyshellError):  # noqa: N818 - a public name
-    """Another program has changed files while a trial was open. Nothing was committed, and nothing of theirs was touched.
+    """Another program has changed files while a trial was open. Nothing was committed, and the other program's files are intact.
 
     Attributes:
-        paths: The files, relative to the directory of the trial.
+        paths: The changed files, relative to the directory of the trial.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -191,11 +191,11 @@ class CommitConflict(AnyshellError):  # noqa: N818 - a public name
 
 
 class ReachUnavailable(AnyshellError):  # noqa: N818 - a public name
-    """A host cannot enforce a reach, and nothing weaker is taken instead. No command was started.
+    """A host cannot enforce a reach, and no weaker reach is used instead. No command was started.
 
     Attributes:
         part: The missing part.
-        way: The way to get it.
+        way: The way to get the missing part.
     """
 
     def __init__(self, part: str, way: str) -> None:
@@ -220,4 +220,4 @@ for _each in tuple(globals().values()):
     if isinstance(_each, type) and issubclass(_each, AnyshellError):
         _each.__module__ = (
             "anyshell.errors" if _each.__name__ in _LESS_COMMON else "anyshell"
-        )  # by which tracebacks and logs name it, and everyone imports it
+        )  # the public module, for imports, tracebacks and logs

@@ -1,4 +1,4 @@
-"""The class of ``env.files``: paths as people give them, text, lines and glob, on top of a backend's `Files`."""
+"""The class of ``env.files``: paths as people write them, text, lines and glob, on top of a backend's `Files`."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _PASSED_OVER = _NOT_THERE | {errno.EACCES, errno.EPERM}
 class HostFiles:
     """The files of a host.
 
-    A path is absolute, relative to the environment's directory, or below ``~``, the home of the host's user;
-    it follows the host's rules, not this machine's. Every method raises `InvalidCommand` for a path that is
-    empty or holds a NUL byte. A missing file is `FileNotFoundError` with ``errno`` and ``filename`` on
-    every host; other failures are the `OSError` that a local file would give.
+    A path is absolute, relative to the environment's directory, or below ``~``, the home of the host's user; the path follows
+    the host's rules, not this machine's. Every method raises `InvalidCommand` for a path that is empty or holds a NUL byte. A
+    missing file is `FileNotFoundError` with ``errno`` and ``filename`` on every host; other failures are the `OSError` that a
+    local file would give.
 
     Args:
-        files: The backend's.
+        files: The files of the backend.
         info: The host's facts.
         directory: The start of relative paths; an absolute directory of the host.
         max_read: Bytes of a file that are read when no length is given; more is an error.
@@ -72,19 +72,19 @@ class HostFiles:
         return await self._files.stat(self._resolve(path), follow=follow)
 
     async def exists(self, path: AnyPath) -> bool:
-        """Whether there is such a file. A link counts by what it points to."""
+        """Return whether a file exists at the path. A link counts as its target."""
         return await self._kind(path) is not None
 
     async def is_file(self, path: AnyPath) -> bool:
-        """Whether it is a regular file, or a link to one."""
+        """Return whether the path is a regular file, or a link to one."""
         return await self._kind(path) == "file"
 
     async def is_dir(self, path: AnyPath) -> bool:
-        """Whether it is a directory, or a link to one."""
+        """Return whether the path is a directory, or a link to one."""
         return await self._kind(path) == "directory"
 
     async def list(self, path: AnyPath = ".") -> builtins.list[str]:
-        """Name what is in a directory, sorted, without ``.`` and ``..``."""
+        """Return the sorted names in a directory, without ``.`` and ``..``."""
         return sorted(entry.name for entry in await self._files.list(self._resolve(path)))
 
     async def read(self, path: AnyPath, *, offset: int = 0, length: int | None = None) -> bytes:
@@ -93,18 +93,19 @@ class HostFiles:
         Args:
             path: A regular file, or a link to one.
             offset: The first byte to read; zero or more. Past the end there is nothing to read: ``b""``.
-            length: Bytes to read; fewer come back where the file ends. ``None`` is up to the end, which
-                has to be within `max_read` (256 MiB unless the environment says otherwise).
+            length: Bytes to read; fewer are returned where the file ends. ``None`` reads up to the end, which must be within
+                `max_read` (256 MiB unless the environment says otherwise).
 
         Raises:
-            OSError: With ``EFBIG`` when the whole is larger than `max_read`; never a part of it in silence.
+            OSError: With ``EFBIG`` when the whole file is larger than `max_read`; the call never returns a part of the file
+                instead.
         """
         resolved = self._resolve(path)
         if offset < 0 or (length is not None and length < 0):
             raise InvalidCommand(f"offset and length must be 0 or more, not {offset} and {length}")
         if length is not None:
             return await self._files.read(resolved, offset=offset, length=length)
-        # One byte more than is allowed, rather than a question for the size first, which may change meanwhile.
+        # One byte more than the limit: a question for the size first would be a race, since the size may change.
         data = await self._files.read(resolved, offset=offset, length=self._max_read + 1)
         if len(data) > self._max_read:
             raise OSError(
@@ -118,7 +119,7 @@ class HostFiles:
         """Read a whole file as text. Line ends stay exactly as they are in the file.
 
         Raises:
-            UnicodeDecodeError: The file is no text in `encoding`, and `errors` is ``strict``.
+            UnicodeDecodeError: The file is not valid text in `encoding`, and `errors` is ``strict``.
             OSError: As `read` does.
         """
         return (await self.read(path)).decode(encoding, errors)
@@ -126,10 +127,10 @@ class HostFiles:
     async def read_lines(
         self, path: AnyPath, *, encoding: str = "utf-8", errors: str = "strict"
     ) -> builtins.list[str]:
-        r"""Read a whole file as lines, each with the line end that it has, so that joined they are the text.
+        r"""Read a whole file as lines, each with its own line end: joined, the lines are the text.
 
-        A line ends after ``\n`` and nowhere else: ``\r\n`` stays at the end of its line, and a lone ``\r`` or a
-        form feed is a character like others. A last line without an end is a line; an empty file has none.
+        A line ends after ``\n`` and nowhere else: ``\r\n`` stays at the end of its line, and a lone ``\r`` or a form feed is
+        a character like any other. A last line without an end is a line; an empty file has no lines.
 
         Raises:
             UnicodeDecodeError: As `read_text` does.
@@ -138,9 +139,9 @@ class HostFiles:
         return list(io.StringIO(await self.read_text(path, encoding=encoding, errors=errors), newline="\n"))
 
     async def write(self, path: AnyPath, data: bytes, *, append: bool = False) -> None:
-        """Append to a file, or replace it atomically: a reader sees the old or the new, never a half.
+        """Append to a file, or replace the file atomically: a reader sees the old or the new content, never a mixture.
 
-        A replaced file keeps its permission bits; a link stays, and what it points to is written.
+        A replaced file keeps its permission bits. A link stays a link: its target is written.
         """
         if isinstance(data, str):
             raise InvalidCommand("data must be bytes, not str: write_text() and append_text() take a text")
@@ -155,7 +156,7 @@ class HostFiles:
             The number of characters written.
 
         Raises:
-            UnicodeEncodeError: The text cannot be told in `encoding`; the file is as it was.
+            UnicodeEncodeError: The text cannot be encoded in `encoding`; the file is unchanged.
         """
         await self.write(path, _encoded(text, encoding, errors))
         return len(text)
@@ -163,24 +164,24 @@ class HostFiles:
     async def append_text(
         self, path: AnyPath, text: str, *, encoding: str = "utf-8", errors: str = "strict"
     ) -> int:
-        """Append a text to a file, which is made if it is missing. Otherwise as `write_text`."""
+        """Append a text to a file; a missing file is created. Otherwise as `write_text`."""
         await self.write(path, _encoded(text, encoding, errors), append=True)
         return len(text)
 
     async def mkdir(self, path: AnyPath, *, parents: bool = False, exist_ok: bool = False) -> None:
-        """Make a directory, and those above it if asked.
+        """Make a directory; with `parents`, also its missing parent directories.
 
         Raises:
-            FileExistsError: It exists and `exist_ok` is false, or what exists is no directory.
+            FileExistsError: The directory exists and `exist_ok` is false, or the path is another kind of file.
         """
         await self._files.mkdir(self._resolve(path), parents=parents, exist_ok=exist_ok)
 
     async def remove(self, path: AnyPath, *, recursive: bool = False) -> None:
-        """Remove a file, a link or an empty directory; a whole tree if asked, never following links."""
+        """Remove a file, a link or an empty directory; with `recursive`, a whole tree. Never follows links."""
         await self._files.remove(self._resolve(path), recursive=recursive)
 
     async def rename(self, source: AnyPath, target: AnyPath) -> None:
-        """Give a file another name, replacing a file that has it."""
+        """Rename a file. Replaces a file at `target`."""
         await self._files.rename(self._resolve(source), self._resolve(target))
 
     async def glob(
@@ -188,20 +189,20 @@ class HostFiles:
     ) -> builtins.list[str]:
         r"""Find the files and directories whose paths match a pattern.
 
-        ``*`` matches any part of a name, ``?`` one character, ``[a-z]`` and ``[!a-z]`` one of a set, and
-        ``**`` as a whole component any number of directories, none included; at the end it is everything
-        below. As in a shell, a name that starts with a dot is matched only by a component that does, and a
-        separator at the end asks for directories. ``**`` does not follow links to directories. Case counts,
-        except on Windows, where ``\`` separates as ``/`` does.
+        ``*`` matches any part of a name, ``?`` one character, ``[a-z]`` and ``[!a-z]`` one of a set. ``**`` as a whole
+        component matches any number of directories, also none; at the end of the pattern it matches everything below. As in a
+        shell, a name that starts with a dot is matched only by a component that also does, and a separator at the end matches
+        only directories. ``**`` does not follow links to directories. Matching is case-sensitive, except on Windows, where
+        ``\`` separates as ``/`` does.
 
-        Directories that may not be read are passed over, as a shell does.
+        Directories that may not be read are skipped, as in a shell.
 
         Args:
-            pattern: Relative.
+            pattern: A relative pattern.
             directory: The directory of the search; taken literally, whatever characters it holds. ``None`` is the
                 environment's directory.
-            hidden: Whether a name that starts with a dot is matched as any other, and ``**`` goes through directories of
-                such names.
+            hidden: Whether a name that starts with a dot is matched like any other, and ``**`` enters directories of such
+                names.
 
         Returns:
             Absolute paths, sorted; empty when nothing matches.
@@ -209,8 +210,8 @@ class HostFiles:
         Raises:
             FileNotFoundError: `directory` does not exist.
             NotADirectoryError: `directory` is not a directory.
-            InvalidCommand: The pattern is not relative, or more than `max_entries` directory entries
-                (100,000 unless the environment says otherwise) would have to be looked at.
+            InvalidCommand: The pattern is not relative, or more than `max_entries` directory entries (100,000 unless the
+                environment says otherwise) would have to be looked at.
         """
         base = self._directory if directory is None else self._resolve(directory)
         components = self._split(pattern)
@@ -228,36 +229,35 @@ class HostFiles:
     ) -> CopyResult:
         """Copy a file or a folder of this machine to the host.
 
-        A target that is an existing directory gets the copy *into* it, under the source's own name, as ``cp -r``
-        and ``scp -r`` do; any other target *is* the copy. A folder that is there already is merged with: what has
-        the same path is replaced, the rest stays. A file never replaces a folder, nor a folder a file.
+        A target that is an existing directory gets the copy *into* it, under the source's own name, as with ``cp -r`` and
+        ``scp -r``; any other target *is* the copy. The copy is merged into an existing folder: entries with the same path are
+        replaced, other entries stay. A file never replaces a folder, nor a folder a file.
 
-        Folders are copied whole, with empty ones and hidden files. Permission bits are kept, those of set-user-id
-        and the like left out; so are owners and times. A folder that was there keeps its own. Links below the
-        source are copied as links, dangling ones as well, and never followed; the source itself may be a link, and
-        is what it points to. At the target a link is replaced, never written through; only the target as it is
-        given may be a link to a directory. Sockets, pipes and devices are left out, and named in the result.
+        Folders are copied whole, with empty folders and hidden files. Permission bits are kept, except set-user-id and
+        similar bits; owners and times are not kept. An existing folder keeps its own bits. Links below the source are copied
+        as links, also dangling links, and never followed. The source itself may be a link: then its target is copied. At the
+        target a link is replaced, never written through; only the given target may be a link to a directory. Sockets, pipes
+        and devices are skipped, and named in the result.
 
-        A file appears at its place when it is whole, replacing atomically what was there. When the copy fails or is
-        cancelled, files that were complete stay, and no part of another one does under its name; a temporary file
-        (``.anyshell-….tmp``) is removed, unless the host cannot be reached any more. A copy that is cancelled
-        ends when it has cleaned up.
+        A file appears at its place when it is whole, and replaces an old file atomically. When the copy fails or is
+        cancelled, complete files stay, and no incomplete file has its final name; a temporary file (``.anyshell-….tmp``) is
+        removed, unless the host cannot be reached any more. A cancelled copy ends after its cleanup.
 
         Args:
-            source: On this machine: absolute, relative to this process's directory, or below ``~``.
-            target: On the host, as every path here. The directory that it is in has to exist.
-            into: Whether a target that is an existing directory gets the copy into it. Otherwise the target is the copy
-                in any case: a folder is merged with it.
-            on_progress: Called with a `CopyProgress` before the first byte, at most ten times a second, and at the
-                end. What it raises ends the copy, and goes through.
+            source: A path on this machine: absolute, relative to this process's directory, or below ``~``.
+            target: A path on the host, as for every method here. Its parent directory must exist.
+            into: Whether the copy is put into a target that is an existing directory. Otherwise the target is always the
+                copy: a folder is merged with it.
+            on_progress: Called with a `CopyProgress` before the first byte, at most ten times a second, and at the end. An
+                exception from this function ends the copy, and passes through.
 
         Raises:
-            FileNotFoundError: There is no source, or no directory for the target.
-            IsADirectoryError, NotADirectoryError: A file would replace a folder, or a folder something else.
-            OSError: With ``EINVAL``, before anything is written: a name that the target's host cannot have (on
-                Windows ``a:b``, ``NUL``, …), or that leads out of the target.
-            InvalidCommand: A source without a name of its own, such as ``/``, for an existing directory; a folder
-                of more than a million entries.
+            FileNotFoundError: The source, or the parent directory of the target, does not exist.
+            IsADirectoryError, NotADirectoryError: A file would replace a folder, or a folder another kind of file.
+            OSError: With ``EINVAL``, before anything is written: a name that the target's host cannot have (on Windows
+                ``a:b``, ``NUL``, …), or that leads out of the target.
+            InvalidCommand: A source without a name of its own, such as ``/``, for an existing directory; a folder of more
+                than a million entries.
         """
         return await copy(self._local(source), self._remote(target), on_progress, into=into)
 
@@ -266,12 +266,12 @@ class HostFiles:
     ) -> CopyResult:
         """Copy a file or a folder of the host to this machine.
 
-        All is as for `upload`, the other way round. Whatever names the host tells and whatever links it has,
-        nothing is written outside of the target.
+        The rules of `upload` apply, with the two sides exchanged. Nothing is written outside the target, whatever names and
+        links the host reports.
 
         Args:
-            source: On the host.
-            target: On this machine.
+            source: A path on the host.
+            target: A path on this machine.
             into: As for `upload`.
             on_progress: As for `upload`.
         """
@@ -307,7 +307,7 @@ class HostFiles:
             raise
 
     def _split(self, pattern: str) -> builtins.list[str]:
-        """Cut a pattern into components; the last is empty when it ends with a separator."""
+        """Split a pattern into components; the last one is empty when the pattern ends with a separator."""
         windows = self._info.os == "windows"
         check_text("the pattern", pattern)
         first, *others = re.split(r"[/\\]" if windows else "/", pattern)
@@ -332,15 +332,15 @@ def _encoded(text: str, encoding: str, errors: str) -> bytes:
 
 
 def place_of(files: HostFiles, path: str) -> Place:
-    """Name a path of a host, as `HostFiles.upload` names its target."""
+    """Return the `Place` of a path of a host, with the rules of `HostFiles.upload` for its target."""
     return files._remote(path)
 
 
 def local_place(files: Files, path: str) -> Place:
-    """Name a file of this machine: absolute, or relative to this process's directory.
+    """Return the `Place` of a file of this machine, given an absolute path or one relative to this process's directory.
 
     Raises:
-        InvalidCommand: It is empty, or no path of this machine.
+        InvalidCommand: The path is empty, or is not a path of this machine.
     """
     check_text("the path", path)
     if not path:
@@ -355,9 +355,9 @@ def local_place(files: Files, path: str) -> Place:
 
 
 class _Search:
-    """One glob: takes all paths found so far one component further.
+    """One glob: each step extends all paths found so far by one component.
 
-    Works on whole levels, so that a host that is far away can be asked for many at once.
+    A step works on a whole level, so that a remote host can be asked for many paths at once.
     """
 
     def __init__(self, files: Files, info: HostInfo, pattern: str, max_entries: int, *, hidden: bool) -> None:
@@ -378,7 +378,7 @@ class _Search:
             return await self._with_directories_below(paths)
         if not any(character in component for character in "*?["):
             if self._rules is ntpath and component not in (".", "..") and fault_of(component):
-                return []  # a device is everywhere there, and in no directory
+                return []  # a device name is valid everywhere on Windows, and in no directory
             paths = [self._rules.join(path, component) for path in paths]
             kinds = await for_each(paths, self._kind_of_itself)
             return [path for path, kind in zip(paths, kinds, strict=True) if kind is not None]
@@ -404,13 +404,13 @@ class _Search:
         return list(found)
 
     async def _directories(self, paths: list[str]) -> list[str]:
-        """The entries that are directories, or links to one. The listing has told the kind of all but links."""
+        """Return the entries that are directories, or links to one. The listing has the kinds of all entries but links."""
         links = [path for path in paths if self._kinds.get(path, "link") == "link"]
         asked = dict(zip(links, await for_each(links, self._kind), strict=True))
         return [path for path in paths if asked.get(path, self._kinds.get(path)) == "directory"]
 
     async def _entries_of(self, directories: list[str]) -> list[tuple[str, FileEntry]]:
-        """The path and the entry of everything in some directories; nothing for what is not a directory."""
+        """Return the path and the entry of everything in some directories; nothing for paths that are not directories."""
         directories = [path for path in directories if self._kinds.get(path) not in ("file", "other")]
         listings = await for_each(directories, self._list)
         found = [

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used, so that a command loads only what it needs."""
+"""Lazy imports: the names of a package are imported at their first use, so a command loads only what it needs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def importer(package: str, homes: Mapping[str, str], *, below: str = "") -> Callable[[str], Any]:
-    """Make the ``__getattr__`` of a package. What a type checker is shown stands beside it, below TYPE_CHECKING.
+    """Make the ``__getattr__`` of a package. The names for type checkers stand beside the call, below TYPE_CHECKING.
 
     Args:
-        package: Its ``__name__``.
-        homes: Its modules, and the names that each has, with spaces between them.
-        below: The package that has these modules; by default itself.
+        package: The ``__name__`` of the package.
+        homes: The package's modules, and for each module its names, separated by spaces.
+        below: The package that has the modules; by default `package`.
     """
     modules = {name: module for module, names in homes.items() for name in names.split()}
 

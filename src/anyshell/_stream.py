@@ -1,4 +1,4 @@
-"""A command's output as it comes."""
+"""The output of a running command as a stream of events."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ WAITING_PIECES = 16
 
 
 class Stream(AsyncOnly):
-    """Iterates over the output of a command that runs; afterwards it has the command's outcome.
+    """An iterator over the output of a running command; afterwards the stream has the command's outcome.
 
-    Leaving the ``async with`` before the end stops the command; its outcome is then ``cancelled``.
+    Leaving the ``async with`` before the end stops the command; the outcome is then ``cancelled``.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Stream(AsyncOnly):
         """The outcome of the command.
 
         Raises:
-            AnyshellError: It still runs: iterate to the end, or leave the ``async with``, first.
+            AnyshellError: The command still runs: iterate to the end, or leave the ``async with``, first.
         """
         if self._task is None or not self._task.done():
             raise AnyshellError(
@@ -64,14 +64,14 @@ class Stream(AsyncOnly):
 
     @property
     def pid(self) -> int | None:
-        """The pid of the shell that runs the command, on its host; also its process group there, where hosts have these.
+        """The pid on the host of the command's shell; also the id of its process group, where hosts have process groups.
 
-        ``None`` until it is started, and where the host does not tell.
+        ``None`` before the start, and where the host does not tell the pid.
         """
         return None if self._control.process is None else self._control.process.pid
 
     def cancel(self) -> None:
-        """Ask the command to end. Events go on until it has; the outcome is then ``cancelled``."""
+        """Ask the command to end. Events continue until the end; the outcome is then ``cancelled``."""
         self._control.cancel()
 
     async def __aenter__(self) -> Self:
@@ -100,7 +100,7 @@ class Stream(AsyncOnly):
                 yield event
 
     async def _events(self) -> AsyncIterator[list[OutputEvent]]:
-        """The events of a piece of output at a time: for the blocking twin, to which each step is a call of another thread."""
+        """Yield all events of a piece of output at once, for the blocking twin, whose every step is a call to another thread."""
         task = self._started()
         while self._pieces or not task.done():
             if not self._pieces:
@@ -157,6 +157,6 @@ class _Lines:
 
 
 def _event(channel: Channel, data: bytes, text: str, complete: bool = True) -> OutputEvent:
-    from ._types import OutputEvent  # here, since some commands print nothing
+    from ._types import OutputEvent  # imported here: some commands print nothing
 
     return OutputEvent(channel=channel, data=data, text=text, complete=complete)

@@ -1,6 +1,6 @@
 """The blocking front: one event loop in one thread, behind `anyshell.run`.
 
-It is no second tree of code: whatever blocks here awaits the same `Runner.run` there, as `Environment.run` does.
+The front is no second implementation: a blocking call awaits the same `Runner.run` in that loop as `Environment.run` does.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _OF_SUBPROCESS = {
     "text": _READ,
     "universal_newlines": _READ,
 }
-"""Arguments of `subprocess.run` and its like that `run` does not take, and what does the same."""
+"""Arguments of `subprocess.run` and similar functions that `run` does not take, each with the replacement."""
 
 _EXIT_SECONDS = 5.0
-"""Seconds for which the end of the interpreter waits for the commands of `anyshell.run` to be stopped."""
+"""Seconds for which the end of the interpreter waits until the commands of `anyshell.run` are stopped."""
 
 
 class Front:
-    """Runs coroutines for threads that block. The thread begins with the first call and ends with `close`."""
+    """A runner of coroutines for blocking threads. Its thread starts with the first call and ends with `close`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,21 +61,21 @@ class Front:
         self._environments: dict[tuple[str | None, bool], asyncio.Task[Environment]] = {}
         self._facts: Facts | None = None
         self.open: set[Environment] = set()
-        """The environments of `anyshell.connect` that are still open; each is closed with the interpreter at the latest."""
+        """The open environments of `anyshell.connect`; each is closed at the end of the interpreter at the latest."""
 
     def call(
         self,
         make: Callable[[], Coroutine[object, object, T]],
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> T:
-        """Run a coroutine to its end and return what it returns.
+        """Run a coroutine to its end and return its result.
 
         Args:
             make: Makes the coroutine, in the loop.
-            loop: The one that it belongs to; ``None`` is the one that there is.
+            loop: The loop that the coroutine belongs to; ``None`` is the present loop.
 
-        An interrupt (Ctrl-C) cancels it, waits until it has cleaned up, and is then raised; a second one
-        hurries it.
+        An interrupt (Ctrl-C) cancels the coroutine, waits until its cleanup is done, and is then raised. A second interrupt
+        speeds up the cleanup.
         """
         now = self.started()
         if loop is not None and loop is not now:
@@ -88,7 +88,7 @@ class Front:
         cancels = told = 0
 
         def tell() -> None:
-            """Start the task, unless it runs, and cancel it as often as this call was interrupted."""
+            """Start the task, unless it runs, and cancel the task once for every interrupt of this call."""
             nonlocal task, told
             if task is None:
                 task = loop.create_task(make())
@@ -100,7 +100,7 @@ class Front:
         interrupt: BaseException | None = None
         while True:
             try:
-                # Also for the first time: an interrupt that comes now must neither lose the task nor let it run on.
+                # Also at the first time: an interrupt at this point must neither lose the task nor let the task run on.
                 loop.call_soon_threadsafe(tell)
                 value = result.result()
             except BaseException as error:  # noqa: BLE001 - it is raised below; KeyboardInterrupt is the point
@@ -114,7 +114,7 @@ class Front:
                 return value
 
     async def environment(self, shell: str | None, *, interactive: bool) -> Environment:
-        """The environment of this machine with a shell, detected once. For coroutines that `call` runs."""
+        """Return this machine's environment with a shell, detected once. For coroutines that `call` runs."""
         key = (shell or os.environ.get("ANYSHELL_SHELL"), interactive)
         task = self._environments.get(key)
         if task is None:
@@ -125,25 +125,25 @@ class Front:
             return await shielded(task)
         except BaseException:
             if task.done() and (task.cancelled() or task.exception() is not None):
-                self._environments.pop(key, None)  # a failure is told, not kept: it may be mended
+                self._environments.pop(key, None)  # a failure is raised, not kept: its cause may be removed
             raise
 
     async def confined(
         self, environment: Environment, command: Command, options: RunOptions, directory: str
     ) -> Spawn:
-        """The sandbox of a command. The facts of this machine are asked for once.
+        """Return the spawn of a command within its sandbox. This machine is asked for its facts only once.
 
         Args:
-            environment: That has none.
-            command: With an absolute directory.
-            options: With the reach.
-            directory: To which the paths of the reach are relative.
+            environment: An environment without a reach.
+            command: A command with an absolute directory.
+            options: The options with the reach.
+            directory: The directory to which the paths of the reach are relative.
 
         Raises:
-            InvalidCommand: The directory of the command is not within it.
-            ReachUnavailable: This machine cannot enforce it.
+            InvalidCommand: The directory of the command is outside the reach.
+            ReachUnavailable: This machine cannot enforce the reach.
         """
-        from ._environment.confining import facts_of, sandbox_for  # here, since few commands have a reach
+        from ._environment.confining import facts_of, sandbox_for  # imported here: few commands have a reach
 
         runner = environment.runner
         self._facts = self._facts or await facts_of(runner.backend, here=True)
@@ -151,10 +151,10 @@ class Front:
         return sandbox.wrap(runner.spawn_of(command, options, confined=False))
 
     def close(self) -> None:
-        """Stop every command that runs, and the thread, as the interpreter ends.
+        """Stop every running command, and the thread, at the end of the interpreter.
 
-        Only daemon threads can still wait here by then. They are not woken: one that went on (with a traceback,
-        say) while the interpreter takes its parts away would hold their locks, and abort the process.
+        At that time only daemon threads can still wait here. These threads are not woken: a thread that continued (with a
+        traceback, for example) during the interpreter's teardown would hold the interpreter's locks, and abort the process.
         """
         with self._lock:
             loop, thread = self._loop, self._thread
@@ -168,14 +168,14 @@ class Front:
             thread.join(_EXIT_SECONDS)
 
     def forget(self) -> None:
-        """Begin anew in a forked child, which has neither the thread nor a usable loop."""
+        """Reset the front in a forked child, which has neither the thread nor a usable loop."""
         self._lock = threading.Lock()
         self._loop = self._thread = None
         self._environments = {}
         self.open = set()
 
     def started(self) -> asyncio.AbstractEventLoop:
-        """The loop, whose thread is begun by the first call."""
+        """Return the loop; the first call starts its thread."""
         with self._lock:
             if threading.current_thread() is self._thread:
                 raise AnyshellError(
@@ -199,7 +199,7 @@ def _serve(loop: asyncio.AbstractEventLoop, leaving: list[Coroutine[object, obje
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
-        if leaving:  # which stops all that runs in them
+        if leaving:  # the closing stops all runs in the environments
             closing = [loop.create_task(each) for each in leaving]
             loop.run_until_complete(asyncio.wait(closing, timeout=_EXIT_SECONDS / 2))
         tasks = asyncio.all_tasks(loop)
@@ -238,7 +238,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _helped(function: Callable[P, T]) -> Callable[P, T]:
-    """Have a function that is called as `subprocess.run` is say how it is called: of that, Python says only that it is wrong."""
+    """Wrap `run` so that a call in the style of `subprocess.run` raises a helpful error: Python's own gives no advice."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -278,25 +278,25 @@ def run(
 ) -> Outcome:
     """Run a command on this machine in a fresh shell and wait for its end, blocking like `subprocess.run`.
 
-    May be called from any thread, also several at once; they share one event loop in one thread. That thread
-    is begun by the first call and ended with the interpreter, and whatever runs then is stopped. Inside
-    a coroutine use `Environment.run`: this blocks the loop.
+    May be called from any thread, also from several threads at once; all calls share one event loop in one thread. The first
+    call starts that thread; the thread ends with the interpreter, and running commands are stopped then. Inside a coroutine
+    use `Environment.run`: this call blocks the loop.
 
-    `shell`, `interactive` and `reach` are those of `Environment.detect`, every other argument is that of `Environment.run`;
-    a relative `cwd` resolves against the process's directory at this moment, and so do the paths of `reach`.
+    `shell`, `interactive` and `reach` are those of `Environment.detect`; every other argument is that of `Environment.run`. A
+    relative `cwd` and the paths of `reach` resolve against the process's directory at the time of the call.
 
     Returns:
-        What became of it. A non-zero exit, a timeout and a truncation are values here.
+        The outcome. A non-zero exit, a timeout and a truncation are values here.
 
     Raises:
         InvalidCommand: Bad input, before anything was started; the message names the culprit.
         ReachUnavailable: This machine cannot enforce the reach.
         ShellNotFound: No usable shell.
         SpawnError: The shell could not be started.
-        RecordingError: The file of the recording cannot be made, or there is one already.
-        KeyboardInterrupt: After the whole tree is gone.
+        RecordingError: The file of the recording cannot be made, or exists already.
+        KeyboardInterrupt: An interrupt (Ctrl-C) came; the whole tree is gone.
     """
-    here = _directory()  # now, in this thread: the loop's own notion may be of another moment
+    here = _directory()  # read now, in this thread: the loop may read the directory at another time
     path = os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd
     if here is None and (path is None or not (os.path.isabs(path) or path.startswith("~"))):
         raise InvalidCommand("this process's directory has been removed: give an absolute cwd")

@@ -1,4 +1,4 @@
-"""The copy of a file or a folder between the `Files` of two hosts, of whatever kind."""
+"""The copy of a file or a folder between the `Files` of two hosts of any kind."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _NO_FILE = "A copy replaces a file or a link, and no device, pipe or socket"
 
 
 class OnProgress(Protocol):
-    """Is told how far a copy has come."""
+    """A callback for the progress of a copy."""
 
     def __call__(self, progress: CopyProgress, /) -> object:
-        """Take one report, quickly: the copy waits. What it raises ends the copy, and goes through."""
+        """Handle one report, quickly: the copy waits. An exception raised here ends the copy, and passes through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class Place:
     """A path on a host.
 
     Attributes:
-        files: The host's.
-        rules: The module that reads its paths: ``posixpath`` or ``ntpath``.
-        path: Absolute. A separator at its end means a directory.
+        files: The files of the host.
+        rules: The module for the host's paths: ``posixpath`` or ``ntpath``.
+        path: The absolute path. A separator at the end means a directory.
     """
 
     files: Files
@@ -61,11 +61,11 @@ class Place:
     path: str
 
     def at(self, path: str) -> Place:
-        """Another path of the same host."""
+        """Return another path of the same host."""
         return Place(self.files, self.rules, path)
 
     def below(self, *names: str) -> str:
-        """A path below this one."""
+        """Return a path below this path."""
         joined: str = self.rules.join(self.path, *names)
         return joined
 
@@ -96,14 +96,14 @@ async def copy(
     into: bool = True,
     keep_times: bool = False,
 ) -> CopyResult:
-    """Copy a file or a folder. `HostFiles.upload` says what is promised.
+    """Copy a file or a folder, with the guarantees of `HostFiles.upload`.
 
     Args:
         source: The path that is copied.
         target: The target of the copy.
-        on_progress: Is told how far it has come.
-        into: Whether a directory that is there gets the copy into it.
-        keep_times: Whether files, and folders that are made, were changed last when their sources were.
+        on_progress: Called with the progress of the copy.
+        into: Whether the copy is put into a target that is an existing directory.
+        keep_times: Whether files and new folders get the modification times of their sources.
     """
     return await to_the_end(_copy(source, target, on_progress, into=into, keep_times=keep_times))
 
@@ -128,7 +128,7 @@ async def _copy(
 
 
 async def _destination(source: Place, target: Place, *, folder: bool, into: bool) -> Place:
-    """The destination of the copy: in an existing directory, under the source's name; otherwise `target` itself."""
+    """Return the destination: in an existing directory, under the source's name; otherwise `target` itself."""
     ends = target.path != target.bare
     target_kind = await _kind(target, follow=True)
     if target_kind == "directory" and folder and not into:
@@ -151,13 +151,13 @@ async def _destination(source: Place, target: Place, *, folder: bool, into: bool
         raise NotADirectoryError(errno.ENOTDIR, "A folder does not replace a file", target.path)
     if not folder and there == "directory":
         raise IsADirectoryError(errno.EISDIR, "A file does not replace a folder", target.path)
-    if there == "other":  # to be moved over it would take /dev/null away from root's machine
+    if there == "other":  # a rename over the target would remove /dev/null from root's machine
         raise OSError(errno.EINVAL, _NO_FILE, target.path)
     return target
 
 
 async def _look(source: Place, windows: bool, mode: int, plan: _Plan) -> None:
-    """Walk the source, before anything is written: a name that cannot be written refuses the whole copy."""
+    """Walk the source before anything is written: a name that the target cannot have refuses the whole copy."""
     left: list[tuple[tuple[str, ...], int]] = [((), mode)]
     seen = 0
     while left:
@@ -176,7 +176,7 @@ async def _look(source: Place, windows: bool, mode: int, plan: _Plan) -> None:
         for entry in entries:
             _check(entry.name, windows, path)
             name = entry.name.casefold() if windows else entry.name
-            if name in known:  # a link and a folder of one name would lead out of the target
+            if name in known:  # with a link and a folder of one name, the copy could leave the target
                 raise OSError(errno.EEXIST, "Two entries of one folder would have the same name", path)
             known.add(name)
         links = [entry.name for entry in entries if entry.kind == "link"]
@@ -198,19 +198,19 @@ async def _look(source: Place, windows: bool, mode: int, plan: _Plan) -> None:
                 left.append(((*names, entry.name), status.mode))
             elif status.kind == "file":
                 plan.files.append(((*names, entry.name), status.size, status.mode))
-            else:  # it was something else when it was listed
+            else:  # another kind than in the listing
                 plan.skipped.append(source.below(*names, entry.name))
 
 
 def _translated(link: str, from_windows: bool, to_windows: bool) -> str:
-    """The target of a link, with the separators of the host that gets it. An absolute target leads nowhere there."""
+    """Return a link's target with the separators of the target host. An absolute target leads nowhere there."""
     if from_windows == to_windows:
         return link
     return link.replace("/", "\\") if to_windows else link.replace("\\", "/")
 
 
 def _check(name: str, windows: bool, directory: str) -> None:
-    """Refuse a name that would lead out of the target, or that its host does not have."""
+    """Refuse a name that would lead out of the target, or that the target's host cannot have."""
     fault = None
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         fault = "it would be another path"
@@ -219,7 +219,7 @@ def _check(name: str, windows: bool, directory: str) -> None:
     elif not name.isascii():
         try:
             name.encode(errors="surrogateescape")
-        except UnicodeEncodeError:  # Windows keeps halves of surrogate pairs
+        except UnicodeEncodeError:  # Windows allows unpaired surrogates
             fault = "it is no text"
     if fault:
         raise OSError(
@@ -238,7 +238,7 @@ class _Copying:
         self._source = source
         self._target = target
         self._plan = plan
-        # Windows has no bits for others, and says that every user may write; which users may is not told by that.
+        # Windows has no bits for other users and reports that every user may write; the bits do not tell which users may.
         self._bits = 0o755 if source.rules is ntpath else 0o777
         self._on_progress = on_progress
         self._into = into
@@ -251,10 +251,10 @@ class _Copying:
 
     async def run(self) -> CopyResult:
         self._report(now=True)
-        self._reported = float("-inf")  # the first bytes are told at once
+        self._reported = float("-inf")  # report the first bytes at once
         made = await self._make_directories()
         await self._copy_files()
-        # Last, so that nothing is written through a link that came with the copy.
+        # Links come last, so that no file is written through a link of this copy.
         for names, target in self._plan.links:
             await self._link(names, target)
         for names, mode in reversed(made):
@@ -274,7 +274,7 @@ class _Copying:
         )
 
     async def _make_directories(self) -> list[tuple[tuple[str, ...], int]]:
-        """Make every folder, from the top; those that their owner may not enter or write become so in the end."""
+        """Make every folder, from the top. Folders that their owner may not enter or write get their final bits at the end."""
         made: list[tuple[tuple[str, ...], int]] = []
         files = self._target.files
         coming = {names for names, *_ in (*self._plan.files, *self._plan.links)}
@@ -283,13 +283,14 @@ class _Copying:
             try:
                 await files.mkdir(path)
             except FileExistsError:
-                # The kind of the entry itself: a link there may lead anywhere, and may be of an earlier copy. The target may be a given link.
+                # The kind of the entry itself: a link may lead anywhere, and may come from an earlier copy. Only the
+                # target may be a given link.
                 given = not names and not self._into
                 if (await files.stat(path, follow=given)).kind != "directory":
                     raise NotADirectoryError(
                         errno.ENOTDIR, "A folder does not replace a file", path
                     ) from None
-                with contextlib.suppress(PermissionError):  # of a folder that is written to and not read
+                with contextlib.suppress(PermissionError):  # the folder can be written to but not read
                     for entry in await files.list(path):
                         if entry.kind == "other" and (*names, entry.name) in coming:
                             raise OSError(
@@ -302,7 +303,7 @@ class _Copying:
         return made
 
     async def _copy_files(self) -> None:
-        """Copy several at once, since a small file is mostly waiting. The first error ends the others."""
+        """Copy several files at once: a small file is mostly waiting. The first error ends the other copies."""
         left = iter(self._plan.files)
 
         async def some() -> None:
@@ -320,7 +321,7 @@ class _Copying:
             for task in workers:
                 task.cancel()
             if workers:
-                await asyncio.wait(workers)  # each cleans up, for a bounded time
+                await asyncio.wait(workers)  # each worker cleans up, for a bounded time
             for task in workers:
                 note_failure(task)
         if first is not None:
@@ -331,9 +332,7 @@ class _Copying:
         target = self._target.below(*names) if names else self._target.path
 
         async def put(temporary: str) -> None:
-            async with contextlib.aclosing(
-                self._counted(source)
-            ) as chunks:  # the file that is read is closed
+            async with contextlib.aclosing(self._counted(source)) as chunks:  # closes the file that is read
                 await self._target.files.write_chunks(temporary, chunks, mode=mode)
             if names in self._plan.times:
                 await self._target.files.set_modified(temporary, self._plan.times[names])
@@ -397,7 +396,7 @@ async def _kind(place: Place, *, follow: bool) -> str | None:
 
 
 async def for_each(paths: Sequence[str], ask: Callable[[str], Awaitable[T]]) -> list[T]:
-    """Ask something about every path, a few at a time. The first error is raised when its few are done."""
+    """Call `ask` for every path, some paths at a time. The first error is raised when its group is done."""
     answers: list[T] = []
     for start in range(0, len(paths), AT_ONCE):
         some = (ask(path) for path in paths[start : start + AT_ONCE])

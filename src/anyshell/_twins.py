@@ -37,16 +37,16 @@ TWINS = {
 """The classes that have a blocking twin, and their modules."""
 
 _CALLBACKS = frozenset(("approver", "listener", "on_update", "secrets", "source"))
-"""Arguments that are functions, and may block in the twins: each call of them has a thread of its own."""
+"""The arguments that are functions and may block in the twins: each call runs in a thread of its own."""
 
 _MADE = frozenset(("DetachedJobs", "Fleet", "ShellTool"))
-"""The classes that a program makes itself; an environment gives the others."""
+"""The classes that a program instantiates itself; an environment returns the others."""
 
 _OVER = object()
 
 
 class Twin:
-    """The base of all twins: it holds the object in the loop."""
+    """The base of all twins. A twin holds the asynchronous object of the loop."""
 
     __slots__ = ("_loop", "_target")
 
@@ -79,7 +79,7 @@ class Twin:
         return hash(self._target)
 
     def _call(self, make: Callable[[], Any]) -> Any:
-        """Call something in the loop, await what it returns if that can be awaited, and give the twin of the result."""
+        """Call a function in the loop, await its result if possible, and return the twin of the result."""
 
         async def called() -> Any:
             result = make()
@@ -87,7 +87,7 @@ class Twin:
 
         try:
             return twin_of(front.call(called, self._loop), self._loop)
-        except AnyshellError as error:  # which says what is written in a coroutine
+        except AnyshellError as error:  # whose message names the syntax of coroutines
             error.args = tuple(
                 each.replace("'async ", "'") if isinstance(each, str) else each for each in error.args
             )
@@ -95,7 +95,7 @@ class Twin:
 
 
 def twin_of(value: Any, loop: AbstractEventLoop) -> Any:
-    """The twin of a value that has one; of a list or a tuple, one of twins."""
+    """Return the twin of a value that has one; for a list or a tuple, a list or tuple of twins."""
     kind: Any = type(value)
     if kind.__name__ in TWINS and kind.__module__.startswith("anyshell."):
         return twin(kind)._of(value, loop)
@@ -105,13 +105,13 @@ def twin_of(value: Any, loop: AbstractEventLoop) -> Any:
 
 
 def named(name: str) -> type[Twin]:
-    """The blocking twin of a class, by its name."""
+    """Return the blocking twin of a class, given the name of the class."""
     return twin(getattr(import_module(f"anyshell.{TWINS[name]}"), name))
 
 
 @functools.cache
 def twin(kind: Any) -> type[Twin]:
-    """The blocking twin of a class."""
+    """Return the blocking twin of a class."""
     members: dict[str, Any] = {"__slots__": (), "__doc__": kind.__doc__, "__module__": "anyshell.blocking"}
     names = [name for name in dir(kind) if not name.startswith("_")]
     for name in names:
@@ -207,7 +207,7 @@ def _unwrapped(value: Any) -> Any:
 
 
 def _argument(name: str, value: Any, loop: AbstractEventLoop) -> Any:
-    """Convert an argument for the loop. A function that may block has a thread for each call."""
+    """Convert an argument for the loop. Each call of a function that may block runs in a thread."""
     value = _unwrapped(value)
     if name not in _CALLBACKS or not callable(value) or inspect.iscoroutinefunction(value):
         return value
@@ -222,7 +222,7 @@ def _argument(name: str, value: Any, loop: AbstractEventLoop) -> Any:
 
 
 def _iterate_events(self: Twin) -> Iterator[Any]:
-    # Those of a piece at once: a step takes ten times as long as an event.
+    # All events of a piece at once: a step takes ten times as long as an event.
     for events in _iterate(self, self._target._events):
         yield from events
 

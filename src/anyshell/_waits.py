@@ -1,4 +1,4 @@
-"""Waiting: for work that has to be over when control returns, for calls that may hang, and for whatever happens next."""
+"""Waits: for work that must be over when control returns, for calls that may hang, and for the next event."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class AsyncOnly:
         )
 
     def __exit__(self, *_: object) -> None:
-        """Never happens: it was not entered."""
+        """Do nothing: ``__enter__`` always raises."""
 
 
 def require_asyncio() -> None:
-    """Refuse another kind of event loop than that of asyncio.
+    """Refuse an event loop of another kind than asyncio's.
 
     Raises:
-        AnyshellError: Says what to do.
+        AnyshellError: There is no asyncio loop; the message says what to do.
     """
     try:
         asyncio.get_running_loop()
@@ -47,10 +47,10 @@ def require_asyncio() -> None:
 
 
 async def to_the_end(work: Coroutine[object, object, T], stop: Callable[[], object] | None = None) -> T:
-    """Run work in a task of its own; when cancelled, ask it to stop and wait until it has cleaned up.
+    """Run work in a task of its own; on cancellation, ask the work to stop and wait until its cleanup is done.
 
-    However often the waiting task is cancelled, by asyncio's means or by anyio's, the work is asked once: so its own
-    cleaning may wait for something. It has to have a bound of its own.
+    However often the waiting task is cancelled, by asyncio or by anyio, the work is asked to stop only once: so the work's
+    cleanup may wait. The work needs a time limit of its own.
 
     Args:
         work: The work.
@@ -68,9 +68,9 @@ async def to_the_end(work: Coroutine[object, object, T], stop: Callable[[], obje
 
 
 async def shielded(work: Awaitable[T]) -> T:
-    """Wait for work that goes on when the wait is cancelled; its failure is not reported then.
+    """Wait for work that goes on when the wait is cancelled; a failure after the cancellation is not reported.
 
-    `asyncio.shield` reports it from Python 3.14 on, also where another one that waits has taken it.
+    `asyncio.shield` reports that failure from Python 3.14 on, even where another waiting task has already received it.
     """
     future = asyncio.ensure_future(work)
     if not future.done():
@@ -80,24 +80,24 @@ async def shielded(work: Awaitable[T]) -> T:
 
 
 def note_failure(task: asyncio.Future[Any]) -> None:
-    """Take note of the failure of a task that is done and not awaited any more: asyncio reports it otherwise."""
+    """Read the failure of a task that is done and no longer awaited: otherwise asyncio reports the failure."""
     if not task.cancelled():
         task.exception()
 
 
 async def outlast(task: asyncio.Future[T], on_cancel: Callable[[], object]) -> asyncio.CancelledError | None:
-    """Wait until a task is done, whatever cancels us meanwhile.
+    """Wait until a task is done, even if the caller is cancelled meanwhile.
 
-    `to_the_end` differs in two ways: it raises the cancellation, and it heeds one of a cancel scope of anyio's as well. Such
-    a scope cancels every await anew, so that here it is held off: otherwise it would be heard without a pause.
-    A shield of anyio's alone does not do, since it does not hold off a second ``Task.cancel()``.
+    `to_the_end` differs in two ways: it raises the cancellation, and it also heeds the cancellation of an anyio cancel scope.
+    A cancelled scope of anyio cancels every await again. So the scope is held off here: otherwise its cancellations would
+    arrive without a pause. A shield of anyio alone is not enough, because it does not hold off a second ``Task.cancel()``.
 
     Args:
-        task: The task to wait for; it is not cancelled by us.
+        task: The task to wait for; this function does not cancel the task.
         on_cancel: Called for every cancellation that arrives.
 
     Returns:
-        The last cancellation, for the caller to raise when it has cleaned up.
+        The last cancellation, for the caller to raise after the cleanup.
     """
     cancelled: asyncio.CancelledError | None = None
     with _shield():
@@ -111,9 +111,9 @@ async def outlast(task: asyncio.Future[T], on_cancel: Callable[[], object]) -> a
 
 
 def _shield() -> contextlib.AbstractContextManager[object]:
-    """Hold off anyio's cancel scopes. Where anyio has not loaded what it needs in a loop of asyncio, there are none.
+    """Return a shield against anyio's cancel scopes. While anyio's asyncio part is not loaded, no cancel scope exists.
 
-    Loading that takes half the time that it takes to load asyncio, and descriptors, of which none may be left.
+    Loading that part takes half as long as loading asyncio, and needs descriptors, of which none may be left.
     """
     if "anyio._backends._asyncio" not in sys.modules:
         return contextlib.nullcontext()
@@ -123,21 +123,21 @@ def _shield() -> contextlib.AbstractContextManager[object]:
 
 
 def expire(clock: asyncio.Timeout) -> None:
-    """Have a clock's time be over, unless it is."""
+    """Make a clock's timeout expire now, unless it has expired."""
     if not clock.expired():
         clock.reschedule(0)
 
 
 async def in_a_thread(call: Callable[[], T]) -> T:
-    """Make a blocking call that may hang, in a thread of its own that a cancelled caller does not wait for.
+    """Make a blocking call that may hang, in a thread of its own. A cancelled caller does not wait for the thread.
 
-    asyncio's own threads are a handful, so that a few such calls would hold up every other task that needs one.
+    asyncio's own threads are few: some hanging calls there would block every other task that needs a thread.
 
     Raises:
         NoThread: No thread can be started.
     """
     made: concurrent.futures.Future[T] = concurrent.futures.Future()
-    made.set_running_or_notify_cancel()  # from now on it cannot be cancelled, and takes what the call gives
+    made.set_running_or_notify_cancel()  # from now on the future cannot be cancelled, and takes the call's result
 
     def work() -> None:
         try:
@@ -160,7 +160,7 @@ async def in_a_worker(call: Callable[[], T], *, abandon_on_cancel: bool = False)
     Raises:
         NoThread: No thread can be started.
     """
-    from anyio import to_thread  # here, since many commands need none
+    from anyio import to_thread  # imported here: many commands need no thread
 
     with threads_as_os_errors():
         return await to_thread.run_sync(call, abandon_on_cancel=abandon_on_cancel)
@@ -168,7 +168,7 @@ async def in_a_worker(call: Callable[[], T], *, abandon_on_cancel: bool = False)
 
 @contextlib.contextmanager
 def threads_as_os_errors() -> Iterator[None]:
-    """Raise `NoThread` where no thread can be started, which Python tells by a `RuntimeError`."""
+    """Raise `NoThread` where no thread can be started, which Python reports as a `RuntimeError`."""
     try:
         yield
     except RuntimeError as error:
@@ -179,7 +179,7 @@ def threads_as_os_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def shortage_as_spawn_error() -> Iterator[None]:
-    """Raise `SpawnError` where no descriptor is left, such as to load a part of anyshell that is used for the first time."""
+    """Raise `SpawnError` where no descriptor is left, for example to import a part of anyshell at its first use."""
     try:
         yield
     except OSError as error:
@@ -195,10 +195,10 @@ class NoThread(OSError):  # noqa: N818 - what there is not
 
 
 class Changes:
-    """Wakes all tasks that wait for something to happen, whatever it is.
+    """A notifier that wakes all waiting tasks at every event, of whatever kind.
 
     Attributes:
-        count: How often it has.
+        count: The number of events so far.
     """
 
     def __init__(self) -> None:
@@ -206,14 +206,14 @@ class Changes:
         self._waiting: set[asyncio.Future[None]] = set()
 
     def notify(self) -> None:
-        """Something has happened."""
+        """Record an event and wake all waiting tasks."""
         self.count += 1
         for change in self._waiting:
             if not change.done():
                 change.set_result(None)
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Wait until something happens, at most so long; whether it did."""
+        """Wait for the next event, at most `seconds`; return whether an event happened."""
         change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(change)
         try:

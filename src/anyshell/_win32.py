@@ -1,4 +1,4 @@
-"""The declaration of functions of a library of Windows, for each module that calls some."""
+"""The type declarations of a Windows library's functions, for each module that calls such functions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def declare(library: Any, **functions: tuple[Any, ...]) -> Any:
-    """Return a library of ctypes after each function is given the type of its result, then those of its arguments."""
+    """Declare functions of a ctypes library: the type of each result, then the types of the arguments; return the library."""
     for name, (result, *arguments) in functions.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

@@ -1,4 +1,4 @@
-"""Processes that stand before other processes, to change a part of what the engine sees of these."""
+"""Process wrappers that change a part of a process for the engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class WrappingSpawner:
 
     Args:
         spawner: Starts the process.
-        wraps: Each is given the process, or what the one before returned, and returns what the engine runs.
+        wraps: The wrapping functions, in order. Each gets the process, or the result of the function before; the engine runs
+            the last result.
     """
 
     def __init__(self, spawner: Spawner, wraps: Sequence[Callable[[Process], Process]]) -> None:
@@ -35,13 +36,13 @@ class WrappingSpawner:
 
 
 class Wrapped:
-    """A process behind which another process stands.
+    """A process that passes every call on to another process.
 
     Args:
         process: The other process.
-        stdin: Replaces its input.
-        stdout: Replaces its output.
-        stderr: Replaces its other output.
+        stdin: The stdin in place of the other process's stdin; ``None`` keeps that.
+        stdout: The stdout in place of the other process's stdout; ``None`` keeps that.
+        stderr: The stderr in place of the other process's stderr; ``None`` keeps that.
     """
 
     def __init__(
@@ -59,47 +60,47 @@ class Wrapped:
 
     @property
     def pid(self) -> int | None:
-        """Its number on the host."""
+        """The pid of the program on the host."""
         return self._process.pid
 
     @property
     def stdin(self) -> ByteSendStream | None:
-        """Its input."""
+        """The stdin of the program."""
         return self._process.stdin if self._stdin is None else self._stdin
 
     @property
     def stdout(self) -> ByteReceiveStream:
-        """Its output."""
+        """The stdout of the tree."""
         return self._process.stdout if self._stdout is None else self._stdout
 
     @property
     def stderr(self) -> ByteReceiveStream | None:
-        """Its output there."""
+        """The stderr of the tree, if the channels were split."""
         return self._process.stderr if self._stderr is None else self._stderr
 
     @property
     def terminal_kind(self) -> TerminalKind | None:
-        """The kind of its terminal."""
+        """The kind of the program's terminal."""
         return self._process.terminal_kind
 
     @property
     def started(self) -> bool | None:
-        """Whether it has begun."""
+        """Whether the program has begun."""
         return self._process.started
 
     @property
     def lost(self) -> bool:
-        """Whether the way to it is gone."""
+        """Whether the connection to the process is lost."""
         return self._process.lost
 
     @property
     def usage(self) -> Usage | None:
-        """The resources that its tree has used."""
+        """The resources that the tree has used."""
         return self._process.usage
 
     @property
     def can_terminate(self) -> bool:
-        """Whether its tree can be asked to end."""
+        """Whether the tree can be asked to end."""
         return self._process.can_terminate
 
     async def wait(self) -> ExitStatus:
@@ -107,33 +108,33 @@ class Wrapped:
         return await self._process.wait()
 
     async def send_signal(self, signal: Signal) -> None:
-        """Signal the tree."""
+        """Send a signal to the tree."""
         await self._process.send_signal(signal)
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """The processes of the tree that live."""
+        """Return the living processes of the tree."""
         return await self._process.survivors()
 
     async def wait_gone(self) -> None:
-        """Wait until nothing of it does."""
+        """Wait until no process of the tree is alive."""
         await self._process.wait_gone()
 
     def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
-        """Have `survivors` name these until they end."""
+        """Make `survivors` return these processes until each ends."""
         self._process.keep_naming(named)
 
     async def resize(self, terminal: Terminal) -> None:
-        """Give its terminal another size."""
+        """Resize the program's terminal."""
         await self._process.resize(terminal)
 
     async def foreground(self) -> Foreground | None:
-        """The processes that have its terminal."""
+        """Return the foreground processes of the terminal."""
         return await self._process.foreground()
 
     async def release(self) -> None:
-        """Let what lives go on."""
+        """Let the living processes run on."""
         await self._process.release()
 
     async def aclose(self) -> None:
-        """Give everything back."""
+        """Give back all resources."""
         await self._process.aclose()

@@ -1,4 +1,4 @@
-"""Commands in the terminals of an editor, by the Agent Client Protocol. It needs the extra ``acp``."""
+"""Commands in the terminals of an editor, by the Agent Client Protocol. Needs the extra ``acp``."""
 
 from __future__ import annotations
 
@@ -35,31 +35,32 @@ if TYPE_CHECKING:
     from .abc import Backend, CommandTree, Files, PipeDirectory
 
 BYTE_LIMIT = 1024 * 1024
-"""Bytes of a command's output that the editor keeps, from its end, unless `AcpBackend` is told otherwise."""
+"""Bytes from the end of a command's output that the editor keeps; the rest is lost. A default of `AcpBackend`."""
 
 CREATE_SECONDS = 60.0
-"""Seconds for the editor to make a terminal; one that comes later is killed and released."""
+"""Seconds for the editor to make a terminal; a terminal that comes later is killed and released."""
 
 ANSWER_SECONDS = 5.0
-"""Seconds for the editor to kill or release a terminal."""
+"""Seconds for the editor to kill or release a terminal; then anyshell stops waiting."""
 
 LOOK_SECONDS = (0.05, 2.0)
-"""Seconds between two looks at the output of a command: at first, and at last."""
+"""Seconds between two looks at the output of a command: the first pause, and the longest pause."""
 
 _LOST = "\n[anyshell] The editor kept only the end of the output: a part is missing here, or shown twice.\n"
 
 
 class AcpBackend:
-    """Runs commands in the editor's terminals, and leaves all else to another backend.
+    """A backend that runs commands in the editor's terminals, and leaves everything else to another backend.
 
-    The editor shows the command, and says how it ends. What the command leaves behind is the editor's: it is not seen here. A
-    command has no input, no session and no terminal of anyshell's, its channels are one, and every stop is the editor's kill.
+    The editor shows each command and reports its end. anyshell does not see processes that a command leaves behind: the editor
+    owns these processes. A command has no input, no session and no terminal of anyshell's. stdout and stderr are one channel,
+    and every stop is the editor's kill.
 
     Args:
-        client: The connection to the editor, as an agent of the SDK is given it.
-        session_id: The session of the protocol that the terminals belong to.
-        backend: Reaches the host that the editor runs commands on; of POSIX. It stays its owner's to close.
-        on_terminal: Is given the id of each terminal as soon as it is there, to be shown in a tool call.
+        client: The connection to the editor, as the SDK gives it to an agent.
+        session_id: The session of the protocol to which the terminals belong.
+        backend: The backend of the POSIX host on which the editor runs commands. The caller closes the backend.
+        on_terminal: A callback that is given the id of each new terminal, for example to show it in a tool call.
         byte_limit: Bytes of a command's output that the editor keeps.
     """
 
@@ -91,10 +92,10 @@ class AcpBackend:
         return self._backend.files
 
     async def info(self, query: HostQuery) -> HostInfo:
-        """Ask the host what it is.
+        """Return the facts of the host.
 
         Raises:
-            BackendUnavailable: It is Windows.
+            BackendUnavailable: The host runs Windows.
         """
         info = await self._backend.info(query)
         if info.os == "windows":
@@ -104,11 +105,12 @@ class AcpBackend:
         return info
 
     async def spawn(self, spawn: Spawn) -> EditorTerminal:
-        """Have the editor make a terminal for a command.
+        """Ask the editor to make a terminal for a command.
 
         Raises:
-            InvalidCommand: The directory does not exist, or the channels were asked for apart.
-            SpawnError: The editor makes no terminal, or the command has input, a terminal or a text that is too long.
+            InvalidCommand: The directory does not exist, or `split_stderr` was asked for.
+            TerminalUnavailable: A terminal of anyshell's was asked for.
+            SpawnError: The editor makes no terminal, or the command has input or a text that is too long.
         """
         await self._check(spawn)
         variables = {**spawn.settings, **spawn.env}
@@ -130,7 +132,7 @@ class AcpBackend:
             if isinstance(error, RequestError):
                 raise SpawnError(f"the editor makes no terminal: {error}") from error
             if creating.done() and not creating.cancelled() and creating.exception() is error:
-                # The editor is gone, and may have heard: its end cannot be learnt, which `wait` of the process says.
+                # The editor is gone, and may have got the request: `wait` of the process reports the unknown end.
                 return EditorTerminal(self._client, self._session, "", self._open.discard, started=None)
             ending = asyncio.ensure_future(self._end_late(creating))
             self._late.add(ending)
@@ -166,7 +168,7 @@ class AcpBackend:
             raise InvalidCommand(f"cwd: {spawn.cwd} is no directory on {self.name}")
 
     async def _end_late(self, creating: asyncio.Future[CreateTerminalResponse]) -> None:
-        """Kill and release a terminal that nothing waits for any more, when it comes."""
+        """Wait for a terminal that comes too late; then kill and release the terminal."""
         with contextlib.suppress(Exception):
             made = await creating
             await EditorTerminal(self._client, self._session, made.terminal_id, lambda _: None).aclose()
@@ -180,7 +182,7 @@ class AcpBackend:
         return await self._backend.connects(port)
 
     async def orphans(self) -> Sequence[ProcessInfo]:
-        """The processes that a killed anyshell has left on the host."""
+        """Return the processes that a killed anyshell has left on the host."""
         return await self._backend.orphans()
 
     async def aclose(self) -> None:
@@ -194,9 +196,9 @@ class EditorTerminal(Ungrouped):
     """A command in a terminal of the editor.
 
     Attributes:
-        id: The editor's id of the terminal; empty when that was not learnt.
-        started: Whether it has begun; ``None`` when that was not learnt.
-        lost: Whether the editor does not answer any more.
+        id: The editor's id of the terminal; empty when unknown.
+        started: Whether the command has begun; ``None`` when unknown.
+        lost: Whether the editor has stopped answering.
     """
 
     stdin = None
@@ -228,16 +230,16 @@ class EditorTerminal(Ungrouped):
 
     @property
     def stdout(self) -> ByteReceiveStream:
-        """Its output, as the editor shows it."""
+        """The command's output, as the editor shows the output."""
         return self._stdout
 
     @property
     def ended(self) -> bool:
-        """Whether the editor has said how it ended, or does not answer any more."""
+        """Whether the editor has reported the command's end, or has stopped answering."""
         return self._exit.done()
 
     async def printed(self) -> tuple[str, bool]:
-        """The output that the editor keeps, and whether it is the end alone."""
+        """Return the output that the editor keeps, and whether the beginning is missing."""
         answer = await self._client.terminal_output(self._session, self.id)
         return answer.output, answer.truncated
 
@@ -253,46 +255,46 @@ class EditorTerminal(Ungrouped):
         return ExitStatus(code=answer.exit_code, editor_terminal=self.id)
 
     async def wait(self) -> ExitStatus:
-        """Wait until the editor says that it has ended."""
+        """Wait until the editor reports the command's end, and return the exit status."""
         return await shielded(self._exit)
 
     async def wait_gone(self) -> None:
-        """Wait as `wait` does: the editor shows no other process."""
+        """Wait for the command's end, as `wait` does: the editor shows no other process."""
         await self.wait()
 
     async def wait_for_news(self, seconds: float) -> None:
-        """Wait for its end, so many seconds at most."""
+        """Wait for the command's end, `seconds` at most."""
         await asyncio.wait([self._exit], timeout=seconds)
 
     async def send_signal(self, signal: Signal) -> None:
-        """Have the editor kill it: there is no other signal."""
+        """Ask the editor to kill the command, for every signal: the protocol has only a kill."""
         if not self.ended:
             await self._ask(self._client.kill_terminal(self._session, self.id))
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """The terminal, as long as the editor has not said that its command has ended."""
+        """Return the terminal as the only survivor, until the editor reports the command's end."""
         return () if self.ended else (ProcessInfo(0, f"terminal {self.id}", 0.0),)
 
     def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
-        """Do nothing: `survivors` has one name."""
+        """Do nothing: `survivors` always names the terminal."""
 
     def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> CommandTree:
-        """Refuse: there are no sessions."""
+        """Refuse: an editor's terminals have no sessions."""
         raise BackendUnavailable("an editor's terminals have no sessions")
 
     async def resize(self, terminal: Terminal) -> None:
-        """Do nothing: the size is the editor's."""
+        """Do nothing: the editor decides the size."""
 
     async def foreground(self) -> Foreground | None:
-        """Return ``None``: the editor does not show it."""
+        """Return ``None``: the editor does not tell the processes in the foreground."""
         return None
 
     async def release(self) -> None:
-        """Let it go on in the editor, where a person may look at it."""
+        """Leave the command running in the editor, where a person may look at the terminal."""
         self._released = True
 
     async def aclose(self) -> None:
-        """Kill it unless it was released, and give the terminal back."""
+        """Kill the command and release the terminal, unless `release` was called."""
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
         await shielded(self._closing)
@@ -305,12 +307,12 @@ class EditorTerminal(Ungrouped):
         self._exit.cancel()
 
     async def _ask(self, asking: Coroutine[Any, Any, object]) -> None:
-        with contextlib.suppress(Exception):  # it is gone, or the editor is
+        with contextlib.suppress(Exception):  # the terminal or the editor is gone
             await asyncio.wait_for(asking, ANSWER_SECONDS)
 
 
 class _Output(ByteReceiveStream):
-    """The output of an editor's terminal, piece by piece: the protocol has looks, and no stream."""
+    """The output of an editor's terminal as a stream, by repeated looks: the protocol has no stream."""
 
     def __init__(self, terminal: EditorTerminal) -> None:
         self._terminal = terminal
@@ -321,7 +323,7 @@ class _Output(ByteReceiveStream):
         self._closed = False
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """The next piece."""
+        """Return the next piece of output."""
         while not self._waiting:
             if self._closed:
                 raise anyio.ClosedResourceError
@@ -343,12 +345,12 @@ class _Output(ByteReceiveStream):
             self._terminal.lost = True
             self._over = True
             return b""
-        if truncated:  # where this goes on cannot be told: the end is shown once, when it is all there
+        if truncated:  # the end cannot be joined to earlier pieces: return it once, at last
             new = _LOST + text if ended else ""
         else:
             new, self._taken = text[self._taken :], len(text)
         return new.encode(errors="replace")
 
     async def aclose(self) -> None:
-        """Look no more."""
+        """Stop looking at the output."""
         self._closed = True

@@ -1,6 +1,6 @@
 """The blocking twins of anyshell's classes: the same names and arguments, for programs without an event loop.
 
-What type checkers know of them is in ``blocking.pyi``, which ``python -m tests.blocking_stub`` writes.
+The types for type checkers are in ``blocking.pyi``, which ``python -m tests.blocking_stub`` writes.
 """
 
 from __future__ import annotations

@@ -89,62 +89,62 @@ import re
 Listener = Callable[[Channel, bytes], object]
 FleetListener = Callable[[HostProgress, Channel, bytes], object]
 
-def connect(host_or_backend: str | SSHOptions | Backend | None=None, *, shell: str | None=None, cwd: str | PathLike[str] | None=None, interactive: Interactive=False, limits: OutputLimits | None=None, artifacts: ArtifactStore | Literal['default'] | None='default', snapshot: bool=False, prefix: str | None=None, max_jobs: int=..., max_terminals: int=..., background_after: Seconds | None=None, policy: Policy | None=None, variables: Variables | None=None, redact: bool | Redaction=False, audit: Audit | None=None, resolvers: Mapping[str, Resolver | None] | None=None, reach: Reach | Sandbox | None=None) -> Environment: r"""Find out what a host is and which shell it has."""
+def connect(host_or_backend: str | SSHOptions | Backend | None=None, *, shell: str | None=None, cwd: str | PathLike[str] | None=None, interactive: Interactive=False, limits: OutputLimits | None=None, artifacts: ArtifactStore | Literal['default'] | None='default', snapshot: bool=False, prefix: str | None=None, max_jobs: int=..., max_terminals: int=..., background_after: Seconds | None=None, policy: Policy | None=None, variables: Variables | None=None, redact: bool | Redaction=False, audit: Audit | None=None, resolvers: Mapping[str, Resolver | None] | None=None, reach: Reach | Sandbox | None=None) -> Environment: r"""Detect a host's facts and its shell, and make an environment."""
 
 class DetachedJob:
     @property
-    def record(self) -> DetachedRecord: r"""All that was known at the last look."""
+    def record(self) -> DetachedRecord: r"""The record of the job at the last look."""
     @property
     def id(self) -> str: r"""The id for `DetachedJobs.get`."""
     @property
     def command(self) -> str: r"""The first thousand characters of the command."""
     @property
-    def host(self) -> str: r"""The name of its host for people."""
+    def host(self) -> str: r"""The name of the job's host for people."""
     @property
     def status(self) -> DetachedStatus: r"""``running``, ``completed``, ``failed``, ``stopped``, ``lost`` or ``foreign``: see `DetachedRecord`."""
     @property
-    def exit_code(self) -> int | None: r"""The end of the job; ``None`` while that is not known."""
+    def exit_code(self) -> int | None: r"""The exit code of the job; ``None`` while the code is not known."""
     @property
-    def pid(self) -> int: r"""The number of its first process."""
+    def pid(self) -> int: r"""The pid of the job's first process."""
     @property
-    def started(self) -> float: r"""When it was started, in seconds since the epoch, by the host's clock."""
+    def started(self) -> float: r"""The start time of the job, in seconds since the epoch, by the host's clock."""
     @property
-    def ended(self) -> float | None: r"""When it ended, likewise; ``None`` while that is not known."""
-    def refresh(self) -> DetachedStatus: r"""Ask the host how the job is."""
-    def output(self, *, since: int=0, limit: int=...) -> JobOutput: r"""Read some of what it has printed, from a byte of its log on."""
-    def wait(self, *, timeout: Seconds | None=None) -> DetachedStatus: r"""Wait for its end, at most so many seconds; ``None`` is no bound."""
-    def stop(self, *, grace: Seconds=...) -> Sequence[ProcessInfo]: r"""Ask everything of it to end, kill after the grace, and look whether that was true."""
+    def ended(self) -> float | None: r"""The end time of the job, likewise; ``None`` while the end is not known."""
+    def refresh(self) -> DetachedStatus: r"""Ask the host for the state of the job."""
+    def output(self, *, since: int=0, limit: int=...) -> JobOutput: r"""Read a part of the job's output, from a byte of its log on."""
+    def wait(self, *, timeout: Seconds | None=None) -> DetachedStatus: r"""Wait for the end of the job, at most `timeout` seconds; ``None`` is no bound."""
+    def stop(self, *, grace: Seconds=...) -> Sequence[ProcessInfo]: r"""Ask all processes of the job to end, kill the survivors after the grace period, and verify that they are gone."""
 
 class DetachedJobs:
     def __init__(self, environment: Environment, *, directory: str | None=None) -> None: ...
-    def start(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, reach: Reach | None=None) -> DetachedJob: r"""Start a job that goes on when this process ends. It reads end-of-file; what it prints goes to its log."""
-    def list(self) -> builtins.list[DetachedJob]: r"""Every job that is recorded, the newest first; at most `MOST_JOBS`."""
-    def get(self, id_: str) -> DetachedJob: r"""Find a job by its id, or by as much of its beginning as no other has."""
+    def start(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, reach: Reach | None=None) -> DetachedJob: r"""Start a job that goes on when this process ends. The job's stdin is at end-of-file; its output goes to its log."""
+    def list(self) -> builtins.list[DetachedJob]: r"""Return every recorded job, the newest first; at most `MOST_JOBS`."""
+    def get(self, id_: str) -> DetachedJob: r"""Find a job by its id, or by a unique beginning of the id."""
     def prune(self, *, older_than: Seconds=0.0) -> builtins.list[str]: r"""Remove the records and logs of jobs that have ended or are lost."""
 
 class DrivenTerminal:
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
     @property
-    def command(self) -> str: r"""The text of the command that runs on it."""
+    def command(self) -> str: r"""The text of the command that runs on the terminal."""
     @property
     def host(self) -> str: r"""The host of the program: ``local``, or the host's address."""
     @property
-    def entered(self) -> bool: r"""Whether the program was started, or is being."""
+    def entered(self) -> bool: r"""Whether the program was started, or is starting."""
     @property
-    def terminal(self) -> Terminal: r"""Its size and kind."""
+    def terminal(self) -> Terminal: r"""The size and the kind of the terminal."""
     @property
-    def stopped_by_person(self) -> bool: r"""Whether a person has stopped it in a console while it ran, rather than a program."""
-    def send(self, data: str | bytes, *, timeout: Seconds | None=...) -> None: r"""Type text or bytes, exactly these. The Enter key is ``\\r``."""
-    def sendline(self, line: str='', *, timeout: Seconds | None=...) -> None: r"""Type text and the Enter key, as a person ends a line; as for `send`."""
+    def stopped_by_person(self) -> bool: r"""Whether a person, not a program, has stopped the running program in a console."""
+    def send(self, data: str | bytes, *, timeout: Seconds | None=...) -> None: r"""Type text or bytes, without any change. The Enter key is ``\\r``."""
+    def sendline(self, line: str='', *, timeout: Seconds | None=...) -> None: r"""Type text and the Enter key, under the rules of `send`."""
     def send_key(self, *names: str) -> None: r"""Press keys, one after the other, such as ``Ctrl-C``, ``Up``, ``F5``, ``Alt-x``, ``q``."""
-    def paste(self, text: str, *, timeout: Seconds | None=...) -> None: r"""Paste text, as a terminal does: as one piece, if the program has asked to be told of that."""
-    def send_secret(self, source: SecretSource) -> bool: r"""Ask a source for a secret, and type it, with Enter."""
-    def hide(self, secret: str) -> None: r"""Mask what is a secret elsewhere from now on, as one that was typed here. An empty one is ignored."""
-    def interact(self, *, escape: str | None='\x1d') -> None: r"""Give the program to the person at this process's terminal, until it ends or the person types `escape`."""
-    def resize(self, *, columns: int | None=None, rows: int | None=None) -> None: r"""Give the terminal another size, of which the program hears by SIGWINCH; or the one that it starts with."""
-    def wait(self) -> Outcome: r"""Wait for the program's end. To be cancelled here does not stop it."""
-    def stop(self, *, by_person: bool=False) -> Outcome: r"""Stop the program's whole tree, as a timeout does, and wait for that. A second call skips the grace."""
+    def paste(self, text: str, *, timeout: Seconds | None=...) -> None: r"""Paste text as a terminal does, between the marks of bracketed paste if the program has set that mode."""
+    def send_secret(self, source: SecretSource) -> bool: r"""Ask a source for a secret, and type the secret and Enter."""
+    def hide(self, secret: str) -> None: r"""Mask a secret from now on, as if the secret was typed here. An empty secret is ignored."""
+    def interact(self, *, escape: str | None='\x1d') -> None: r"""Connect the program to the person at this process's terminal, until the program ends or the person types `escape`."""
+    def resize(self, *, columns: int | None=None, rows: int | None=None) -> None: r"""Resize the terminal. A running program receives SIGWINCH; before the start, this sets the size to start with."""
+    def wait(self) -> Outcome: r"""Wait for the program's end, and return the outcome. Cancelling the wait does not stop the program."""
+    def stop(self, *, by_person: bool=False) -> Outcome: r"""Stop the program's whole tree, as a timeout does, and wait for its end. A second call skips the grace."""
     @property
     def before(self) -> str: ...
     @property
@@ -152,52 +152,52 @@ class DrivenTerminal:
     @property
     def modes(self) -> InputModes: r"""The modes for keys, mouse and pastes that the program has set on its terminal."""
     @property
-    def pid(self) -> int | None: r"""The number of its program on the host, where the host tells."""
+    def pid(self) -> int | None: r"""The process id of the program on the host; ``None`` before the start, or where the host does not tell."""
     @property
-    def running(self) -> bool: r"""Whether the program runs, or is being stopped."""
+    def running(self) -> bool: r"""Whether the program is starting, running or being stopped."""
     @property
-    def outcome(self) -> Outcome | None: r"""Its outcome; ``None`` while it runs."""
+    def outcome(self) -> Outcome | None: r"""The outcome of the program; ``None`` before the program's end."""
     @property
     def screen(self) -> Screen: r"""The present screen of the terminal."""
     @property
-    def shows(self) -> bool: r"""Whether there is a `view`: whether it was made with a scrollback."""
-    def view(self, back: int=0) -> StyledScreen: r"""The present screen with its colours, or the view so many rows above it, as far as rows are kept."""
+    def shows(self) -> bool: r"""Whether the terminal has a `view`, because it was made with a scrollback."""
+    def view(self, back: int=0) -> StyledScreen: r"""Return the present screen with its colours, or the view `back` rows above the screen."""
     @property
-    def changes(self) -> int: r"""A counter of pieces of output, and of the end: unchanged as long as the screen is."""
-    def changed(self, since: int, *, timeout: Seconds | None=None) -> bool: r"""Wait until the program has printed something, or has ended."""
-    def lines(self, since: int=0) -> TerminalLines: r"""The lines of the main screen, and those that have scrolled off it."""
-    def foreground(self) -> Foreground | None: r"""The processes that have the terminal now; ``None`` when the host cannot tell, or none has it any more."""
+    def changes(self) -> int: r"""A counter of output pieces and of the end. While the counter is unchanged, the program has printed nothing new."""
+    def changed(self, since: int, *, timeout: Seconds | None=None) -> bool: r"""Wait until the program has printed output, or has ended."""
+    def lines(self, since: int=0) -> TerminalLines: r"""Return the lines of the main screen, and the lines that have scrolled off the main screen."""
+    def foreground(self) -> Foreground | None: r"""Return the processes that have the terminal now; ``None`` if no process has it or the host cannot tell."""
     @overload
     def expect(self, pattern: str | re.Pattern[str], *, timeout: Seconds | None=...) -> re.Match[str]: ...
     @overload
     def expect(self, pattern: Sequence[Expected], *, timeout: Seconds | None=...) -> int: ...
-    def find(self, pattern: str | re.Pattern[str], *, timeout: Seconds | None=...) -> re.Match[str] | None: r"""Wait as `expect` does for one pattern, and return ``None`` where that raises `ExpectTimeout` or `ProgramEnded`."""
-    def waiting(self) -> Waiting | None: r"""Whether the program waits for input now; ``None`` when not, or when that cannot be known."""
+    def find(self, pattern: str | re.Pattern[str], *, timeout: Seconds | None=...) -> re.Match[str] | None: r"""Wait as `expect` does for one pattern, but return ``None`` at the timeout or at the program's end."""
+    def waiting(self) -> Waiting | None: r"""Return the input that the program waits for now; ``None`` if the program does not wait, or the host cannot tell."""
     def wait_for_input(self, *, timeout: Seconds | None=...) -> Waiting | None: r"""Wait until the program waits for input, which is noticed within a second."""
 
 class Environment:
     @staticmethod
-    def detect(host_or_backend: str | SSHOptions | Backend | None=None, *, shell: str | None=None, cwd: str | PathLike[str] | None=None, interactive: Interactive=False, limits: OutputLimits | None=None, artifacts: ArtifactStore | Literal['default'] | None='default', snapshot: bool=False, prefix: str | None=None, max_jobs: int=..., max_terminals: int=..., background_after: Seconds | None=None, policy: Policy | None=None, variables: Variables | None=None, redact: bool | Redaction=False, audit: Audit | None=None, resolvers: Mapping[str, Resolver | None] | None=None, reach: Reach | Sandbox | None=None) -> Environment: r"""Find out what a host is and which shell it has."""
+    def detect(host_or_backend: str | SSHOptions | Backend | None=None, *, shell: str | None=None, cwd: str | PathLike[str] | None=None, interactive: Interactive=False, limits: OutputLimits | None=None, artifacts: ArtifactStore | Literal['default'] | None='default', snapshot: bool=False, prefix: str | None=None, max_jobs: int=..., max_terminals: int=..., background_after: Seconds | None=None, policy: Policy | None=None, variables: Variables | None=None, redact: bool | Redaction=False, audit: Audit | None=None, resolvers: Mapping[str, Resolver | None] | None=None, reach: Reach | Sandbox | None=None) -> Environment: r"""Detect a host's facts and its shell, and make an environment."""
     def run(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: LeftBehind | None=None, split_stderr: bool=False, stdout: Stdout | None=None, listener: Listener | None=None, background_after: Seconds | Literal['default'] | None='default', terminal: Terminal | None=None, record: str | PathLike[str] | Recording | None=None, limits: OutputLimits | None=None, effects: bool | Sequence[str] | Scan=False, reach: Reach | None=None, control: _engine.Control | None=None) -> Outcome: r"""Run a command in a fresh shell and wait for its end."""
     @overload
     def start(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., ready: Ready | None=None, ready_timeout: Seconds | None=..., detach: Literal[False]=False, split_stderr: bool=False, stdout: Stdout | None=None, terminal: Terminal | None=None, record: str | PathLike[str] | Recording | None=None, reach: Reach | None=None) -> Job: ...
     @overload
     def start(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, detach: Literal[True], reach: Reach | None=None) -> DetachedJob: ...
-    def stream(self, command: CommandLike, *, by: Literal['lines', 'chunks']='lines', cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: LeftBehind | None=None, split_stderr: bool=False, stdout: Stdout | None=None, terminal: Terminal | None=None, record: str | PathLike[str] | Recording | None=None, limits: OutputLimits | None=None, effects: bool | Sequence[str] | Scan=False, reach: Reach | None=None) -> Stream: r"""Run a command and see its output as it comes."""
-    def orphans(self) -> Sequence[ProcessInfo]: r"""Processes on the host whose anyshell was killed before it could stop them."""
-    def close(self) -> None: r"""Start nothing more, stop what runs, and close the connections to the host."""
-    def trial(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., split_stderr: bool=False, listener: Listener | None=None, limits: OutputLimits | None=None, reach: Reach | None=None, control: _engine.Control | None=None) -> Trial: r"""Run a command above `directory`, without changing a file there, and see what it would change."""
-    def checkpoint(self, *, since: Checkpoint | None=None) -> Checkpoint: r"""Keep how the files in `directory` are now, so that `restore` can bring them back."""
-    def restore(self, checkpoint: Checkpoint, *, until: Checkpoint | None=None) -> Restored: r"""Bring the files in `directory` back to how they were at a checkpoint."""
-    def terminal(self, command: CommandLike, *, columns: int=80, rows: int=24, term: str='xterm-256color', cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: LeftBehind='adopt', listener: Listener | None=None, answers: bool=True, scrollback: int | None=None, record: str | PathLike[str] | Recording | None=None, reach: Reach | None=None, control: _engine.Control | None=None) -> DrivenTerminal: r"""Give a program a terminal, and drive it: type, read its screen, wait for what it shows."""
-    def session(self, name: str | None=None, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, reach: Reach | None=None) -> Session: r"""Give a shell that lasts: directory, variables and functions go from one command to the next."""
+    def stream(self, command: CommandLike, *, by: Literal['lines', 'chunks']='lines', cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: LeftBehind | None=None, split_stderr: bool=False, stdout: Stdout | None=None, terminal: Terminal | None=None, record: str | PathLike[str] | Recording | None=None, limits: OutputLimits | None=None, effects: bool | Sequence[str] | Scan=False, reach: Reach | None=None) -> Stream: r"""Run a command and stream its output as events."""
+    def orphans(self) -> Sequence[ProcessInfo]: r"""Return the processes on the host whose anyshell was killed before it could stop them."""
+    def close(self) -> None: r"""Close the environment: stop its commands, jobs and sessions, and close the connections to the host."""
+    def trial(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., split_stderr: bool=False, listener: Listener | None=None, limits: OutputLimits | None=None, reach: Reach | None=None, control: _engine.Control | None=None) -> Trial: r"""Run a command on a layer above `directory`, and show its effects on files without changing one."""
+    def checkpoint(self, *, since: Checkpoint | None=None) -> Checkpoint: r"""Save the present state of the files in `directory`, which `restore` can bring back."""
+    def restore(self, checkpoint: Checkpoint, *, until: Checkpoint | None=None) -> Restored: r"""Restore the files in `directory` to their state at a checkpoint."""
+    def terminal(self, command: CommandLike, *, columns: int=80, rows: int=24, term: str='xterm-256color', cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: LeftBehind='adopt', listener: Listener | None=None, answers: bool=True, scrollback: int | None=None, record: str | PathLike[str] | Recording | None=None, reach: Reach | None=None, control: _engine.Control | None=None) -> DrivenTerminal: r"""Run a program on a terminal that the caller drives: type input, read the screen, wait for output."""
+    def session(self, name: str | None=None, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, reach: Reach | None=None) -> Session: r"""Return a session: a persistent shell that keeps directory, variables and functions between commands."""
     @property
-    def reach(self) -> Reach | None: r"""The reach of its commands, with absolute paths; ``None`` if no reach confines them."""
+    def reach(self) -> Reach | None: r"""The reach of the environment's commands, with absolute paths; ``None`` without a reach."""
     @property
-    def unconfined(self) -> bool: r"""Whether its commands may do what their user may, and that was not asked for: by a preset ``none``."""
+    def unconfined(self) -> bool: r"""Whether commands have no reach by default, rather than by an explicit preset ``none``."""
     @property
-    def info(self) -> HostInfo: r"""Everything that is known of the host."""
-    def quote(self, *arguments: Argument) -> str: r"""Make words of the shell's language of arguments, each taken literally: to build a text that holds them."""
+    def info(self) -> HostInfo: r"""The facts of the host."""
+    def quote(self, *arguments: Argument) -> str: r"""Quote arguments as words of the shell's language, so that a text can hold each argument literally."""
     @property
     def os(self) -> OperatingSystem: r"""The host's system: ``linux``, ``macos`` or ``windows``."""
     @property
@@ -209,31 +209,31 @@ class Environment:
     @property
     def directory(self) -> str: r"""The default directory of commands; absolute, on the host."""
     @property
-    def closed(self) -> bool: r"""Whether it was closed, and starts nothing more."""
+    def closed(self) -> bool: r"""Whether the environment was closed, and starts no more commands."""
     @property
-    def entered(self) -> bool: r"""Whether it was entered with ``async with``, and so may own what it starts."""
+    def entered(self) -> bool: r"""Whether the environment was entered with ``async with``, and so may own jobs, sessions and terminals."""
     @property
-    def interactive(self) -> bool: r"""Whether the host's pager, editor, prompt, colour and progress variables are left as they are."""
+    def interactive(self) -> bool: r"""Whether the host's pager, editor, prompt, colour and progress variables are left unchanged."""
     @property
     def limits(self) -> OutputLimits: r"""The limits of an output's text."""
     @property
-    def artifacts(self) -> ArtifactStore | None: r"""The store of whole outputs that were cut; ``None`` when they are not kept."""
+    def artifacts(self) -> ArtifactStore | None: r"""The store of whole outputs whose text was cut; ``None`` when no whole output is kept."""
     @property
-    def audit(self) -> Audit | None: r"""Records every command; ``None`` records nothing."""
+    def audit(self) -> Audit | None: r"""The audit log of every command; ``None`` without an audit log."""
     @property
-    def policy(self) -> Policy | None: r"""Decides on what models send; ``None`` is no policy."""
+    def policy(self) -> Policy | None: r"""The policy for commands of models; ``None`` is no policy."""
     @property
     def prefix(self) -> str | None: r"""The words that stand before the shell that runs a command."""
     @property
-    def terminals(self) -> bool: r"""Whether commands may be given a terminal here: false where ``ANYSHELL_NO_PTY`` was set when it was detected."""
+    def terminals(self) -> bool: r"""Whether terminals should be offered: false if ``ANYSHELL_NO_PTY`` was set when the environment was made."""
     @property
-    def snapshot(self) -> str | None: r"""The file on the host that every shell reads first; ``None`` without a snapshot, asked for or not."""
+    def snapshot(self) -> str | None: r"""The file on the host that every shell reads first; ``None`` if no snapshot was requested, or none could be made."""
     @property
     def snapshot_notices(self) -> tuple[str, ...]: r"""Notices about the snapshot of the user's set-up, one sentence each: failures and omissions."""
     @property
     def files(self) -> HostFiles: r"""The host's files."""
     @property
-    def jobs(self) -> Jobs: r"""The jobs of this environment that run, and those that ended lately."""
+    def jobs(self) -> Jobs: r"""The running jobs of this environment, and the jobs that ended lately."""
     @property
     def background_after(self) -> float | None: r"""Seconds after which a command that `run` waits for goes on as a job; ``None`` is never."""
     @property
@@ -247,31 +247,31 @@ class Fleet:
     def hosts(self) -> tuple[str, ...]: r"""The names of the hosts, in their order."""
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
-    def run(self, command: CommandLike | Callable[[Environment], CommandLike], *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: bytes | str | PathLike[str] | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: Literal['stop', 'keep']='stop', split_stderr: bool=False, stdout: str | PathLike[str] | None=None, effects: bool | Sequence[str] | Scan=False, listener: FleetListener | None=None, observer: FleetObserver | None=None) -> FleetRun: r"""Run a command on every host, each in a fresh shell. It begins with the first step of ``async for``."""
+    def run(self, command: CommandLike | Callable[[Environment], CommandLike], *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: bytes | str | PathLike[str] | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: Literal['stop', 'keep']='stop', split_stderr: bool=False, stdout: str | PathLike[str] | None=None, effects: bool | Sequence[str] | Scan=False, listener: FleetListener | None=None, observer: FleetObserver | None=None) -> FleetRun: r"""Run a command on every host, each in a fresh shell. The run begins with the first step of ``async for``."""
 
 class FleetRun:
     @property
     def hosts(self) -> tuple[HostProgress, ...]: r"""The progress of each host, in the fleet's order."""
     @property
     def ended(self) -> bool: r"""Whether every host has ended, and every outcome was taken."""
-    def cancel(self) -> None: r"""Ask for the end on every host, and begin no other. Returns at once."""
+    def cancel(self) -> None: r"""Ask the command to end on every host, and begin no further host. Returns at once."""
     def __iter__(self) -> Iterator[HostOutcome]: ...
 
 class HostFiles:
     def stat(self, path: AnyPath, *, follow: bool=True) -> FileStat: r"""Describe a file; the link itself when `follow` is false."""
-    def exists(self, path: AnyPath) -> bool: r"""Whether there is such a file. A link counts by what it points to."""
-    def is_file(self, path: AnyPath) -> bool: r"""Whether it is a regular file, or a link to one."""
-    def is_dir(self, path: AnyPath) -> bool: r"""Whether it is a directory, or a link to one."""
-    def list(self, path: AnyPath='.') -> builtins.list[str]: r"""Name what is in a directory, sorted, without ``.`` and ``..``."""
+    def exists(self, path: AnyPath) -> bool: r"""Return whether a file exists at the path. A link counts as its target."""
+    def is_file(self, path: AnyPath) -> bool: r"""Return whether the path is a regular file, or a link to one."""
+    def is_dir(self, path: AnyPath) -> bool: r"""Return whether the path is a directory, or a link to one."""
+    def list(self, path: AnyPath='.') -> builtins.list[str]: r"""Return the sorted names in a directory, without ``.`` and ``..``."""
     def read(self, path: AnyPath, *, offset: int=0, length: int | None=None) -> bytes: r"""Read a file or a range of it."""
     def read_text(self, path: AnyPath, *, encoding: str='utf-8', errors: str='strict') -> str: r"""Read a whole file as text. Line ends stay exactly as they are in the file."""
-    def read_lines(self, path: AnyPath, *, encoding: str='utf-8', errors: str='strict') -> builtins.list[str]: r"""Read a whole file as lines, each with the line end that it has, so that joined they are the text."""
-    def write(self, path: AnyPath, data: bytes, *, append: bool=False) -> None: r"""Append to a file, or replace it atomically: a reader sees the old or the new, never a half."""
+    def read_lines(self, path: AnyPath, *, encoding: str='utf-8', errors: str='strict') -> builtins.list[str]: r"""Read a whole file as lines, each with its own line end: joined, the lines are the text."""
+    def write(self, path: AnyPath, data: bytes, *, append: bool=False) -> None: r"""Append to a file, or replace the file atomically: a reader sees the old or the new content, never a mixture."""
     def write_text(self, path: AnyPath, text: str, *, encoding: str='utf-8', errors: str='strict') -> int: r"""Replace a file by a text, atomically. Line ends are written exactly as they are in the text."""
-    def append_text(self, path: AnyPath, text: str, *, encoding: str='utf-8', errors: str='strict') -> int: r"""Append a text to a file, which is made if it is missing. Otherwise as `write_text`."""
-    def mkdir(self, path: AnyPath, *, parents: bool=False, exist_ok: bool=False) -> None: r"""Make a directory, and those above it if asked."""
-    def remove(self, path: AnyPath, *, recursive: bool=False) -> None: r"""Remove a file, a link or an empty directory; a whole tree if asked, never following links."""
-    def rename(self, source: AnyPath, target: AnyPath) -> None: r"""Give a file another name, replacing a file that has it."""
+    def append_text(self, path: AnyPath, text: str, *, encoding: str='utf-8', errors: str='strict') -> int: r"""Append a text to a file; a missing file is created. Otherwise as `write_text`."""
+    def mkdir(self, path: AnyPath, *, parents: bool=False, exist_ok: bool=False) -> None: r"""Make a directory; with `parents`, also its missing parent directories."""
+    def remove(self, path: AnyPath, *, recursive: bool=False) -> None: r"""Remove a file, a link or an empty directory; with `recursive`, a whole tree. Never follows links."""
+    def rename(self, source: AnyPath, target: AnyPath) -> None: r"""Rename a file. Replaces a file at `target`."""
     def glob(self, pattern: str, *, directory: AnyPath | None=None, hidden: bool=False) -> builtins.list[str]: r"""Find the files and directories whose paths match a pattern."""
     def upload(self, source: AnyPath, target: AnyPath, *, into: bool=True, on_progress: OnProgress | None=None) -> CopyResult: r"""Copy a file or a folder of this machine to the host."""
     def download(self, source: AnyPath, target: AnyPath, *, into: bool=True, on_progress: OnProgress | None=None) -> CopyResult: r"""Copy a file or a folder of the host to this machine."""
@@ -288,29 +288,29 @@ class Job:
     @property
     def notice(self) -> str: ...
     @property
-    def status(self) -> JobStatus: r"""The state of the job: ``running``; ``completed`` with exit code 0, or adopted and gone; ``failed`` with any other end."""
+    def status(self) -> JobStatus: r"""The state of the job: ``running``, ``completed``, ``failed``, ``stopped``, ``timed_out`` or ``lost``."""
     @property
-    def exit_code(self) -> int | None: r"""Its exit code; ``None`` while it runs, when a signal ended it, and when that cannot be known."""
+    def exit_code(self) -> int | None: r"""The exit code of the job; ``None`` while the job runs, after a signal, and when the code cannot be known."""
     @property
-    def pid(self) -> int | None: r"""The number of its program on the host; of an adopted one, that of one of its processes."""
+    def pid(self) -> int | None: r"""The pid of the job's program on the host; of an adopted job, the pid of one of its processes."""
     @property
-    def printed(self) -> int: r"""Raw bytes that it has printed so far."""
+    def printed(self) -> int: r"""Raw bytes that the job has printed so far."""
     @property
-    def started(self) -> datetime: r"""When it began, or was adopted, in UTC."""
+    def started(self) -> datetime: r"""The time at which the job began or was adopted, in UTC."""
     @property
-    def ended(self) -> datetime | None: r"""When it ended, in UTC; ``None`` while it runs."""
+    def ended(self) -> datetime | None: r"""The time at which the job ended, in UTC; ``None`` while the job runs."""
     @property
-    def outcome(self) -> Outcome | None: r"""Its outcome; ``None`` while it runs, or when the outcome could not be learnt."""
-    def wait(self, *, timeout: Seconds | None=None) -> Outcome | None: r"""Wait for its end. To be cancelled here does not stop it."""
-    def stop(self, *, grace: Seconds | None=None) -> Outcome: r"""Stop its whole tree, as a timeout does, and wait for that. To be cancelled here does not call it off."""
-    def output(self, since: int=0, *, limit: int=..., wait: Seconds=0) -> JobOutput: r"""Read what it has printed. Takes nothing away: every reader can read the same again."""
+    def outcome(self) -> Outcome | None: r"""The outcome of the job; ``None`` while the job runs, or when the outcome could not be learnt."""
+    def wait(self, *, timeout: Seconds | None=None) -> Outcome | None: r"""Wait for the end of the job. A cancellation of this wait does not stop the job."""
+    def stop(self, *, grace: Seconds | None=None) -> Outcome: r"""Stop the job's whole tree, as a timeout does, and wait for its end. A cancelled wait does not cancel the stop."""
+    def output(self, since: int=0, *, limit: int=..., wait: Seconds=0) -> JobOutput: r"""Read the job's output. Reading removes nothing: every reader can read the same bytes again."""
     @overload
     def wait_for(self, pattern: str | re.Pattern[str], *, timeout: Seconds | None=..., since: int=0) -> re.Match[str] | None: ...
     @overload
     def wait_for(self, *, port: int, timeout: Seconds | None=...) -> bool: ...
     @overload
     def wait_for(self, *, idle: Seconds, timeout: Seconds | None=...) -> bool: ...
-    def send(self, data: str | bytes, *, close: bool=False) -> bool: r"""Send something to its stdin, which it reads as if a person had typed it; a line needs its line feed."""
+    def send(self, data: str | bytes, *, close: bool=False) -> bool: r"""Send data to the job's stdin, as if a person typed it; a line needs its line feed."""
 
 class JobTool:
     @property
@@ -319,15 +319,15 @@ class JobTool:
     def call(self, params: Mapping[str, object] | JobParams, *, call_id: str | None=None) -> JobResult: r"""Carry out one call."""
 
 class Jobs:
-    def list(self) -> Sequence[Job]: r"""The jobs that run, and those that ended lately, in the order of their start."""
-    def get(self, job_id: str) -> Job: r"""Find one."""
-    def observe(self, observer: Observer) -> Callable[[], None]: r"""Call a listener on every job's progress and end, until the function that is returned is called."""
+    def list(self) -> Sequence[Job]: r"""Return the running jobs, and those that ended lately, in the order of their start."""
+    def get(self, job_id: str) -> Job: r"""Return the job with an id."""
+    def observe(self, observer: Observer) -> Callable[[], None]: r"""Call an observer on every job's progress and end, until the returned function is called."""
     @property
-    def has_room(self) -> bool: r"""Whether one more may be started."""
-    def start(self, command: str, run: Callable[[Work], Coroutine[Any, Any, Outcome]], *, sends: bool, grace: float, ready: Ready | None, ready_timeout: float | None) -> Job: r"""Start a job; `Environment.start` says how."""
-    def adopt(self, process: Process, survivors: Sequence[ProcessInfo], spawn: Spawn, command: str) -> str: r"""Make a job of what a command left behind, and give its id. It is awaited by the engine, like every process."""
-    def take(self, command: str, work: Work, grace: float) -> Job: r"""Make a job of a run that a caller waited for."""
-    def close(self) -> None: r"""Stop every job and wait until that is verified, each with its own grace, all at once."""
+    def has_room(self) -> bool: r"""Whether one more job may be started."""
+    def start(self, command: str, run: Callable[[Work], Coroutine[Any, Any, Outcome]], *, sends: bool, grace: float, ready: Ready | None, ready_timeout: float | None) -> Job: r"""Start a job, as described for `Environment.start`."""
+    def adopt(self, process: Process, survivors: Sequence[ProcessInfo], spawn: Spawn, command: str) -> str: r"""Make a job of the processes that a command left behind; return the job's id. The engine awaits the job."""
+    def take(self, command: str, work: Work, grace: float) -> Job: r"""Make a job of a run that a caller has waited for."""
+    def close(self) -> None: r"""Stop all jobs at once, each with its own grace, and wait until their end is verified."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
 
@@ -339,29 +339,29 @@ class Session:
     @property
     def shell(self) -> ShellInfo: r"""The shell of the session."""
     @property
-    def directory(self) -> str: r"""The default directory of the next command: where the last one left the shell; of a fresh one, its start."""
+    def directory(self) -> str: r"""The default directory of the next command: the shell's present directory; for a fresh shell, the start directory."""
     @property
-    def alive(self) -> bool: r"""Whether its shell runs, as far as is known, and so has what earlier commands have set up."""
+    def alive(self) -> bool: r"""Whether the shell runs, as far as is known, and so still has the state from earlier commands."""
     @property
-    def abandoned(self) -> Sequence[ProcessInfo]: r"""Shells of it that could not be killed, with what each had started; they may still run. The last `MOST_ABANDONED`."""
+    def abandoned(self) -> Sequence[ProcessInfo]: r"""The processes of shells that could not be killed, which may still run. The last `MOST_ABANDONED`."""
     def __enter__(self) -> Session: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
     def run(self, command: CommandLike, *, cwd: str | PathLike[str] | None=None, env: Mapping[str, str | None] | None=None, stdin: Stdin | None=None, timeout: Seconds | None=None, silence: Seconds | None=None, grace: Seconds=..., left_behind: LeftBehind | None=None, split_stderr: bool=False, stdout: Stdout | None=None, variables: bool=False, may_be_fresh: bool=True, listener: Callable[[Channel, bytes], Awaitable[None]] | None=None, record: str | PathLike[str] | Recording | None=None, limits: OutputLimits | None=None, effects: bool | Sequence[str] | Scan=False, control: Control | None=None) -> Outcome: r"""Run a command in the session's shell and wait for its end."""
-    def interrupt(self) -> bool: r"""Interrupt the command that runs now, as ^C does at a prompt: SIGINT to what it has started; the shell is kept."""
-    def fork(self, *, timeout: Seconds | None=None) -> Session: r"""Make a second session whose shell is what this one's is now, so that two ways can be tried side by side."""
-    def restart(self) -> None: r"""Stop what runs, end the shell, and begin the next command in a fresh one."""
-    def close(self) -> None: r"""Stop what runs and end the shell. Closing twice does nothing."""
+    def interrupt(self) -> bool: r"""Interrupt the running command, as ^C does at a prompt: send SIGINT to its processes; the shell is kept."""
+    def fork(self, *, timeout: Seconds | None=None) -> Session: r"""Make a second session with a copy of this session's shell state, to try two ways side by side."""
+    def restart(self) -> None: r"""Stop the running commands, end the shell, and run the next command in a fresh shell."""
+    def close(self) -> None: r"""Stop the running commands and end the shell. Closing twice does nothing."""
 
 class ShellTool:
     def __init__(self, env: Environment, *, approver: Approver, limits: ToolLimits | None=None, session: bool=False, jobs: bool=False, terminals: bool=False, secrets: SecretSource | None=None, console: ConsoleOpener | None=None, silence: Seconds | None=None, confirmed: bool=False, tools: Sequence[str]=..., advice: Collection[str]=..., policy: Policy | None=None, interception: bool | Iterable[InterceptionRule]=False, minimize: bool | Iterable[str | PathLike[str]]=False, view_limits: bool=False, ask_each: bool=False, effects: bool | Sequence[str] | Scan=False, approve: Approve='command') -> None: ...
     @property
-    def definition(self) -> ToolDefinition: r"""The definition for the model: a name, a description of this host and its limits, and a JSON schema."""
-    def describe(self, *, sections: Mapping[str, str | None] | None=None) -> ToolDefinition: r"""Make the definition with other words."""
+    def definition(self) -> ToolDefinition: r"""The definition for the model: a name, a description of this host and the limits, and a JSON schema."""
+    def describe(self, *, sections: Mapping[str, str | None] | None=None) -> ToolDefinition: r"""Return the definition with other texts in its description."""
     @property
-    def job_tool(self) -> JobTool: r"""The tool by which the model looks after the jobs of this one, with terminals or without."""
+    def job_tool(self) -> JobTool: r"""The tool ``job``, by which the model controls the jobs of this tool, with terminals or without."""
     @property
     def kept(self) -> tuple[str, ...]: r"""The ids of the kept outputs that results have named, the newest last."""
-    def close(self) -> None: r"""Run nothing more, and end the tool's session, if it has one. The end of the environment does so as well."""
+    def close(self) -> None: r"""Refuse further commands, and end the tool's session. The end of the environment does the same."""
     def cancel(self, call_id: str) -> None: r"""Cancel a call of this tool or of its `job_tool`. The call then returns a result."""
     def __call__(self, params: Mapping[str, object] | ShellParams, *, on_update: OnUpdate | None=None, call_id: str | None=None) -> ShellResult: r"""Carry out one call."""
     def call(self, params: Mapping[str, object] | ShellParams, *, on_update: OnUpdate | None=None, call_id: str | None=None) -> ShellResult: r"""Carry out one call."""
@@ -372,8 +372,8 @@ class Stream:
     @property
     def outcome(self) -> Outcome: r"""The outcome of the command."""
     @property
-    def pid(self) -> int | None: r"""The pid of the shell that runs the command, on its host; also its process group there, where hosts have these."""
-    def cancel(self) -> None: r"""Ask the command to end. Events go on until it has; the outcome is then ``cancelled``."""
+    def pid(self) -> int | None: r"""The pid on the host of the command's shell; also the id of its process group, where hosts have process groups."""
+    def cancel(self) -> None: r"""Ask the command to end. Events continue until the end; the outcome is then ``cancelled``."""
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
     def __iter__(self) -> Iterator[OutputEvent]: ...
@@ -382,11 +382,11 @@ class Trial:
     @property
     def outcome(self) -> Outcome: r"""The outcome of the command; its `Outcome.effects` are `effects`. Raises `AnyshellError` before the end."""
     @property
-    def effects(self) -> Effects: r"""The effects that the trial would have in the directory of the environment."""
+    def effects(self) -> Effects: r"""The effects that a commit would have in the directory of the environment."""
     @property
-    def diff(self) -> str: r"""The changes of text files as a unified diff; `Effects.without_diff` names the files that are not in it."""
+    def diff(self) -> str: r"""The changes of text files as a unified diff; `Effects.without_diff` names the files without a diff."""
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
-    def run(self) -> Outcome: r"""Run the command. To be called once; `discard` has to follow, unless this raises. ``async with`` does both."""
-    def commit(self) -> None: r"""Make real what the command wrote: all of it, or nothing. Each file is whole at every moment."""
-    def discard(self) -> None: r"""Throw away what the command wrote. A second time, and after a commit, nothing is done."""
+    def run(self) -> Outcome: r"""Run the command, once. The caller then has to call `discard`, unless `run` raises. ``async with`` calls both."""
+    def commit(self) -> None: r"""Make the command's writes real: all writes, or none. Each file is whole at every moment."""
+    def discard(self) -> None: r"""Discard the command's writes. A second call, or a call after a commit, does nothing."""

@@ -1,13 +1,13 @@
 """Jobs that outlive the process that started them.
 
-A detached job has a session of its own, a log file and a record on its host. It holds nothing of that process, and
-nothing runs for it but a small ``/bin/sh`` there, its parent, which writes down how it ended. So it survives the
-environment, the connection and the process that started it, and any later process finds it again.
+A detached job has a session of its own, a log file and a record on its host. The job holds no resource of the starting
+process. Only a small ``/bin/sh`` on the host runs for the job: the job's parent, which records the job's end. So the job
+survives the environment, the connection and the process that started it, and any later process can find the job again.
 
-A process is known by its pid, its start, the boot and the pid namespace together, never by a pid alone: a pid that has come
-to mean another process is not signalled, and its job is ``lost``. A home can be shared by machines and containers: a job
-of another one is ``foreign``, and only what it has written down is known of it here. What a job starts is known by a variable in the environment that
-everything inherits, ``ANYSHELL_JOB_<id>``.
+A process is identified by its pid, start time, boot and pid namespace together, never by a pid alone. A pid that now belongs
+to another process is not signalled, and its job is ``lost``. Machines and containers can share a home: a job of another one
+is ``foreign``, and only its written record is known here. The descendants of a job are recognised by an environment variable
+that all of them inherit, ``ANYSHELL_JOB_<id>``.
 """
 
 from __future__ import annotations
@@ -62,28 +62,28 @@ LONGEST_COMMAND = 1000
 """Characters of a command that its record keeps; the job itself is given all of it."""
 
 START_SECONDS = 10.0
-"""Seconds for a host to say that a job was started."""
+"""Seconds for a host to report the start of a job; then the start is an error."""
 
 ANSWER_SECONDS = 20.0
-"""Seconds for a host to say how its jobs are."""
+"""Seconds for a host to report the state of its jobs; then the question is an error."""
 
 LONGEST_ANSWER = 16 * 1024 * 1024
-"""Bytes of that answer: the records of a thousand jobs many times over."""
+"""Bytes of a host's report on its jobs: the records of a thousand jobs many times over; a longer one is an error."""
 
 LONGEST_COMPLAINT = 1000
-"""Bytes of what a host's shells say on stderr that a message keeps."""
+"""Bytes of the host shells' stderr that a message keeps; the rest is cut."""
 
 LONGEST_READ = 1024 * 1024
-"""Bytes of a log that are read at once, unless more are asked for."""
+"""Bytes of a log that are read at once, unless the caller asks for more."""
 
 KILL_SECONDS = 5.0
-"""Seconds in which a kill must be seen to have worked; after that the living processes are named."""
+"""Seconds for a kill to take effect; after that the living processes are named."""
 
 STOP_PAUSE = 0.1
 """Seconds between two looks for the remaining processes of a job that is being stopped."""
 
 PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
-"""Seconds between two questions for a job that is waited for; the last one repeats."""
+"""Seconds between two questions while a job is awaited; the last pause repeats."""
 
 DetachedStatus = Literal["running", "completed", "failed", "stopped", "lost", "foreign"]
 
@@ -97,19 +97,20 @@ class DetachedRecord:
 
     Attributes:
         id: Twelve hexadecimal digits.
-        command: The requested command; its first thousand characters.
+        command: The requested command; at most its first thousand characters.
         host: The name of the host for a person.
-        directory: The directory in which it was started; absolute.
-        status: ``running``; ``completed`` with exit code 0; ``failed`` with another; ``stopped`` when it ended after
-            `DetachedJob.stop`; ``lost`` when it is gone and how it ended is not on record: it was killed together
-            with its supervisor, or the host went down; ``foreign`` when its record names another machine or another container
-            with the same home, and that record has no end: whether the job runs can only be asked there.
-        exit_code: As its supervisor, a shell, has it: 128 + n when signal n ended it. ``None`` while that is not known.
-        pid: The number of its first process, which leads a session of its own.
-        started: When it was started, in seconds since the epoch, by the host's clock.
-        ended: When it ended, likewise; ``None`` while it runs, and when it is lost.
-        log: The file with all that it printed, both channels in true order; absolute, on the host.
-        log_bytes: How long that is.
+        directory: The directory in which the job was started; absolute.
+        status: ``running``; ``completed`` with exit code 0; ``failed`` with another; ``stopped`` when the job ended after
+            `DetachedJob.stop`; ``lost`` when the job is gone and its end was not recorded: the job was killed together with
+            its supervisor, or the host went down; ``foreign`` when the record names another machine or another container with
+            the same home and has no end: only that machine or container can tell whether the job runs.
+        exit_code: The exit code as the supervisor, a shell, records it: 128 + n when signal n ended the job. ``None`` while
+            the code is not known.
+        pid: The pid of the job's first process, which leads a session of its own.
+        started: The start time, in seconds since the epoch, by the host's clock.
+        ended: The end time, likewise; ``None`` while the job runs, and when the job is lost.
+        log: The file with the job's whole output, both channels in true order; absolute, on the host.
+        log_bytes: The size of the log, in bytes.
     """
 
     id: str
@@ -126,7 +127,7 @@ class DetachedRecord:
 
 
 class DetachedJob:
-    """A job on a host. What it says of itself is what was known at the last look; `refresh` looks again."""
+    """A job on a host. The properties have the state at the last look; `refresh` looks again."""
 
     def __init__(self, jobs: DetachedJobs, record: DetachedRecord) -> None:
         self._jobs = jobs
@@ -134,7 +135,7 @@ class DetachedJob:
 
     @property
     def record(self) -> DetachedRecord:
-        """All that was known at the last look."""
+        """The record of the job at the last look."""
         return self._record
 
     @property
@@ -149,7 +150,7 @@ class DetachedJob:
 
     @property
     def host(self) -> str:
-        """The name of its host for people."""
+        """The name of the job's host for people."""
         return self._record.host
 
     @property
@@ -159,53 +160,53 @@ class DetachedJob:
 
     @property
     def exit_code(self) -> int | None:
-        """The end of the job; ``None`` while that is not known."""
+        """The exit code of the job; ``None`` while the code is not known."""
         return self._record.exit_code
 
     @property
     def pid(self) -> int:
-        """The number of its first process."""
+        """The pid of the job's first process."""
         return self._record.pid
 
     @property
     def started(self) -> float:
-        """When it was started, in seconds since the epoch, by the host's clock."""
+        """The start time of the job, in seconds since the epoch, by the host's clock."""
         return self._record.started
 
     @property
     def ended(self) -> float | None:
-        """When it ended, likewise; ``None`` while that is not known."""
+        """The end time of the job, likewise; ``None`` while the end is not known."""
         return self._record.ended
 
     async def refresh(self) -> DetachedStatus:
-        """Ask the host how the job is.
+        """Ask the host for the state of the job.
 
         Raises:
-            JobNotFound: Its record was removed.
+            JobNotFound: The record of the job was removed.
             BackendError: The host does not answer.
         """
         self._record = await self._jobs._find(self.id)
         return self._record.status
 
     async def output(self, *, since: int = 0, limit: int = LONGEST_READ) -> JobOutput:
-        """Read some of what it has printed, from a byte of its log on.
+        """Read a part of the job's output, from a byte of its log on.
 
-        Reading on at the `offset` of the answer loses nothing and repeats nothing. A character or an escape sequence
-        that is cut by the end of what is there is left for the next time, unless nothing can follow it.
+        A reader that goes on at the `offset` of the answer misses nothing and reads nothing twice. A character or an escape
+        sequence that is incomplete at the end of the log is left for the next read, unless the job can print nothing more.
 
         Args:
-            since: Bytes to pass over; 0 or more. Past the end there is nothing to read.
+            since: Bytes to skip; 0 or more. Past the end of the log there is nothing to read.
             limit: Bytes to read at most; 1 or more.
 
         Raises:
             InvalidCommand: A number is out of its range.
-            JobNotFound: Its record was removed.
-            OSError: The log cannot be read, or a link or something else has taken its place.
+            JobNotFound: The record of the job was removed.
+            OSError: The log cannot be read, or is no regular file any more.
         """
         check_count("since", since, least=0)
         check_count("limit", limit)
         files = self._jobs._environment.files
-        over = await self.refresh() != "running"  # first: what it prints after that may be missed otherwise
+        over = await self.refresh() != "running"  # first: later output could be missed
         try:
             if (await files.stat(self._record.log, follow=False)).kind != "file":
                 raise OSError(
@@ -213,7 +214,7 @@ class DetachedJob:
                     "the log is no file any more: something has taken its place",
                     self._record.log,
                 )
-            # No further than it was then: systems differ in how large an offset they take.
+            # Not beyond the size at the look: systems differ in the largest offset that they accept.
             size = self._record.log_bytes
             data = await files.read(
                 self._record.log, offset=min(since, size), length=min(limit, max(size - since, 0))
@@ -224,20 +225,20 @@ class DetachedJob:
         if len(data) == limit or not over:
             end = len(data) - unfinished(data)
             held = data[: end if masks is None else min(end, masks.begins(data))]
-            # A line that is longer than the requested bytes would otherwise never come.
+            # Otherwise a line that is longer than the requested bytes would never be returned.
             data = held if held or len(data) < limit else data
         offset = since + len(data)
         data = data if masks is None else masks.data(data)
         return JobOutput(text=clean(data), data=data, offset=offset, total_bytes=size)
 
     async def wait(self, *, timeout: Seconds | None = None) -> DetachedStatus:
-        """Wait for its end, at most so many seconds; ``None`` is no bound.
+        """Wait for the end of the job, at most `timeout` seconds; ``None`` is no bound.
 
         Returns:
-            Its status; ``running`` when the time was over. Neither that nor being cancelled does anything to the job.
+            The status; ``running`` when the timeout was over. Neither the timeout nor a cancellation affects the job.
 
         Raises:
-            JobNotFound: Its record was removed.
+            JobNotFound: The record of the job was removed.
             BackendError: The host does not answer.
         """
         timeout = check_seconds("timeout", timeout, zero=True)
@@ -251,22 +252,22 @@ class DetachedJob:
         return self.status
 
     async def stop(self, *, grace: Seconds = DEFAULT_GRACE) -> Sequence[ProcessInfo]:
-        """Ask everything of it to end, kill after the grace, and look whether that was true.
+        """Ask all processes of the job to end, kill the survivors after the grace period, and verify that they are gone.
 
-        Everything is its session, what carries its mark, what descends from these, and what was seen to be one of them
-        at an earlier look. Each is compared with its start right before it is signalled, on the host.
+        The processes of the job are its session, the processes with its mark, their descendants, and the processes that an
+        earlier look has recognised. The host compares the start time of each process right before it is signalled.
 
         Args:
-            grace: Seconds between the request to end and the kill; 0 or more. Over as soon as everything is gone.
+            grace: Seconds between the request to end and the kill; 0 or more. Over as soon as all processes are gone.
 
         Returns:
-            What could not be ended, such as another user's; usually nothing.
+            The processes that could not be ended, such as another user's; usually none.
 
         Raises:
-            JobNotFound: Its record was removed.
-            BackendError: The host does not answer; what was asked for may have been done. Or there is no room there to
-                write down what must be ended; with a grace of 0 no room is needed. Or it is a job of another machine or
-                container.
+            JobNotFound: The record of the job was removed.
+            BackendError: The host does not answer; the request may have been carried out. Or the host has no room to record
+                the processes that must be ended; with a grace of 0 no room is needed. Or the job belongs to another machine
+                or container.
         """
         grace = check_seconds("grace", grace, zero=True, none=False)
         alive: Sequence[ProcessInfo] = ()
@@ -279,13 +280,13 @@ class DetachedJob:
                     alive = await self._signal("0")
         with anyio.move_on_after(KILL_SECONDS):
             while not gone:
-                # A process that forks all the time can be missed once.
+                # One look can miss a process that forks all the time.
                 alive = await self._signal("KILL") or await self._signal("KILL")
                 gone = not alive
                 await asyncio.sleep(0 if gone else STOP_PAUSE)
         if not (gone or alive):
             raise BackendError(f"{self.host} did not say in time whether job {self.id} has ended")
-        # Its supervisor writes the end down a moment later.
+        # The supervisor records the end a moment later.
         await self.wait(timeout=PAUSES[-1])
         return alive
 
@@ -296,12 +297,12 @@ class DetachedJob:
 class DetachedJobs:
     """The detached jobs of one user on one host.
 
-    They are in ``~/.local/state/anyshell/jobs`` on the host, or below its ``$ANYSHELL_STATE_DIR`` or
-    ``$XDG_STATE_HOME``: a directory for each, which only the user can enter. A directory that is a link or another
-    user's is refused, and to start a job, one that others can write to. Whatever else is in it is left alone.
+    The jobs are in ``~/.local/state/anyshell/jobs`` on the host, or below its ``$ANYSHELL_STATE_DIR`` or ``$XDG_STATE_HOME``:
+    a directory for each job, which only the user can enter. A directory that is a link or another user's is refused; for a
+    start, so is a directory that others can write to. Other files in the directory are left alone.
 
     Args:
-        environment: The host, the shell and the directory that jobs are started with. It may be closed before they end.
+        environment: The host, the shell and the directory for new jobs. The environment may be closed before the jobs end.
         directory: Another directory of the jobs; absolute, on the host.
 
     Raises:
@@ -330,21 +331,23 @@ class DetachedJobs:
         env: Mapping[str, str | None] | None = None,
         reach: Reach | None = None,
     ) -> DetachedJob:
-        """Start a job that goes on when this process ends. It reads end-of-file; what it prints goes to its log.
+        """Start a job that goes on when this process ends. The job's stdin is at end-of-file; its output goes to its log.
 
         Args:
-            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
-                quoted for that shell.
-            cwd: The directory in which it runs; relative to the environment's directory. Must be there.
-            env: Variables set over everything else; ``None`` as a value removes one. They are in no record and no command line. Those that begin with
-                ``ANYSHELL_JOB_``, ``ANYSHELL_MARK_`` or ``ANYSHELL_REMOTE_`` are ours and do not reach it.
+            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`: the
+                words of a list or `sh` are quoted for the shell.
+            cwd: The directory in which the job runs; relative to the environment's directory. Must exist.
+            env: Variables set over everything else; ``None`` as a value removes a variable. The variables are in no record
+                and no command line. Names that begin with ``ANYSHELL_JOB_``, ``ANYSHELL_MARK_`` or ``ANYSHELL_REMOTE_`` are
+                anyshell's own and do not reach the job.
             reach: As for `Environment.run`.
 
         Raises:
             InvalidCommand: Bad input; nothing was started.
-            SpawnError: It could not be started; the message says why.
-            BackendError: The host did not say in time whether it was; `list` does when it can be asked again.
-            asyncio.CancelledError: When the calling task is cancelled, after the job has been stopped.
+            SpawnError: The job could not be started; the message says why.
+            BackendError: The host did not report the start in time; `list` tells whether the job runs, once the host answers
+                again.
+            asyncio.CancelledError: The call was cancelled; the job has been stopped.
         """
         request = to_command(command, cwd, env, kind=self._runner.shell.kind)
         request = await self._runner.addresses.expand(request, lasting=True)
@@ -354,12 +357,12 @@ class DetachedJobs:
             if work.exception() is None:
                 stopping = asyncio.ensure_future(work.result().stop(grace=0))
                 await outlast(stopping, lambda: None)
-                stopping.exception()  # looked at; its record says what became of it
+                stopping.exception()  # the exception is read; the record of the job has its state
             raise cancelled
         return work.result()
 
     async def list(self) -> builtins.list[DetachedJob]:
-        """Every job that is recorded, the newest first; at most `MOST_JOBS`.
+        """Return every recorded job, the newest first; at most `MOST_JOBS`.
 
         Raises:
             BackendError: The host does not answer, or the directory of jobs cannot be used.
@@ -367,11 +370,11 @@ class DetachedJobs:
         return [DetachedJob(self, record) for record in await self._list()]
 
     async def get(self, id_: str) -> DetachedJob:
-        """Find a job by its id, or by as much of its beginning as no other has.
+        """Find a job by its id, or by a unique beginning of the id.
 
         Raises:
             InvalidCommand: The id is no text.
-            JobNotFound: No job has it, or more than one does; the message says which.
+            JobNotFound: No job has the id, or more than one job does; the message says which.
             BackendError: The host does not answer.
         """
         check_text("the id of a job", id_)
@@ -380,15 +383,16 @@ class DetachedJobs:
     async def prune(self, *, older_than: Seconds = 0.0) -> builtins.list[str]:
         """Remove the records and logs of jobs that have ended or are lost.
 
-        Never of one that runs, or has ended and left something that runs, as far as the host can tell: that could not
-        be stopped any more. `DetachedJob.stop` ends it. Never of one of another machine or container, either: prune there.
+        A job that runs is never removed, nor one that has ended and left a running process, as far as the host can tell: that
+        process could not be stopped any more. `DetachedJob.stop` ends such processes. Nor is a job of another machine or
+        container: prune there.
 
         Args:
-            older_than: Seconds since the end, or since the start of a lost one, that are needed; 0 or more. One whose
-                record cannot be read is older than anything.
+            older_than: Seconds since the end of a job, or since the start of a lost job, before removal; 0 or more. A job
+                with an unreadable record is older than any bound.
 
         Returns:
-            The ids of those that were removed.
+            The ids of the removed jobs.
 
         Raises:
             BackendError: The host does not answer.
@@ -401,7 +405,7 @@ class DetachedJobs:
             for record in self._records(lines)
             if record.status not in ("running", "foreign") and now - (record.ended or record.started) >= since
         ]
-        # A start that was killed leaves no record. The host removes what is so for a day.
+        # A start that was killed leaves no record. The host removes a directory that has had no record for a day.
         bare = [line.removeprefix("bare ") for line in lines if line.startswith("bare ")]
         asked = [*old, *filter(_ID.match, bare)]
         answer = await self._look("remove", *asked) if asked else []
@@ -433,7 +437,8 @@ class DetachedJobs:
                 wrong = one_line(line.removeprefix("error "))
                 raise SpawnError(f"the job could not be started on {self._runner.host}: {wrong}")
         else:
-            # A server may close the channel when the program that it knows has ended, before the word of the job's shell.
+            # A server may close the channel when the program that it knows has ended, before the report of the job's
+            # shell.
             for pause in PAUSES:
                 with contextlib.suppress(BackendError):
                     if found := await self._list(id_):
@@ -491,13 +496,13 @@ class DetachedJobs:
         return lines
 
     async def _ask(self, spawn: Spawn, seconds: float, *, starts: str | None = None) -> _Answer:
-        """Run one of our own programs on the host and return the lines that it prints."""
+        """Run one of anyshell's own programs on the host and return the printed lines."""
         if self._runner.closed:
             raise AnyshellError("this environment is closed: it starts nothing more")
-        # Apart: a shell may complain, of a variable of the caller's for one, and do what it was asked for.
+        # Split channels: a shell may print a complaint, such as about a variable of the caller, and still do the request.
         split = replace(spawn, split_stderr=True)
         try:
-            # Where none of its shells could close the life pipe, the job has it still: it is not ours to stop.
+            # Where no shell could close the life pipe, the job still holds the pipe, and must not be stopped.
             status, out, err = await collect(
                 self._runner.backend,
                 split,
@@ -520,14 +525,14 @@ class DetachedJobs:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The answer of one of our own programs: whole lines, and the beginning of its stderr."""
+    """The answer of one of anyshell's own programs: whole lines, and the beginning of its stderr."""
 
     lines: list[str]
     said: str
 
     @property
     def complaint(self) -> str:
-        """The end of a message about it."""
+        """The end of an error message about the answer."""
         return f"; it said: {self.said}" if self.said else ""
 
 
@@ -539,10 +544,10 @@ def _directory(lines: Sequence[str]) -> str:
 
 
 def _read(line: str, directory: str, host: str) -> DetachedRecord:
-    """Read what ``list`` of ``look.sh`` prints of a job.
+    """Parse the line that ``list`` of ``look.sh`` prints for a job.
 
     Raises:
-        Nonsense: The line is of another form.
+        Nonsense: The line has another form.
     """
     id_, state, code, ended, stopped, size, pid, started, asked = fields("a job", line, 9)
     if _ID.match(id_) is None:
@@ -574,7 +579,7 @@ def _read(line: str, directory: str, host: str) -> DetachedRecord:
 
 
 def _request(asked: str) -> dict[str, str]:
-    """The request of a record. A record that a full disk has cut names its processes all the same."""
+    """Parse the request of a record. A record that a full disk has cut still names its processes."""
     try:
         request = json.loads(asked)
         return {name: str(request[name]) for name in ("command", "directory")}

@@ -1,4 +1,4 @@
-"""The exceptions that few programs catch by name; the others are in `anyshell` itself."""
+"""The exceptions that few programs catch by name; the common exceptions are in `anyshell` itself."""
 
 from __future__ import annotations
 

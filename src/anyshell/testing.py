@@ -1,13 +1,13 @@
-r"""Scripted doubles: a backend whose programs do what a test says, when it says so.
+r"""Scripted test doubles: a backend whose programs do what a test says, at the time that the test says.
 
-For tests of code that uses anyshell, and for anyshell's own. They keep the contract that every backend keeps::
+For tests of code that uses anyshell, and for anyshell's own tests. The doubles keep the contract that every backend keeps::
 
     backend = FakeBackend({"make": Script(stdout=[b"ok\n"]), "deploy": Script(exit=None)})
     async with Environment.detect(backend) as env:
         outcome = await env.run("make")            # exits with 0
         outcome = await env.run("deploy", timeout=0.1)  # runs until it is stopped
 
-Nothing here starts a process or touches a file of the machine.
+No double starts a process or touches a file of the machine.
 """
 
 from __future__ import annotations
@@ -69,14 +69,16 @@ class Script:
     """The behaviour of a fake program.
 
     Attributes:
-        stdout: Pieces that it prints at once.
-        stderr: Pieces that it prints there at once; after those of stdout when the channels are one.
-        exit: Its end without a signal, at once; ``None`` when it runs until a signal or `FakeProcess.exit`.
-        echo: Whether it prints what it reads, and ends when that does, like ``cat``.
-        heeds: Signals that end it. A kill always does.
-        can_terminate: Whether it can be asked to end; if not, every signal ends it at once, as on Windows without a terminal.
-        leaves: The number of children that outlive it; they heed what it heeds.
-        error: Why it cannot be started.
+        stdout: Chunks that the program prints to stdout at once.
+        stderr: Chunks that the program prints to stderr at once; after the chunks of stdout when the channels are one.
+        exit: The exit status of the program, without a signal, at once; ``None`` when the program runs until a signal or
+            `FakeProcess.exit`.
+        echo: Whether the program prints its input, and ends at end-of-file, like ``cat``.
+        heeds: The signals that end the program. A kill always does.
+        can_terminate: Whether the program can be asked to end; if not, every signal ends it at once, as on Windows without a
+            terminal.
+        leaves: The number of children that outlive the program; the same signals end them.
+        error: The reason why the program cannot be started; ``None`` if it can.
     """
 
     stdout: Sequence[bytes] = ()
@@ -90,7 +92,7 @@ class Script:
 
 
 class FakeStream(ByteReceiveStream):
-    """Bytes that a test hands out."""
+    """A stream of bytes that a test feeds."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
@@ -105,12 +107,12 @@ class FakeStream(ByteReceiveStream):
         self._notify()
 
     def end(self) -> None:
-        """Let the stream end after what was fed."""
+        """End the stream after the bytes that were fed."""
         self._ended = True
         self._notify()
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """Return the next bytes that were fed."""
+        """Return the next fed bytes."""
         while not self._pieces:
             if self._closed:
                 raise anyio.ClosedResourceError
@@ -123,7 +125,7 @@ class FakeStream(ByteReceiveStream):
         return piece[:max_bytes]
 
     async def aclose(self) -> None:
-        """Close it; what was fed is lost."""
+        """Close the stream; bytes that are still unread are lost."""
         self._pieces.clear()
         self._closed = True
         self._notify()
@@ -134,7 +136,7 @@ class FakeStream(ByteReceiveStream):
 
 
 class FakeStdin(ByteSendStream):
-    """Keeps what it is sent, and tells the process."""
+    """A stdin that keeps all sent bytes, and passes them to the process."""
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self.received = b""
@@ -143,14 +145,14 @@ class FakeStdin(ByteSendStream):
         self._on_end = on_end
 
     async def send(self, item: bytes) -> None:
-        """Take bytes."""
+        """Keep the bytes and pass them to the process."""
         if self.closed:
             raise anyio.ClosedResourceError
         self.received += item
         self._on_data(item)
 
     async def aclose(self) -> None:
-        """Take the end of input."""
+        """Close the stdin and tell the process."""
         if not self.closed:
             self.closed = True
             self._on_end()
@@ -161,11 +163,11 @@ class FakeProcess(Ungrouped):
 
     Attributes:
         spawn: The requested spawn.
-        signals: Every signal it was sent, in order.
-        released: Whether it was let go.
-        closed: Whether everything was given back.
-        terminal: The terminal that it has now; ``None`` without one.
-        seat: The answer of `foreground`, for a test to set; by default nothing.
+        signals: Every signal that was sent to the process, in order.
+        released: Whether the process was released.
+        closed: Whether the process was closed.
+        terminal: The present terminal of the process; ``None`` without a terminal.
+        seat: The answer of `foreground`, for a test to set; ``None`` by default.
     """
 
     started = True
@@ -207,17 +209,17 @@ class FakeProcess(Ungrouped):
         (self.stderr or self.stdout).feed(data)
 
     def exit(self, code: int) -> None:
-        """End by itself, leaving behind what the script says."""
+        """End the program by itself, with the children that the script leaves behind."""
         self._end(ExitStatus(code=code))
 
     @property
     def terminal_kind(self) -> TerminalKind | None:
-        """The kind of terminal, as on POSIX."""
+        """The kind of the terminal, as on POSIX."""
         return None if self.terminal is None else "pty"
 
     @property
     def can_terminate(self) -> bool:
-        """Whether the script lets it be asked to end."""
+        """Whether the script lets the program be asked to end."""
         return self._script.can_terminate
 
     async def wait(self) -> ExitStatus:
@@ -227,7 +229,7 @@ class FakeProcess(Ungrouped):
         return self._status
 
     async def send_signal(self, signal: Signal) -> None:
-        """Note a signal, and end what heeds it."""
+        """Record a signal, and end the processes that heed the signal."""
         self.signals.append(signal)
         if signal == "kill" or not self.can_terminate or signal in self._script.heeds:
             self._children.clear()
@@ -239,28 +241,28 @@ class FakeProcess(Ungrouped):
             self._settle()
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """The program until it ends, and the children that it leaves."""
+        """Return the program until it ends, and the children that it leaves."""
         own = [] if self._status else [ProcessInfo(self.pid, "fake", float(self.pid))]
         return [*own, *self._children]
 
     async def wait_gone(self) -> None:
-        """Wait until nothing of it lives."""
+        """Wait until no process of the tree lives."""
         await self._gone.wait()
 
     def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
-        """Do nothing: the children are named until they end."""
+        """Do nothing: `survivors` names the children until they end."""
 
     async def resize(self, terminal: Terminal) -> None:
-        """Note another size, if it has a terminal."""
+        """Store the new terminal size, if the process has a terminal."""
         if self.terminal is not None:
             self.terminal = terminal
 
     async def foreground(self) -> Foreground | None:
-        """The value that a test has set as `seat`."""
+        """Return the value that a test has set as `seat`."""
         return self.seat
 
     async def release(self) -> None:
-        """Let the children go on."""
+        """Let the children run on."""
         self.released = True
         await self._close()
 
@@ -269,7 +271,7 @@ class FakeProcess(Ungrouped):
         raise BackendUnavailable("a FakeProcess has no command trees")
 
     async def aclose(self) -> None:
-        """End what lives, unless it was released."""
+        """Kill the living processes, unless the process was released."""
         if self.closed:
             return
         if await self.survivors():
@@ -307,16 +309,16 @@ class FakeProcess(Ungrouped):
 
 
 class FakeFiles:
-    """Files in memory, flat: every directory above a file is there by itself.
+    """Files in memory, without a tree: every parent directory of a file exists by itself.
 
     Args:
         contents: Files by their absolute paths.
-        directories: Directories that are there although nothing is in them.
-        links: The targets of links, by their absolute paths. A link is what it is: no path is followed through one.
+        directories: Directories that exist although they are empty.
+        links: The targets of links, by their absolute paths. No path is followed through a link.
 
     Attributes:
         modes: Permission bits that were set, by path.
-        times: When a path was changed last, where that was said, in seconds since the epoch.
+        times: Modification times that were set, by path, in seconds since the epoch.
     """
 
     def __init__(
@@ -351,7 +353,7 @@ class FakeFiles:
         raise _missing(path)
 
     async def list(self, path: str) -> Sequence[FileEntry]:
-        """Name what is below a directory."""
+        """Return the entries of a directory."""
         if not self._is_directory(path):
             raise _missing(path)
         below = path.rstrip("/") + "/"
@@ -378,7 +380,7 @@ class FakeFiles:
         self.directories.add(path)
 
     async def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file, a link, or a directory and what is below it."""
+        """Remove a file, a link, or a directory with its entries."""
         if path in self.contents or path in self.links:
             self.contents.pop(path, None)
             self.links.pop(path, None)
@@ -393,7 +395,7 @@ class FakeFiles:
         self.directories = {p for p in self.directories if p != path and not p.startswith(below)}
 
     async def rename(self, source: str, target: str) -> None:
-        """Give a file or a link another name."""
+        """Rename a file or a link."""
         if source in self.links:
             moved = self.links.pop(source)
             self.contents.pop(target, None)
@@ -409,7 +411,7 @@ class FakeFiles:
             self.times[target] = self.times.pop(source)
 
     async def readlink(self, path: str) -> str:
-        """Tell what a link points to."""
+        """Return the target of a link."""
         if path in self.links:
             return self.links[path]
         await self.stat(path)
@@ -426,18 +428,18 @@ class FakeFiles:
         self.modes[path] = mode
 
     async def set_modified(self, path: str, modified: float) -> None:
-        """Say when a file or a directory was changed last."""
+        """Set the modification time of a file or a directory."""
         await self.stat(path)
         self.times[path] = modified
 
     async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
-        """Return a file's bytes, 64 KiB at a time."""
+        """Yield a file's bytes, 64 KiB at a time."""
         data = await self.read(path)
         for start in range(0, len(data), 64 * 1024):
             yield data[start : start + 64 * 1024]
 
     async def write_chunks(self, path: str, chunks: AsyncIterable[bytes], *, mode: int) -> None:
-        """Make a new file, whole or not at all."""
+        """Create a new file, whole or not at all."""
         self._refuse_existing(path)
         data = bytearray()
         async for chunk in chunks:
@@ -481,13 +483,13 @@ class FakeBackend:
     """A host on which every program follows a script.
 
     Args:
-        scripts: The scripts by the text of a command, or a function that gives the script of a `Spawn`.
-        info: The host's facts; its programs and its shell are filled in from what is asked.
+        scripts: The scripts by the text of a command, or a function that returns the script of a `Spawn`.
+        info: The host's facts; the programs and the shell are filled in from the query.
         programs: The programs that the host has.
         files: The host's files; a command's directory must be among them.
 
     Attributes:
-        processes: Everything that was started, in order.
+        processes: Every process that was started, in order.
         ports: TCP ports at which something accepts connections.
     """
 
@@ -510,7 +512,7 @@ class FakeBackend:
         self.ports: set[int] = set()
 
     async def info(self, query: HostQuery) -> HostInfo:
-        """Say what the host is; the first shell that is asked for answers."""
+        """Return the host's facts; the shell is the first one that the query asks for."""
         shell = self._info.shell
         if shell is None and query.shells_on(self._info.os):
             first = query.shells_on(self._info.os)[0]
@@ -534,15 +536,15 @@ class FakeBackend:
         return process
 
     async def pipe_directory(self) -> PipeDirectory:
-        """Refuse: a script is one program, and no shell that lasts."""
+        """Refuse: a script is one program, not a persistent shell."""
         raise BackendUnavailable("a FakeBackend has no sessions: try them on this machine")
 
     async def connects(self, port: int) -> bool:
-        """Whether a port is among `ports`."""
+        """Return whether a port is among `ports`."""
         return port in self.ports
 
     async def orphans(self) -> Sequence[ProcessInfo]:
-        """Return none."""
+        """Return no process."""
         return ()
 
     async def aclose(self) -> None:
@@ -552,7 +554,7 @@ class FakeBackend:
 
 
 def command_text(spawn: Spawn) -> str:
-    """The text of the command that a spawn was made for."""
+    """Return the text of a spawn's command."""
     return spawn.argv[-2] if spawn.script is None else spawn.script[:-1]
 
 

@@ -1,4 +1,4 @@
-"""The values and helpers of fewer programs than those of `anyshell` itself: results and arguments of calls."""
+"""Less common values and helpers: results and arguments of calls. The common ones are in `anyshell` itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An environment: one host, one shell, one directory, and the commands there."""
+"""An environment: one host, one shell, one directory, and the commands that run there."""
 
 from .detection import Detection as Detection
 from .detection import offers_terminals as offers_terminals

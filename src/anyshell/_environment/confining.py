@@ -24,19 +24,20 @@ async def sandbox_for(
     most: Reach | None = None,
     facts: Facts | None = None,
 ) -> Sandbox:
-    """Choose what enforces a reach on a host.
+    """Choose the sandbox that enforces a reach on a host.
 
     Args:
         asked: The reach, or a sandbox of the caller's own.
-        backend: Reaches the host.
-        info: Its facts.
-        directory: To which the paths are relative.
-        most: The reach of the policy: `asked` may be no more, and what this hides, protects and limits stays so.
-        facts: What the host has for confining commands; ``None`` asks it.
+        backend: The backend of the host.
+        info: The facts of the host.
+        directory: The directory to which the paths are relative.
+        most: The reach of the policy: `asked` may not exceed it, and everything that `most` hides, protects and limits stays
+            so.
+        facts: The host's means of confining commands; with ``None`` the host is asked.
 
     Raises:
-        InvalidCommand: It is more than the reach of the policy, or a sandbox that cannot be compared with that.
-        ReachUnavailable: The host cannot enforce it.
+        InvalidCommand: `asked` exceeds the reach of the policy, or is a sandbox that cannot be compared with that reach.
+        ReachUnavailable: The host cannot enforce the reach.
     """
     if asked is None and most is None:
         return NONE
@@ -69,11 +70,11 @@ async def sandbox_for(
 
 
 async def facts_of(backend: Backend, *, here: bool) -> Facts:
-    """The parts of a host that can confine commands.
+    """Ask a host for its means of confining commands.
 
     Args:
-        backend: Reaches it.
-        here: Whether it is this machine.
+        backend: The backend of the host.
+        here: Whether the host is this machine.
     """
     from .. import reach
 

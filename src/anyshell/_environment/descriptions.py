@@ -3,14 +3,14 @@
 A template is Markdown in the top-level ``descriptions/``, one paragraph or list item a line, with two marks:
 
 ``${NAME}``
-    is replaced by a value. ``${`` begins nothing else, and ``$`` alone is a dollar sign.
+    is replaced by a value. ``${`` begins only such marks, and ``$`` alone is a dollar sign.
 ``${IF word word}``
     at the start of a line keeps that line only if every word is true. A word is a program that the host has
-    (``rg``), does not have (``!fd``), one of several (``rg|fd``), or a value, likewise (``KIND=zsh``,
-    ``SYSTEM=linux|macos``).
+    (``rg``), a program that the host does not have (``!fd``), one of several programs (``rg|fd``), or one of several values
+    (``KIND=zsh``, ``SYSTEM=linux|macos``).
 
-A line that is left out leaves no gap, so a template reads well whatever a host has. A line that begins with ``##`` names
-the section below it, which a caller may replace.
+An omitted line leaves no gap, so a template reads well for every host. A line that begins with ``##`` names the section
+below that line; a caller may replace the section.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from .._types import HostInfo, OutputLimits, ShellInfo, ShellKind
 
 TIMEOUT = 120.0
-"""Seconds for a command of a model, when the call gives no timeout."""
+"""Seconds for a command of a model, unless the call gives a timeout; then the command is stopped."""
 
 LONGEST_TIMEOUT = 3600.0
-"""Seconds that a model can ask for, at most."""
+"""Seconds of the longest timeout that a model can ask for."""
 
 _TEMPLATES: Mapping[ShellKind, str] = {
     "bash": "bash",
@@ -50,7 +50,7 @@ _PLACEHOLDER = re.compile(r"\$\{([^}\n]*)\}?")
 _SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
 _SET_UP = " It has the user's aliases, functions, options and PATH."
 ADVICE = frozenset({"git", "programs"})
-"""Advice of a description besides its rules: on git, and the helpful programs of the host."""
+"""The kinds of advice that a description can have beside its rules: on git, and on the host's helpful programs."""
 
 _PROGRAMS = ("rg", "fd", "fdfind", "jq", "python3", "python", "gh")
 _WHOLE = {
@@ -64,25 +64,25 @@ _SYSTEMS = {"linux": "Linux", "macos": "macOS", "windows": "Windows"}
 
 
 class Description(NamedTuple):
-    """The text for a model about a host's shell, and how to use it well.
+    """A description for a model of a host's shell, with advice on its use.
 
     Attributes:
         shell: The shell that runs commands; its kind chooses the template.
-        info: The host, with the programs of `programs` that it has.
+        info: The host, with the programs of `programs` that the host has.
         directory: The default directory of commands; absolute.
-        limits: How much of an output is shown.
+        limits: The limits of the shown output.
         timeout: Seconds that a command has by default.
-        max_timeout: Seconds that it can ask for.
-        kept: Whether the whole of an output is kept when it is not shown whole.
-        addressed: Whether commands can read that by its address.
+        max_timeout: Seconds of the longest timeout that the model can ask for.
+        kept: Whether the whole of a truncated output is kept.
+        addressed: Whether commands can read the whole output by its address.
         snapshot: Whether every shell starts from the user's own set-up.
-        session: Whether commands run in one shell that lasts.
+        session: Whether commands run in one persistent shell.
         jobs: Whether commands can run in the background.
         terminals: Whether commands can have a terminal.
         background_after: Seconds after which a command goes on in the background by itself; ``None`` is never.
         confirmed: Whether a person confirms every command.
-        tools: Names of other tools that the model has, which it is to prefer.
-        advice: Which of `ADVICE` is given.
+        tools: Names of the model's other tools, which the model should prefer.
+        advice: The kinds of advice that are given, from `ADVICE`.
     """
 
     shell: ShellInfo
@@ -103,20 +103,20 @@ class Description(NamedTuple):
     advice: Collection[str] = ADVICE
 
     def text(self, sections: Mapping[str, str | None] | None = None) -> str:
-        """The text: the template of the shell, filled.
+        """Return the text: the shell's template with its values filled in.
 
         Args:
-            sections: Texts for sections by their names, instead of those that there are or after them; ``None`` leaves one
-                out. The name of the first paragraph is empty.
+            sections: Texts by the names of sections. A text replaces the section of that name, or is added at the end;
+                ``None`` leaves the section out. The name of the first paragraph is empty.
         """
         text = fill(load(_TEMPLATES[self.shell.kind]), self.values(), self.info.programs)
         return text if sections is None else _with_sections(text, sections)
 
     def values(self) -> dict[str, str]:
-        """Every value that a template can use, by its name."""
+        """Return every value that a template can use, by its name."""
         template = load(_TEMPLATES[self.shell.kind])
         found = {name for name in self.info.programs if name in _spoken_of(template)}
-        found -= {"fdfind"} if "fd" in found else set()  # another name of the same
+        found -= {"fdfind"} if "fd" in found else set()  # another name of the same program
         found -= {"python"} if "python3" in found else set()
         named = [f"`{name}`" for name in _PROGRAMS if name in found]
         whole = "lost"
@@ -129,7 +129,9 @@ class Description(NamedTuple):
         return {
             "KIND": self.shell.kind,
             "SHELL": one_line(f"{self.shell.name} ({self.shell.path})"),
-            "DIRECTORY": one_line(self.directory).replace("`", r"\x60"),  # it stands between backticks
+            "DIRECTORY": one_line(self.directory).replace(
+                "`", r"\x60"
+            ),  # the template puts the path between backticks
             "STARTUP": _SET_UP if self.snapshot else "",
             "SYSTEM": self.info.os,
             "OS": one_line(_system(self.info)),
@@ -175,9 +177,9 @@ def _with_sections(text: str, sections: Mapping[str, str | None]) -> str:
     return "\n\n".join(told).strip() + "\n"
 
 
-@functools.cache  # there are two
+@functools.cache  # for two templates
 def load(name: str) -> str:
-    """Read a template, once in the life of a process.
+    """Read a template, once per process.
 
     Args:
         name: ``bash``, for every POSIX shell, or ``powershell``.
@@ -187,8 +189,8 @@ def load(name: str) -> str:
     """
     if name not in _NAMES:
         raise AnyshellError(f"there is no description {name!r}; there are {', '.join(_NAMES)}")
-    # Inside the package once installed; at the top of a checkout, where an editable install leaves it. pkgutil
-    # reads from a zip as importlib.resources does, whose import alone takes 7 ms.
+    # An installed package has its templates inside, an editable install at the top of the checkout. pkgutil can read
+    # from a zip, as importlib.resources can, whose import alone takes 7 ms.
     try:
         try:
             data = pkgutil.get_data("anyshell", f"descriptions/{name}.md")
@@ -213,12 +215,12 @@ def _from_checkout(name: str) -> bytes | None:
 
 
 def programs() -> tuple[str, ...]:
-    """Every program that a template speaks of, in alphabetical order: what to ask a host for."""
+    """Return every program that a template names, in alphabetical order: the programs to look for on a host."""
     return tuple(sorted(set().union(*(_spoken_of(load(name)) for name in _NAMES))))
 
 
 def _spoken_of(template: str) -> set[str]:
-    """The programs in the conditions of a template."""
+    """Return the programs in the conditions of a template."""
     words = (
         word for condition in _CONDITION.findall(template) for word in condition.split() if "=" not in word
     )
@@ -229,12 +231,12 @@ def fill(template: str, values: Mapping[str, str], programs: Collection[str]) ->
     """Make the text of a template for one host.
 
     Args:
-        template: See the top of this module.
-        values: What to put in; more than the template uses is fine. A value is never filled itself.
-        programs: What the host has.
+        template: The template, as at the top of this module.
+        values: The values by name; unused values are allowed. Marks inside a value are not replaced.
+        programs: The programs that the host has.
 
     Raises:
-        AnyshellError: A placeholder has no value, or is not one.
+        AnyshellError: A placeholder has no value, or is malformed; or a condition names an unknown value.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -266,7 +268,7 @@ def _holds(word: str, values: Mapping[str, str], programs: Collection[str]) -> b
 
 
 def _system(info: HostInfo) -> str:
-    """Name a host's system as a person would: ``Debian GNU/Linux 12 (Linux, x86_64, in docker)``."""
+    """Describe a host's system, such as ``Debian GNU/Linux 12 (Linux, x86_64, in a docker container)``."""
     name = f"{info.name} {info.version}".strip() or _SYSTEMS[info.os]
     details = [info.arch]
     if _SYSTEMS[info.os] not in name.split():
@@ -283,12 +285,12 @@ def _word(holds: bool) -> str:
 
 
 def _seconds(number: float) -> str:
-    """Say a number without rounding it; thousands apart, as in the other limits."""
+    """Format a number without rounding, with a comma between thousands, as in the other limits."""
     return f"{int(number):,}" if number == int(number) else exact(number)
 
 
 def _bytes(count: int) -> str:
-    """Name a number of bytes without ever rounding it."""
+    """Format a number of bytes without rounding."""
     for unit, size in (("MiB", 1024 * 1024), ("KiB", 1024)):
         if count >= size and count % size == 0:
             return f"{count // size:,} {unit}"

@@ -1,4 +1,4 @@
-"""The questions to a host about its facts and its shell, before any command runs there."""
+"""The detection of a host's facts and its shell, before any command runs there."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 
 
 class Closable(Protocol):
-    """An object that is closed when its block is left."""
+    """An object that is closed when its ``async with`` block is left."""
 
     async def aclose(self) -> None:
-        """Stop what it has started, and close what it holds."""
+        """Stop the object's processes, and close its connections."""
 
 
 Made = TypeVar("Made", bound=Closable)
 
 
 class Detected(NamedTuple):
-    """The result of a detection, of which an environment is made.
+    """The result of a detection, from which an environment is made.
 
     Attributes:
-        runner: Runs commands on the host.
+        runner: The runner of commands on the host.
         options: The requested options.
         owns_backend: Whether the connection to the host ends with the environment.
-        snapshot_notices: What a person should know of the user's own set-up, one sentence each.
+        snapshot_notices: Notices for a person about the user's own set-up, one sentence each.
     """
 
     runner: Runner
@@ -59,9 +59,9 @@ class Detection(AsyncOnly, Generic[Made]):
     """A detection that has not begun: await it, or enter it with ``async with``.
 
     Args:
-        target: What reaches the host, or its address; ``None`` is this machine.
+        target: The backend of the host, or the host's address; ``None`` is this machine.
         options: The requested options.
-        make: Makes the environment of what was found out.
+        make: A callback that makes the environment from the result.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Detection(AsyncOnly, Generic[Made]):
         self._made: Made | None = None
 
     def brief(self) -> Self:
-        """Ask the host only for what a command needs, unless an option needs more."""
+        """Ask the host only for the facts that a command needs, unless an option needs more."""
         self._options = replace(self._options, brief=True)
         return self
 
@@ -97,7 +97,7 @@ class Detection(AsyncOnly, Generic[Made]):
         )
 
     async def __aenter__(self) -> Made:
-        self._made = await self._detect(entered=True)  # the two are one: what is entered is the environment
+        self._made = await self._detect(entered=True)  # entering a detection also enters its environment
         return self._made
 
     async def __aexit__(
@@ -120,7 +120,7 @@ class Detection(AsyncOnly, Generic[Made]):
 
     async def _ask(self, backend: Backend, *, entered: bool) -> Detected:
         options = self._options
-        # Its paths are this machine's, and mean nothing on another host.
+        # A path in ANYSHELL_SHELL is on this machine, and means nothing on another host.
         elsewhere = self._owned and self._target not in (None, "local")
         wished = None if elsewhere else os.environ.get("ANYSHELL_SHELL") or None
         request = options.shell or wished
@@ -196,5 +196,5 @@ class Detection(AsyncOnly, Generic[Made]):
 
 
 def offers_terminals() -> bool:
-    """Whether this process's variables let commands have a terminal."""
+    """Whether terminals should be offered: ``ANYSHELL_NO_PTY`` of this process is not set, empty or 0."""
     return os.environ.get("ANYSHELL_NO_PTY", "") in ("", "0")

@@ -1,4 +1,4 @@
-"""The part of an environment that talks with programs and shells: terminals and sessions."""
+"""The part of an environment for interactive programs and persistent shells: terminals and sessions."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from ..terminal import DrivenTerminal
 
 MAX_NAMED_SESSIONS = 256
-"""Sessions with a name in one environment; one more is an error."""
+"""Sessions with a name in one environment; one more session is an error."""
 
 
 MAX_FORKS = 64
-"""Forks of sessions that are open at once in one environment; one more is an error."""
+"""Forks of sessions that are open at once in one environment; one more fork is an error."""
 
 
 class EnvironmentDialogs(EnvironmentFacts):
-    """The programs on terminals and the persistent shells of an environment."""
+    """The terminals and sessions of an environment."""
 
     def __init__(self, detected: Detected | None = None) -> None:
         if not isinstance(detected, Detected):
@@ -66,37 +66,39 @@ class EnvironmentDialogs(EnvironmentFacts):
         reach: Reach | None = None,
         control: _engine.Control | None = None,
     ) -> DrivenTerminal:
-        r"""Give a program a terminal, and drive it: type, read its screen, wait for what it shows.
+        r"""Run a program on a terminal that the caller drives: type input, read the screen, wait for output.
 
         ``async with env.terminal("python3 -i") as t:``, then ``await t.expect(">>> ")`` and ``await t.send("6*7\r")``.
-        Leaving it stops the program. Variables are those of a command that is run on a terminal.
+        Leaving ``async with`` stops the program. Variables are those of a command that is run on a terminal.
 
         Args:
-            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
-                quoted for that shell.
-            columns: 2 to 1,000; `DrivenTerminal.resize` changes it.
-            rows: 2 to 1,000.
-            term: Its type, as `Terminal` says.
-            cwd: The directory in which it runs; relative to `directory`. Must be there.
-            env: Variables set over everything else; ``None`` as a value removes one.
-            timeout: Seconds from when it is entered until the whole tree is stopped; ``None`` is no bound.
-            silence: As for `run`; what is typed is input.
-            grace: Seconds between the request to end and the kill, also when it is left.
+            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`. The
+                words of a list or `sh` are quoted for that shell.
+            columns: Columns, 2 to 1,000; `DrivenTerminal.resize` changes the size.
+            rows: Rows, 2 to 1,000.
+            term: The terminal type, as for `Terminal`.
+            cwd: The working directory of the command, which must exist; relative to `directory`.
+            env: Variables that override all others; ``None`` as a value removes a variable.
+            timeout: Seconds from entering until the whole tree is stopped; ``None`` is no bound.
+            silence: As for `run`; typed text counts as input.
+            grace: Seconds between the request to end and the kill, also on leaving.
             left_behind: The fate of processes that outlive the command, as for `run`.
-            listener: Is given every piece of output as it comes, without secrets, and is awaited: a slow one slows the
-                program down.
-            answers: Whether programs that ask the terminal what it is, or where its cursor stands, are answered.
-            scrollback: For showing it to a person, as `anyshell.console.Console` does: colours are kept, and so many
-                rows that have left the screen at its top, 0 to 10,000; and a program that asks for kitty's keyboard
-                protocol gets it. ``None`` keeps neither, which takes less time for each byte.
-            record: As for `run`. Secrets that are typed by `DrivenTerminal.send_secret`, or hidden, are masked there too.
+            listener: An async function that gets every piece of output on arrival, without secrets. The listener is awaited,
+                so a slow listener slows the program down.
+            answers: Whether anyshell answers programs that query the terminal's type or the cursor's position.
+            scrollback: Rows that are kept after they leave the top of the screen, 0 to 10,000, for display to a person, as
+                `anyshell.console.Console` does. Colours are then kept too, and a program can use kitty's keyboard protocol.
+                ``None`` keeps neither rows nor colours, and takes less time for each byte.
+            record: As for `run`. Secrets that `DrivenTerminal.send_secret` types, or that are typed hidden, are masked in the
+                recording too.
             reach: As for `run`.
             control: As for `run`.
 
         Raises:
-            InvalidCommand: Bad input. What the host must say, such as a missing directory, is raised when it is entered.
-            AnyshellError: The environment was not entered with ``async with``. When it is entered: as many terminals as
-                may be are there already.
+            InvalidCommand: Bad input. A fault that only the host can report, such as a missing directory, is raised on
+                entering.
+            AnyshellError: The environment was not entered with ``async with``. On entering: the maximum number of terminals
+                is open already.
         """
         self.runner.require_entered("terminal()")
         from .._runner.outputs import controller_of  # here and below, since few commands have a terminal
@@ -156,16 +158,17 @@ class EnvironmentDialogs(EnvironmentFacts):
         env: Mapping[str, str | None] | None = None,
         reach: Reach | None = None,
     ) -> Session:
-        """Give a shell that lasts: directory, variables and functions go from one command to the next.
+        """Return a session: a persistent shell that keeps directory, variables and functions between commands.
 
-        ``async with env.session() as session:``, then ``await session.run(...)``. Leaving it ends the shell, unless it
-        has a name: then it is shared by that, and lasts until it is closed, unused for long, or the environment ends.
+        ``async with env.session() as session:``, then ``await session.run(...)``. Leaving ``async with`` ends the shell of a
+        session without a name. A session with a name is shared by that name, and lasts until the session is closed or long
+        unused, or the environment ends.
 
         Args:
-            name: The name by which it is shared.
-            cwd: The directory in which it begins; relative to `directory`. Counts when the session is made.
-            env: Variables that it begins with. Counts when the session is made.
-            reach: The reach of its shell, as for `run`. Counts when the session is made.
+            name: The name by which the session is shared.
+            cwd: The session's first working directory; relative to `directory`. Ignored if the named session exists.
+            env: The session's first variables. Ignored if the named session exists.
+            reach: The reach of the session's shell, as for `run`. Ignored if the named session exists.
 
         Raises:
             InvalidCommand: Bad input, or too many sessions with names.

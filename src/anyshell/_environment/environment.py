@@ -1,4 +1,4 @@
-"""An environment: one host, one shell, one directory, and the commands there."""
+"""An environment: one host, one shell, one directory, and the commands that run there."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 
 
 class Environment(EnvironmentTrials):
-    """One host with a shell: where commands run and files are.
+    """A host with one shell, in which commands run, and the host's files.
 
-    Made by `detect`. Entered with ``async with``, it owns what it starts and leaves nothing running behind it.
+    `detect` makes an environment. Entered with ``async with``, an environment owns the processes that it starts, and stops
+    them all when it is left.
     """
 
     @staticmethod
@@ -71,9 +72,9 @@ class Environment(EnvironmentTrials):
         resolvers: Mapping[str, Resolver | None] | None = None,
         reach: Reach | Sandbox | None = None,
     ) -> Detection[Environment]:
-        """Find out what a host is and which shell it has.
+        """Detect a host's facts and its shell, and make an environment.
 
-        Use ``async with Environment.detect() as env:``; awaited instead, the environment offers its facts,
+        Use ``async with Environment.detect() as env:``. If awaited instead, the environment offers its facts,
         `run` and `files`, and keeps its connections until `aclose`.
 
         Args:
@@ -82,47 +83,48 @@ class Environment(EnvironmentTrials):
                 backend of your own, which stays yours to close.
             shell: A kind (``bash``, ``zsh``, ``sh``, ``pwsh``, ``powershell``, ``wsl``) or a path on the host.
                 Otherwise ``ANYSHELL_SHELL``, on this machine alone, then the first of bash and sh that answers; on a
-                Windows host of pwsh, powershell and bash.
-            cwd: The directory in which commands run; relative to the host's own directory. Default: the process's at this
-                moment, locally.
-            interactive: Leave the host's pager, editor, prompt, colour and progress variables as they are.
-                Otherwise they are set so that nothing hangs waiting for a person. ``"watched"``, for output that a person
-                sees as it comes, sets pager, editor and prompts alone, and leaves TERM, CI and colours.
+                Windows host the first of pwsh, powershell and bash.
+            cwd: The working directory of commands; relative to the host's own directory. Default on this machine: the
+                present directory of this process.
+            interactive: Leave the host's pager, editor, prompt, colour and progress variables unchanged.
+                Otherwise anyshell sets these variables, so that no command hangs waiting for a person. ``"watched"``, for
+                output that a person sees live, sets only pager, editor and prompts, and leaves TERM, CI and colours.
             limits: The limits of an output's text.
-            artifacts: The store of whole outputs that were cut; ``None`` keeps nothing.
+            artifacts: The store of whole outputs whose text was cut; ``None`` keeps no whole output.
             snapshot: Start every shell from the user's own set-up: the aliases, functions, options and PATH that the
-                shell's startup file makes. Captured when entered or awaited, within bounds, and kept on the host
-                until the file changes; of its other variables nothing is taken. Never fails: see `snapshot_notices`.
+                shell's startup file makes, but no other variable. Captured when entered or awaited, within bounds, and
+                kept on the host until the file changes. A failure is never raised: see `snapshot_notices`.
             prefix: Words that stand before the shell that runs a command, such as ``nice -n 10``: one program and
                 its arguments, as the host's ``/bin/sh`` reads them; on a Windows host literal, or between double
                 quotes, and no batch file.
-            max_jobs: Jobs that run at once, 1 or more; those that take over what a command left behind do not count.
+            max_jobs: Jobs that run at once, 1 or more. A job that adopts processes left behind by a command does not count.
             max_terminals: `terminal`s that are entered at once, 1 or more.
             background_after: Seconds after which a command that `run` waits for goes on as a job, with its own
-                deadline; `run` then returns what there is. ``None`` is never. Needs ``async with``.
-            policy: Decides what the tools of this environment run, refuse, or ask their approver about. The methods of the
-                environment run what they are told: what a program of yours says is not decided on. Its variables hold where
-                `variables` is ``None``, and its reach confines every command.
-            variables: The host's variables that commands have; ``None`` is all of them. Of another host than this
-                machine, it is asked for their names when entered or awaited.
-            redact: Mask secrets as ``[secret]`` in all that commands print, before anything is made of it: text, artifacts,
-                events, logs of jobs and recordings. ``True`` is `Redaction`'s own choice.
-            audit: Record every command that runs here, but for detached jobs: when it was asked for, started and ended.
-            resolvers: Say what internal addresses of the caller's own stand for, by their schemes, such as
+                deadline; `run` then returns the output so far. ``None`` is never. Needs ``async with``.
+            policy: The policy that decides whether the tools of this environment run a command, refuse it, or ask their
+                approver. The environment's own methods run any command: the policy does not judge calls of your program.
+                The policy's variables apply if `variables` is ``None``, and its reach confines every command.
+            variables: The host's variables that commands have; ``None`` is all of them. A host other than this
+                machine is asked for the names of its variables when entered or awaited.
+            redact: Mask secrets as ``[secret]`` in all output of commands, before it becomes text, artifacts,
+                events, logs of jobs or recordings. ``True`` is `Redaction`'s own choice.
+            audit: Record the request, the start and the end of every command that runs here, except for detached jobs.
+            resolvers: The resolvers of the caller's own internal addresses, by scheme, such as
                 ``{"skill": Root(path="/srv/skills")}``: a word ``skill://a.md`` of a command becomes a path. ``None`` as a
-                resolver takes ``artifact`` or ``workspace`` away.
+                resolver removes ``artifact`` or ``workspace``.
             reach: The reach of commands: a `Reach`, such as ``Reach.preset("workspace")``, or a `Sandbox` of
-                your own. ``None`` lets them do what their user may. Its `Reach.environment` holds where `variables` is ``None``, and the policy
-                has none. Where the policy has a reach, it may be no more than that.
+                your own. ``None`` lets commands do anything that their user may. `Reach.environment` applies if neither
+                `variables` nor the policy's variables are given. If the policy has a reach, `reach` may not exceed it.
 
         Raises:
             ReachUnavailable: The host cannot enforce the reach; the message names the missing part.
             ShellNotFound: When entered or awaited: no usable shell.
             InvalidCommand: An unknown kind of shell, a `cwd` that is no directory, or a prefix that is no program or
-                names one that the host does not have. Of a number out of range, or an empty `shell` or `cwd`, at once.
+                names a program that the host does not have. A number out of range, or an empty `shell` or `cwd`, is
+                refused at once.
             BackendUnavailable: No backend for that host.
             ConnectionFailed: The host cannot be reached, or refuses the login.
-            HostKeyUntrusted: Its key is unknown, or not the one that was known.
+            HostKeyUntrusted: The host key is unknown, or differs from the known key.
         """
         if artifacts == "default":
             from ..output import ArtifactStore  # here, since not every environment keeps outputs
@@ -173,50 +175,52 @@ class Environment(EnvironmentTrials):
         """Run a command in a fresh shell and wait for its end.
 
         Args:
-            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
-                quoted for that shell.
-            cwd: The directory in which it runs; relative to `directory`. Must be there.
-            env: Variables set over everything else; ``None`` as a value removes one.
-            stdin: Its input: bytes, text, a `Path` or an open file on this machine, or bytes as they come; by default
-                end-of-file at once.
-            timeout: Seconds from now until the whole tree is stopped, or a `timedelta`, here as elsewhere; ``None`` is no bound.
-            silence: Seconds without output and without input after which the whole tree is stopped, as by a timeout;
-                they count from the start of the program. `Outcome.silence` says that it was this. ``None`` is no bound.
-            grace: Seconds between the request to end and the kill; it ends when the tree does.
-            left_behind: The fate of processes that outlive the command: ``adopt`` makes a job of them, which
-                the outcome names; ``stop`` ends them; ``keep`` lets them go on, their output thrown away from then
-                on. They are named in the outcome in any case. Default: ``adopt`` inside ``async with``, ``stop``
+            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`. The
+                words of a list or `sh` are quoted for that shell.
+            cwd: The working directory of the command, which must exist; relative to `directory`.
+            env: Variables that override all others; ``None`` as a value removes a variable.
+            stdin: The command's input: bytes, text, a `Path` or an open file on this machine, or a stream of bytes; by
+                default end-of-file at once.
+            timeout: Seconds from now until the whole tree is stopped, or a `timedelta`, as everywhere; ``None`` is no bound.
+            silence: Seconds without output and without input after which the whole tree is stopped, as by a timeout,
+                counted from the start of the program. `Outcome.silence` then has the seconds. ``None`` is no bound.
+            grace: Seconds between the request to end and the kill; less if the tree ends earlier.
+            left_behind: The fate of processes that outlive the command. ``adopt`` makes a job of the processes, which the
+                outcome names; ``stop`` ends the processes; ``keep`` lets the processes run, and discards their further
+                output. The outcome names the processes in any case. Default: ``adopt`` inside ``async with``, ``stop``
                 elsewhere.
-            split_stderr: Two texts. Otherwise one, in which both channels are in true order.
-            stdout: A file on this machine that takes all that the command prints, or with `split_stderr` its stdout: a path, whose file is
-                replaced, or a file opened for bytes, which stays open. The outcome has its bounded text all the same.
-            listener: Is given every piece of output as it comes, and is awaited: a slow one slows the command down.
-                Not called any more when this has returned.
-            background_after: Seconds after which it goes on as a job; ``None`` is never, and the default is that of the
-                environment.
-            terminal: Runs it on a terminal of that size, as a person would. Then `stdin` is what is typed, and ^D after
-                it; without it nothing is typed, and what asks for input waits until the time is over, which
-                `Outcome.waiting` says. Pager, editor, colour and progress variables are the host's. Both channels
+            split_stderr: Whether the outcome has separate texts for stdout and stderr. Otherwise one text has both channels
+                in true order.
+            stdout: A file on this machine for the command's whole output, or with `split_stderr` for its stdout: a path, whose
+                file is replaced, or a file opened for bytes, which stays open. The outcome still has the bounded text.
+            listener: An async function that gets every piece of output on arrival. `run` awaits the listener, so a slow
+                listener slows the command down. Never called after `run` has returned.
+            background_after: Seconds after which the command goes on as a job; ``None`` is never. The default is the
+                environment's own value.
+            terminal: Run the command on a terminal of that size, as a person would. `stdin` is then typed, followed by ^D.
+                Without `stdin` nothing is typed: a program that asks for input waits until the time is over, and
+                `Outcome.waiting` describes it. Pager, editor, colour and progress variables are the host's. Both channels
                 are one.
-            record: A new file on this machine, into which what it prints is recorded, as asciicast; or a `Recording`, which
-                says more. `Outcome.recording` says what became of it. Without a terminal it is recorded as one of
-                80 columns and 24 rows would show it.
-            limits: The limits of its output's text; by default as `Environment.detect` was given.
-            effects: Compare the files in `directory`, in these directories, or as a `Scan` says, before the command and after
-                it: `Outcome.effects` has what differs, whatever process did it. The two looks are no part of the time.
-            reach: Its reach: no more than the environment's own reach allows.
-            control: Stops the command from another task; the outcome is then ``cancelled``. One for each run.
+            record: A new file on this machine that records the output, as asciicast; or a `Recording`, which has more
+                options. `Outcome.recording` has the result. The output of a command without a terminal is recorded
+                as on a terminal of 80 columns and 24 rows.
+            limits: The limits of the output's text; by default the environment's limits.
+            effects: Compare the files in `directory`, in these directories, or as a `Scan` says, before and after the command.
+                `Outcome.effects` has the differences, caused by any process. `timeout` does not include the two scans.
+            reach: The command's reach, which may not exceed the environment's own reach.
+            control: A control that can stop the command from another task; the outcome is then ``cancelled``. Each run needs
+                its own control.
 
         Returns:
-            What became of it. A non-zero exit, a timeout and a truncation are values here. With `background_after`,
-            ``running`` is one as well.
+            The command's outcome. A non-zero exit, a timeout and a truncation are values, not exceptions. With
+            `background_after`, so is the status ``running``.
 
         Raises:
             InvalidCommand: Bad input, before anything was started; the message names the culprit.
             ReachUnavailable: The host cannot enforce the reach.
             SpawnError: The shell could not be started.
-            RecordingError: The file of the recording cannot be made, or there is one already; nothing was started.
-            AnyshellError: ``adopt`` where the environment was not entered with ``async with``.
+            RecordingError: The file of the recording cannot be made, or exists already; nothing was started.
+            AnyshellError: `left_behind` is ``adopt``, and the environment was not entered with ``async with``.
             asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
         """
         request = to_command(command, cwd, env, stdin, kind=self.shell.kind)
@@ -292,40 +296,41 @@ class Environment(EnvironmentTrials):
     ) -> Job | DetachedJob:
         """Start a command in a fresh shell as a job, which runs until it ends, is stopped, or this scope ends.
 
-        A detached job outlives this scope, this process and the connection, until it ends or is stopped; see
-        `DetachedJobs`, which finds it again.
+        A detached job outlives this scope, this process and the connection, until it ends or is stopped.
+        `DetachedJobs` finds a detached job again.
 
         Args:
-            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
-                quoted for that shell.
-            cwd: The directory in which it runs; relative to `directory`. Must be there.
-            env: Variables set over everything else; ``None`` as a value removes one.
-            stdin: Its input, whole or as it comes, and then end-of-file. By default a pipe that stays open for
+            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`. The
+                words of a list or `sh` are quoted for that shell.
+            cwd: The working directory of the command, which must exist; relative to `directory`.
+            env: Variables that override all others; ``None`` as a value removes a variable.
+            stdin: The job's input, whole or as a stream, followed by end-of-file. By default a pipe that stays open for
                 `Job.send`; ``b""`` is end-of-file at once.
             timeout: Seconds from now until the whole tree is stopped; ``None`` is no bound.
-            silence: As for `run`; what it is sent is input.
+            silence: As for `run`; data of `Job.send` counts as input.
             grace: Seconds between the request to end and the kill, also at the end of the scope.
-            ready: The event that this waits for: a regular expression that its output matches (as for
+            ready: The event that `start` waits for: a regular expression that the job's output matches (as for
                 `Job.wait_for`), a TCP port of the host that accepts connections, or a tuple of both.
-            ready_timeout: Seconds for that, 0 or more; ``None`` is no bound.
-            detach: Let it outlive this program. It reads nothing, has no deadline, and its output is in a file on
-                the host: of the other arguments it takes `cwd`, `env` and `reach` alone.
-            split_stderr: Two texts in its outcome. `Job.output` has both channels, as they came.
-            stdout: As for `run`. What it printed is in the file as it comes; `Job.output` has it as well.
-            terminal: Runs it on a terminal of that size, as `run` does. `Job.send` then types; ^D, a character
-                of its own, is end-of-file there.
+            ready_timeout: Seconds to wait for `ready`, 0 or more; ``None`` is no bound.
+            detach: Let the job outlive this program. A detached job reads no input and has no deadline, and its output is in
+                a file on the host. Of the other arguments it takes only `cwd`, `env` and `reach`.
+            split_stderr: Whether the outcome has separate texts for stdout and stderr. `Job.output` has both channels in true
+                order.
+            stdout: As for `run`. The file grows with the output; `Job.output` has the output as well.
+            terminal: Run the job on a terminal of that size, as `run` does. `Job.send` then types; the character ^D is
+                end-of-file on a terminal.
             record: As for `run`.
             reach: As for `run`.
 
         Returns:
-            The job, as soon as its program was started, or is ready. One that is not ready in time goes on, and one
-            that ends before is no error here: `Job.ready` and `Job.notice` say so.
+            The job, as soon as its program was started, or is ready. A job that is not ready in time goes on, and a job
+            that ends before is no error: `Job.ready` and `Job.notice` tell.
 
         Raises:
             InvalidCommand: Bad input, before anything was started; the message names the culprit.
             SpawnError: The shell could not be started.
             RecordingError: As for `run`.
-            AnyshellError: As many jobs as may run do so already; the environment is closed, or was not entered
+            AnyshellError: The maximum number of jobs runs already; or the environment is closed, or was not entered
                 with ``async with``.
             asyncio.CancelledError: When the calling task is cancelled, after the whole tree is gone.
         """
@@ -381,17 +386,17 @@ class Environment(EnvironmentTrials):
         effects: bool | Sequence[str] | Scan = False,
         reach: Reach | None = None,
     ) -> Stream:
-        """Run a command and see its output as it comes.
+        """Run a command and stream its output as events.
 
         ``async with env.stream("make") as events:``, then ``async for event in events``, then
         ``events.outcome``. Leaving early stops the command. A slow reader slows the command down.
 
-        `by` says what an event is: a cleaned line, or a piece of output as it was written. Every other argument
-        is that of `run`.
+        With ``by="lines"`` an event is a cleaned line, with ``by="chunks"`` a raw piece of output. Every other
+        argument is as for `run`.
 
         Raises:
-            InvalidCommand: Bad input. What the host must say, such as a missing directory, is raised by the
-                first event.
+            InvalidCommand: Bad input. A fault that only the host can report, such as a missing directory, is raised by
+                the first event.
             AnyshellError: The environment was not entered with ``async with``.
         """
         self.runner.require_entered("stream()")
@@ -417,14 +422,14 @@ class Environment(EnvironmentTrials):
         return Stream(start, by=by, code_page=self.runner.code_page(terminal))
 
     async def orphans(self) -> Sequence[ProcessInfo]:
-        """Processes on the host whose anyshell was killed before it could stop them."""
+        """Return the processes on the host whose anyshell was killed before it could stop them."""
         return await self.runner.backend.orphans()
 
     async def aclose(self) -> None:
-        """Start nothing more, stop what runs, and close the connections to the host.
+        """Close the environment: stop its commands, jobs and sessions, and close the connections to the host.
 
-        Leaving ``async with`` does it. What is waited for comes back as ``cancelled``, without a grace; a job is
-        stopped with its own. A backend of your own stays open. Closing twice does nothing.
+        Leaving ``async with`` calls `aclose`. A command that `run` waits for ends as ``cancelled``, without a grace; a job is
+        stopped with its own grace. A backend of your own stays open. A second call does nothing.
         """
         await to_the_end(self._aclose(), lambda: None)
 

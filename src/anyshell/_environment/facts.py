@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class EnvironmentFacts:
-    """The facts of an environment. Reading them asks nothing of the host and changes nothing there.
+    """The facts of an environment. Reading a fact sends no request to the host.
 
     Attributes:
-        runner: Runs commands there, for the other rooms of anyshell.
+        runner: The runner of commands on the host, for the other packages of anyshell.
     """
 
     def __init__(self, detected: Detected) -> None:
@@ -41,29 +41,29 @@ class EnvironmentFacts:
 
     @property
     def reach(self) -> Reach | None:
-        """The reach of its commands, with absolute paths; ``None`` if no reach confines them."""
+        """The reach of the environment's commands, with absolute paths; ``None`` without a reach."""
         reach: Reach | None = getattr(self.runner.sandbox, "reach", None)
         return reach
 
     @property
     def unconfined(self) -> bool:
-        """Whether its commands may do what their user may, and that was not asked for: by a preset ``none``."""
+        """Whether commands have no reach by default, rather than by an explicit preset ``none``."""
         policy = self._options.policy
         return self._options.reach is None and (policy is None or policy.reach is None)
 
     @property
     def info(self) -> HostInfo:
-        """Everything that is known of the host."""
+        """The facts of the host."""
         return self.runner.info
 
     def quote(self, *arguments: Argument) -> str:
-        """Make words of the shell's language of arguments, each taken literally: to build a text that holds them.
+        """Quote arguments as words of the shell's language, so that a text can hold each argument literally.
 
         Args:
             arguments: Text, paths, numbers, or bytes of names.
 
         Raises:
-            InvalidCommand: One is nothing of that, or holds a NUL.
+            InvalidCommand: An argument is of another type, or holds a NUL.
         """
         return shells.quoted(arguments, shells.SHELLS[self.shell.kind])
 
@@ -94,17 +94,17 @@ class EnvironmentFacts:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, and starts nothing more."""
+        """Whether the environment was closed, and starts no more commands."""
         return self.runner.closed
 
     @property
     def entered(self) -> bool:
-        """Whether it was entered with ``async with``, and so may own what it starts."""
+        """Whether the environment was entered with ``async with``, and so may own jobs, sessions and terminals."""
         return self.runner.entered
 
     @property
     def interactive(self) -> bool:
-        """Whether the host's pager, editor, prompt, colour and progress variables are left as they are."""
+        """Whether the host's pager, editor, prompt, colour and progress variables are left unchanged."""
         return self._options.interactive is True
 
     @property
@@ -114,17 +114,17 @@ class EnvironmentFacts:
 
     @property
     def artifacts(self) -> ArtifactStore | None:
-        """The store of whole outputs that were cut; ``None`` when they are not kept."""
+        """The store of whole outputs whose text was cut; ``None`` when no whole output is kept."""
         return self.runner.artifacts
 
     @property
     def audit(self) -> Audit | None:
-        """Records every command; ``None`` records nothing."""
+        """The audit log of every command; ``None`` without an audit log."""
         return self._options.audit
 
     @property
     def policy(self) -> Policy | None:
-        """Decides on what models send; ``None`` is no policy."""
+        """The policy for commands of models; ``None`` is no policy."""
         return self._options.policy
 
     @property
@@ -135,16 +135,16 @@ class EnvironmentFacts:
 
     @property
     def terminals(self) -> bool:
-        """Whether commands may be given a terminal here: false where ``ANYSHELL_NO_PTY`` was set when it was detected.
+        """Whether terminals should be offered: false if ``ANYSHELL_NO_PTY`` was set when the environment was made.
 
-        It is for code that offers terminals to others, as the tool and the command line do. A host can still refuse one,
-        and what is asked for by `terminal` or ``terminal=`` is tried in any case.
+        Code that offers terminals to others asks this property, as the tool and the command line do. A host can still refuse
+        a terminal, and `terminal` and ``terminal=`` try to open a terminal in any case.
         """
         return self._offers_terminals
 
     @property
     def snapshot(self) -> str | None:
-        """The file on the host that every shell reads first; ``None`` without a snapshot, asked for or not."""
+        """The file on the host that every shell reads first; ``None`` if no snapshot was requested, or none could be made."""
         return self.runner.snapshot
 
     @property
@@ -167,7 +167,7 @@ class EnvironmentFacts:
 
     @property
     def jobs(self) -> Jobs:
-        """The jobs of this environment that run, and those that ended lately."""
+        """The running jobs of this environment, and the jobs that ended lately."""
         return self.runner.jobs
 
     @property

@@ -1,4 +1,4 @@
-"""The options of an environment, as `Environment.detect` and `Fleet` take them: checked once and handed on whole."""
+"""The options of an environment, for `Environment.detect` and `Fleet`: validated once, and passed on as one object."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ if TYPE_CHECKING:
     from ..shells import Prefix
 
 MAX_JOBS = 16
-"""Jobs at once, adopted ones not counted, unless `Environment.detect(max_jobs=)` says otherwise; one more is an error."""
+"""Jobs at once, adopted ones not counted, unless `Environment.detect(max_jobs=)` says otherwise; one more job is an error."""
 
 MAX_TERMINALS = 16
-"""Driven terminals in one environment, unless `Environment.detect(max_terminals=)` says otherwise; one more is an error."""
+"""Driven terminals in one environment, unless `Environment.detect(max_terminals=)` is given; one more terminal is an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentOptions:
-    """The options of an environment. `Environment.detect` explains each.
+    """The options of an environment. `Environment.detect` explains each option.
 
     Attributes:
-        shell: A kind of shell, or a path; ``None`` is what the host has.
-        cwd: The directory in which commands run; ``None`` is the host's own directory.
-        interactive: Whether the host's pager, editor, prompt, colour and progress variables are left as they are; ``"watched"`` leaves
-            but pager, editor and prompts.
+        shell: A kind of shell, or a path; ``None`` is the host's first usable shell.
+        cwd: The working directory of commands; ``None`` is the host's own directory.
+        interactive: Whether the host's pager, editor, prompt, colour and progress variables are left unchanged; ``"watched"``
+            leaves all but pager, editor and prompts.
         limits: The limits of an output's text.
-        artifacts: The store of whole outputs that were cut; ``None`` keeps nothing.
+        artifacts: The store of whole outputs whose text was cut; ``None`` keeps no whole output.
         snapshot: Whether every shell starts from the user's own set-up.
-        prefix: Stands before every shell.
+        prefix: The words that stand before every shell.
         max_jobs: Jobs that run at once.
         max_terminals: Driven terminals that are entered at once.
         background_after: Seconds after which a command goes on as a job; ``None`` is never.
-        policy: Decides on what models send; ``None`` is no policy.
+        policy: The policy for commands of models; ``None`` is no policy.
         variables: The host's variables that commands have; ``None`` is all of them.
         redact: The secrets that are masked in output; ``None`` masks nothing.
-        audit: Records every command that runs; ``None`` records nothing.
-        resolvers: Say what internal addresses stand for, by their schemes.
-        reach: The reach of commands, or what enforces that; ``None`` confines nothing.
-        brief: Whether the host is asked only for what a command needs, unless another option needs more.
+        audit: The audit log of every command; ``None`` is no audit log.
+        resolvers: The resolvers of internal addresses, by scheme.
+        reach: The reach of commands, or the sandbox that enforces one; ``None`` confines nothing.
+        brief: Whether the host is asked only for the facts that a command needs, unless another option needs more.
 
     Raises:
-        InvalidCommand: Names the option.
+        InvalidCommand: An option is invalid; the message names the option.
     """
 
     shell: str | None = None
@@ -117,7 +117,7 @@ class EnvironmentOptions:
             )
         object.__setattr__(
             self, "resolvers", dict(self.resolvers)
-        )  # what the caller changes later is no part of it
+        )  # a copy, which no later change by the caller affects
         for scheme, resolver in self.resolvers.items():
             if not re.fullmatch(r"[a-z][a-z0-9+.-]{0,31}", scheme):
                 raise InvalidCommand(f"resolvers: {scheme!r} is no scheme: for one, 'skill'")
@@ -134,11 +134,11 @@ def to_redaction(redact: bool | Redaction) -> Redaction | None:
     """Read the option ``redact``.
 
     Raises:
-        InvalidCommand: It is something else.
+        InvalidCommand: `redact` is neither a truth value nor a `Redaction`.
     """
     if redact is False:
         return None
-    from ..policy.redaction import Redaction  # here, since it loads what few environments need
+    from ..policy.redaction import Redaction  # here, since few environments need its modules
 
     if redact is True:
         return Redaction()

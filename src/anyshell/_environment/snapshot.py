@@ -1,8 +1,8 @@
-"""The user's own set-up as a file on the host, which a shell reads before its first command.
+"""The snapshot of the user's own set-up: a file on the host, which a shell reads before its first command.
 
-It is captured once: the user's shell reads its startup file as it would for a person, in a tree of its own that is
-stopped like any command, and tells what the file has made of it. What is kept is a text that recreates that, with a
-digest of every file that was read; when one of them has changed, it is captured anew.
+To capture a snapshot, the user's shell reads its startup file as for a person, and reports its state afterwards. That shell
+runs in a process tree of its own, which is stopped like any command. The snapshot file has a text that recreates the
+state, and a digest of every file that was read. When one of these files has changed, a new snapshot is captured.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ if TYPE_CHECKING:
     from ..shells.snapshot import Definition
 
 SNAPSHOT_SECONDS = 10.0
-"""Seconds for the user's startup file; then it is asked to end, with everything that it started."""
+"""Seconds for the user's startup file; then the shell and its descendants are asked to end, and there is no snapshot."""
 
 SNAPSHOT_GRACE = 1.0
-"""Seconds for the startup file to end then, and to let go of its pipes, before it is killed."""
+"""Seconds between the request to end and the kill of a shell whose startup file took too long."""
 
 LOOK_SECONDS = 5.0
-"""Seconds for the host to say where snapshots are kept, and which there are."""
+"""Seconds for the host to report the directory of snapshots and its content; then there is no snapshot."""
 
 ENSURE_SECONDS = 30.0
-"""Seconds for all of a snapshot, the host's files too."""
+"""Seconds to find or make a snapshot, the host's files included; then there is no snapshot."""
 
 LONGEST_TOLD = 8 * 1024 * 1024
-"""Bytes that a shell may tell of its set-up; with more there is no snapshot."""
+"""Bytes that a shell may report of its set-up; with more there is no snapshot."""
 
 _LONGEST_SNAPSHOT = 40 * 1024 * 1024
-"""Bytes of a snapshot: a quote takes four where it is quoted."""
+"""Bytes of a snapshot that are read: a quote takes four bytes when quoted. A longer snapshot counts as damaged."""
 
 LONGEST_FILE = 1024 * 1024
-"""Bytes of a startup file, from its start, by which a change is seen."""
+"""Bytes at the start of a startup file that are checked for a change; a change beyond them is not noticed."""
 
 KEPT = 8
-"""Snapshots that are kept on a host; the oldest are removed when one is added."""
+"""Snapshots that are kept on a host; when a snapshot is added, the oldest are removed."""
 
 MOST_NAMED = 5
-"""Functions and aliases that a notice names one by one."""
+"""Functions and aliases that a notice names one by one; of the rest, their number."""
 
 _REMOVE_SECONDS = 1.0
-"""Seconds in which a snapshot that could not be written is removed again."""
+"""Seconds to remove the file of a snapshot that could not be written; then the file stays until it is the oldest."""
 
 _UNUSED = "your own set-up is not used"
 
 _FORM = "anyshell snapshot 1"
 
-# A snapshot, or one that was being written by what has been killed meanwhile.
+# A snapshot, or the partial file of a writer that was killed.
 _NAME = re.compile(r"[0-9a-f]{32}\.(?:bash|zsh|sh)(?:\.[0-9a-f]{8}\.part)?\Z")
 
 
@@ -89,7 +89,7 @@ class SnapshotFile:
     """The file on the host that keeps the set-up.
 
     Attributes:
-        path: The file, absolute on the host; ``None`` without a snapshot, and why is among the notices.
+        path: The file, absolute on the host; ``None`` without a snapshot. `notices` then has the reason.
         notices: Facts for a person, one sentence each.
     """
 
@@ -105,22 +105,22 @@ async def ensure(
     settings: Mapping[str, str],
     unset: Collection[str],
 ) -> SnapshotFile:
-    """Find the snapshot of the user's set-up on the host, or capture it.
+    """Find the snapshot of the user's set-up on the host, or capture one.
 
-    Never raises for what the user's files do, and never takes longer than `ENSURE_SECONDS` but for the stop of what
+    A fault of the user's files is never raised. The call takes at most `ENSURE_SECONDS`, and the time to stop a shell that
     hangs.
 
     Args:
-        backend: The host.
-        info: Its facts.
+        backend: The backend of the host.
+        info: The facts of the host.
         shell: The shell that reads the user's file, and later the snapshot.
-        settings: Variables of the commands, which the file finds as well.
-        unset: Variables of the host's own that commands do not have.
+        settings: Variables of the commands, which the file sees as well.
+        unset: The host's own variables that commands do not have.
 
     Raises:
         AnyshellError: The host cannot be reached.
     """
-    if shell.kind not in DIALECTS or shell.on_windows:  # what captures and keeps one are programs of POSIX
+    if shell.kind not in DIALECTS or shell.on_windows:  # capture and storage use POSIX programs
         return SnapshotFile(None, (f"{_UNUSED}: there are no snapshots of {shell.name}",))
     keeper = _Keeper(backend, info, shell, settings=settings, unset=unset)
     with anyio.move_on_after(ENSURE_SECONDS):
@@ -140,20 +140,20 @@ async def capture(
     settings: Mapping[str, str],
     unset: Collection[str],
 ) -> Snapshot | SnapshotFile:
-    """Have the user's shell read its startup file, and write down what it has become.
+    """Let the user's shell read its startup file, and capture the shell's state afterwards.
 
-    The shell has no terminal and end-of-file as its input; what the file prints is dropped.
+    The shell has no terminal, and its input is end-of-file. Output of the file is dropped.
 
     Args:
-        backend: The host.
-        info: Its facts.
+        backend: The backend of the host.
+        info: The facts of the host.
         shell: The user's shell.
-        places: The file; for zsh the directory of ``.zshenv``, and the user's home.
-        settings: Variables that the file finds.
-        unset: Variables of the host's own that it does not.
+        places: The startup file; for zsh the directory of ``.zshenv``, and the user's home.
+        settings: Variables that the file sees.
+        unset: The host's own variables that the file does not see.
 
     Returns:
-        A `SnapshotFile` without a path, with the reason, when nothing could be captured.
+        The snapshot; or a `SnapshotFile` without a path, with the reason, if the capture failed.
     """
     dialect = DIALECTS[shell.kind]
     spawn = Spawn(
@@ -163,7 +163,7 @@ async def capture(
         unset=frozenset(unset),
     )
     outcome, told = await _ask(backend, spawn, seconds=SNAPSHOT_SECONDS)
-    # When it is stopped, a file may go on behind the program that it has waited for. That is no user's set-up.
+    # After a stop, a file may have gone on after its waiting program was ended: the state is not the user's set-up.
     set_up = dialect.understand(told) if outcome.status == "exited" else None
     if set_up is None:
         return SnapshotFile(None, (f"{_UNUSED}: {_why(outcome, told, shell)}",))
@@ -183,7 +183,7 @@ async def capture(
 
 
 class _Keeper:
-    """Keeps the snapshots of one user on one host."""
+    """The keeper of one user's snapshots on one host."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class _Keeper:
         self._unset = unset
 
     async def ensure(self) -> SnapshotFile:
-        """Find the snapshot, or capture and keep it."""
+        """Find the snapshot, or capture and keep a new one."""
         found = await self._look()
         if found is None:
             return SnapshotFile(None, (f"{_UNUSED}: the host did not say where to keep it",))
@@ -222,7 +222,7 @@ class _Keeper:
         )
         if isinstance(snapshot, SnapshotFile):
             return snapshot
-        # For a file that is being changed, its state before: then the next caller finds that it is another.
+        # The digests of before the capture win: if a file changes during the capture, the next caller sees a change.
         digests = {**await self._digests(snapshot.files), **before}
         await self._write(path, snapshot, {file: digests[file] for file in snapshot.files})
         for old in [each for each in found.names if each != name][KEPT - 1 :]:
@@ -242,13 +242,13 @@ class _Keeper:
         return _Answers(home, zdotdir, env, search_path, directory, "." in private, names)
 
     def _name(self, found: _Answers, places: Sequence[str]) -> str:
-        # PATH is the one variable that a snapshot sets, and a file usually adds to what it was.
+        # The key has PATH: a snapshot sets no other variable, and a startup file usually adds to the former PATH.
         shell = self._shell
         key = (_FORM, shell.kind, shell.path, shell.version, found.home, found.search_path, *places)
         return f"{_digest(json.dumps(key).encode())[:32]}.{shell.kind}"
 
     async def _digests(self, paths: Collection[str]) -> dict[str, str | None]:
-        """Digest the user's files; ``None`` for what is not there or cannot be read."""
+        """Digest the user's files; ``None`` for a file that is missing or cannot be read."""
         found: dict[str, str | None] = {}
         for path in paths:
             try:
@@ -258,7 +258,7 @@ class _Keeper:
         return found
 
     async def _kept(self, path: str) -> SnapshotFile | None:
-        """Take what was kept, if it is whole and no file has changed."""
+        """Return the kept snapshot, if the snapshot is whole and no startup file has changed."""
         try:
             data = await self._files.read(path, length=_LONGEST_SNAPSHOT)
             head, _, text = data.partition(b"\n")
@@ -269,7 +269,7 @@ class _Keeper:
             notices = tuple(map(str, facts["notices"]))
             return SnapshotFile(path, notices) if await self._digests(files) == files else None
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            return None  # damaged: it is made anew
+            return None  # damaged: a new snapshot is made
 
     async def _write(self, path: str, snapshot: Snapshot, files: Mapping[str, str | None]) -> None:
         text = snapshot.text.encode(errors="surrogateescape")
@@ -287,16 +287,16 @@ class _Keeper:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """The answers of the host before anything is captured.
+    """The answers of the host before a capture.
 
     Attributes:
         home: The user's home directory.
-        zdotdir: Another directory of zsh's files; empty when it does not.
+        zdotdir: The value of ZDOTDIR, zsh's directory instead of the home; empty if not set.
         env: The value of ENV.
-        search_path: PATH.
+        search_path: The value of PATH.
         directory: The directory of snapshots.
-        private: Whether that is a directory of the user's alone.
-        names: The snapshots there that no other user can have written, the newest first.
+        private: Whether the directory of snapshots is the user's, and no other user can write in it.
+        names: The snapshots that no other user can have written, the newest first.
     """
 
     home: str
@@ -308,14 +308,14 @@ class _Answers:
     names: tuple[str, ...]
 
     def places(self, shell: ShellInfo) -> tuple[str, ...]:
-        """The paths that hold the user's files; empty where the shell has none."""
+        """Return the paths of the user's startup files; empty if the shell has no startup file."""
         if shell.kind == "bash":
             return (posixpath.join(self.home, ".bashrc"),)
         if shell.kind == "zsh":
             return (self.zdotdir or self.home, self.home)
         if not self.env:
             return ()
-        # As far as it is usual. What else the shell would expand stays, and is no file.
+        # Only the usual expansions. A path with another expansion stays unexpanded, and names no file.
         expanded = re.sub(r"\A~(?=/)|\$HOME\b|\$\{HOME\}", lambda _: self.home, self.env)
         return (posixpath.join(self.home, expanded),)
 
@@ -327,7 +327,7 @@ def _candidates(shell: ShellInfo, places: Sequence[str]) -> tuple[str, ...]:
 
 
 async def _ask(backend: Backend, spawn: Spawn, *, seconds: float) -> tuple[Outcome, bytes]:
-    """Run one program to its end and take what it prints, raw; nothing of it is left."""
+    """Run one program to its end and return its raw output; no process of the program survives."""
     told = bytearray()
     control = _engine.Control()
 
@@ -358,7 +358,7 @@ def _why(outcome: Outcome, told: bytes, shell: ShellInfo) -> str:
 
 
 def _fate(path: str, fate: str) -> str | None:
-    """Say what became of a file, if a person should know."""
+    """Return a notice about the fate of a startup file, if a person should know."""
     word, _, code = fate.partition(" ")
     if word == "unreadable":
         return f"{path} cannot be read"
@@ -372,12 +372,12 @@ def _fate(path: str, fate: str) -> str | None:
 def _without_secrets(
     definitions: Sequence[Definition], values: Collection[str], roots: Collection[str]
 ) -> tuple[list[Definition], list[Definition]]:
-    """Separate the definitions in which the value of a variable stands, unless that is a path.
+    """Separate the definitions that contain the value of a variable, unless the value is a path.
 
     Args:
         definitions: Functions and aliases.
-        values: Values of exported variables, but for those of our own.
-        roots: Names in the root directory, by which a path is known.
+        values: Values of exported variables, without those that anyshell sets.
+        roots: Names in the root directory, which identify a value as a path.
     """
     secret = [value for value in values if not all(_is_path(part, roots) for part in value.split(":"))]
     dropped = [each for each in definitions if any(holds(each, value) for value in secret)]

@@ -43,31 +43,32 @@ class EnvironmentTrials(EnvironmentDialogs):
         reach: Reach | None = None,
         control: _engine.Control | None = None,
     ) -> Trial:
-        """Run a command above `directory`, without changing a file there, and see what it would change.
+        """Run a command on a layer above `directory`, and show its effects on files without changing one.
 
-        ``async with env.trial("make fix") as trial:``, then `Trial.effects` and `Trial.diff`, and ``await trial.commit()`` if
-        that is wanted; otherwise nothing has happened. The command writes `directory` and its own ``/tmp``, and nothing else;
-        what it leaves behind is stopped. It needs Linux and bubblewrap, over SSH a Python of 3.6 or later as well.
+        ``async with env.trial("make fix") as trial:``, then `Trial.effects` and `Trial.diff`. ``await trial.commit()`` makes the
+        changes real; without a commit, no file changes. The command can write only `directory` and its own ``/tmp``.
+        Processes that the command leaves behind are stopped. A trial needs Linux and bubblewrap, over SSH also Python 3.6
+        or later.
 
         Args:
             command: As for `run`.
-            cwd: As for `run`, and the following as well.
-            env: See there.
-            stdin: See there.
-            timeout: See there.
-            silence: See there.
-            grace: See there.
-            split_stderr: See there.
-            listener: See there.
-            limits: See there.
-            reach: Its reach: no more than the environment's own reach allows. Of `Reach.write`, what lies
-                in `directory` is written. ``None`` is the environment's own reach; where that has none, everything is read, and
-                there is a network.
-            control: See `run`.
+            cwd: As for `run`.
+            env: As for `run`.
+            stdin: As for `run`.
+            timeout: As for `run`.
+            silence: As for `run`.
+            grace: As for `run`.
+            split_stderr: As for `run`.
+            listener: As for `run`.
+            limits: As for `run`.
+            reach: The command's reach, which may not exceed the environment's own reach. Of the paths of `Reach.write`, those
+                in `directory` can be written. ``None`` is the environment's own reach; without one, the command can read
+                every file and use the network.
+            control: As for `run`.
 
         Raises:
             InvalidCommand: Bad input.
-            ReachUnavailable: When it is entered: the host cannot do it. The message names the missing part.
+            ReachUnavailable: When entered: the host cannot run a trial. The message names the missing part.
         """
         options = RunOptions(
             timeout=timeout,
@@ -91,31 +92,34 @@ class EnvironmentTrials(EnvironmentDialogs):
         )
 
     async def checkpoint(self, *, since: Checkpoint | None = None) -> Checkpoint:
-        """Keep how the files in `directory` are now, so that `restore` can bring them back.
+        """Save the present state of the files in `directory`, which `restore` can bring back.
 
-        They are kept in a private directory of anyshell's own, on the host. A repository there is not asked, and none is needed. Not covered
-        are `SKIPPED` directories, large and special files: `Checkpoint.skipped` and `Checkpoint.left_out` name them.
+        A private directory of anyshell's own, on the host, keeps the state; no repository is needed or used. A checkpoint
+        leaves out `SKIPPED` directories, and large and special files: `Checkpoint.skipped` and `Checkpoint.left_out` have
+        the names.
 
         Args:
-            since: An earlier one: what has changed since then is what ``anyshell undo`` takes back.
+            since: An earlier checkpoint. ``anyshell undo`` takes back the changes between the two checkpoints.
 
         Raises:
-            AnyshellError: The host is a Windows that SSH reaches, or one without Python 3.6 or later; or there are too many files.
+            AnyshellError: The host is a Windows host reached by SSH, or has no Python 3.6 or later; or there are too many
+                files.
         """
         from ..trial.checkpoints import checkpoints_of  # here and below, since few programs need it
 
         return await checkpoints_of(self.runner).take(since=since)
 
     async def restore(self, checkpoint: Checkpoint, *, until: Checkpoint | None = None) -> Restored:
-        """Bring the files in `directory` back to how they were at a checkpoint.
+        """Restore the files in `directory` to their state at a checkpoint.
 
-        What came since then, and what another program may have changed, is kept and named, unless `until` shows that it was so at
-        the end of what is undone. How everything is now is kept first: `Restored.before` brings it back.
+        Changed and deleted files are restored. New files are kept and named, unless `until` has them. The present state is
+        saved first: `Restored.before` can bring that state back.
 
         Args:
             checkpoint: The state to restore.
-            until: A later checkpoint, made at the end of what is undone. Files that came between the two are removed, if they are
-                as they were then; files that have changed since then are kept.
+            until: A later checkpoint, made at the end of the changes to undo. A file that came between the two checkpoints is
+                removed if `until` has its present state. A file that was created or changed after `until`, perhaps by another
+                program, is kept and named.
 
         Raises:
             AnyshellError: As for `checkpoint`; or the checkpoint is of another directory, or is not kept any more.

@@ -1,4 +1,4 @@
-"""Asking a host for the names of its variables, so that commands can be given some of them."""
+"""The request for the names of a host's variables, from which the variables of commands are selected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..abc import Backend
 
 NAMES_SECONDS = 10.0
-"""Seconds for a host to say the names of its variables (``variables=``); then the detection fails."""
+"""Seconds for a host to report the names of its variables (``variables=``); then the detection fails."""
 
 LONGEST_NAMES = 1024 * 1024
 """Bytes of the names of a host's variables; with more, the detection fails."""
@@ -23,15 +23,15 @@ LONGEST_NAMES = 1024 * 1024
 _POSIX = "awk 'BEGIN { for (name in ENVIRON) print name }' </dev/null"
 _POWERSHELL = "[Environment]::GetEnvironmentVariables().Keys"
 
-# Names that a shell can unset. Functions that bash exports have other names, and no secret is looked for in them.
+# Names that a shell can unset. Functions exported by bash have other names; such functions are not searched for secrets.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 async def ask_names(backend: Backend, info: HostInfo, shell: ShellInfo) -> frozenset[str]:
-    """Ask a host for the names of the variables that a command finds there; never for a value.
+    """Ask a host for the names of the variables that a command inherits there, never for a value.
 
     Raises:
-        BackendError: It did not say them all: a variable that is not known cannot be kept from commands.
+        BackendError: The host did not report all names: an unknown variable cannot be kept from commands.
     """
     text = _POWERSHELL if shell.kind in ("pwsh", "powershell") else _POSIX
     launch = shells.SHELLS[shell.kind].launch(shell, text)

@@ -1,4 +1,4 @@
-"""Directories and files of this machine that are their user's alone."""
+"""Private directories and files on this machine, which only their user can access."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 if hasattr(os, "geteuid"):
     from .posix import create_file as create_file
     from .posix import fault_of, make_directory
-else:  # Windows, where the mode says nothing of others
+else:  # Windows, where the mode says nothing about other users
     from .windows import create_file as create_file
     from .windows import fault_of, make_directory
 
@@ -21,10 +21,10 @@ _JUNCTION = getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", 0xA0000003)
 
 
 def make_directories(directory: Path) -> None:
-    """Make a directory and its missing parents. One that is there is left as it is; `check_directory` looks at it.
+    """Make a directory and its missing parents. An existing directory stays unchanged; `check_directory` checks it.
 
     Raises:
-        OSError: One cannot be made.
+        OSError: A directory cannot be made.
     """
     missing = takewhile(lambda path: not os.path.lexists(path), (directory, *directory.parents))
     for path in reversed([*missing]):
@@ -33,12 +33,12 @@ def make_directories(directory: Path) -> None:
 
 
 def check_directory(directory: Path, *, refusal: str) -> None:
-    """Refuse a directory in which something need not be what this user put there.
+    """Refuse a directory whose content another user may have written.
 
     Raises:
-        PermissionError: It is a link, belongs to another user or can be written by others; with `refusal` as its text,
-            and the ``{fault}`` in it.
-        OSError: It is no directory, or cannot be asked.
+        PermissionError: The directory is a link, belongs to another user or can be written by others. The message is
+            `refusal`, with its ``{fault}`` filled in.
+        OSError: The path is no directory, or its status cannot be read.
     """
     status = os.lstat(directory)
     if stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) == _JUNCTION:
@@ -52,7 +52,7 @@ def check_directory(directory: Path, *, refusal: str) -> None:
 
 
 def state_directory(name: str) -> Path:
-    """Find where anyshell keeps files of its own: below ``$ANYSHELL_STATE_DIR``, or else the user's own state directory.
+    """Return a directory for anyshell's own files: below ``$ANYSHELL_STATE_DIR``, or else the user's state directory.
 
     Raises:
         OSError: The user has no home directory.
@@ -60,7 +60,7 @@ def state_directory(name: str) -> Path:
     state = os.environ.get("ANYSHELL_STATE_DIR")
     if state:
         return Path(state) / name
-    import platformdirs  # here, since it is seldom needed
+    import platformdirs  # here, since few programs need it
 
     try:
         return platformdirs.user_state_path("anyshell") / name

@@ -1,11 +1,11 @@
-"""Permission bits: who may do what with a file, where a file has them."""
+"""Private files and directories by permission bits, on POSIX systems."""
 
 from __future__ import annotations
 
 import os
 import stat
 
-_get_user = vars(os).get("geteuid", int)  # typeshed has it for POSIX alone
+_get_user = vars(os).get("geteuid", int)  # typeshed has geteuid for POSIX alone
 
 
 def make_directory(path: str) -> None:
@@ -18,19 +18,19 @@ def make_directory(path: str) -> None:
 
 
 def create_file(path: str) -> int:
-    """Make a new file, open to be written, for this user alone.
+    """Make a new file for this user alone, and return its descriptor, open for writing.
 
     Raises:
-        OSError: As ``os.open`` does, also when there is one of that name, or a link: O_EXCL follows none.
+        OSError: As ``os.open`` does, also if a file or a link of that name exists: O_EXCL follows no link.
     """
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
 
 def fault_of(path: str) -> str | None:
-    """Tell why a directory's content may not be this user's; ``None`` when no other user may write there.
+    """Return why a directory's content may not be this user's; ``None`` if no other user may write there.
 
     Raises:
-        OSError: It cannot be asked.
+        OSError: The directory's status cannot be read.
     """
     status = os.lstat(path)
     if status.st_uid != _get_user():

@@ -1,6 +1,6 @@
-"""Access control lists: who may do what with a file on Windows, where permission bits say nothing of it.
+"""Private files and directories by access control lists, on Windows, where permission bits say nothing about other users.
 
-Only on Windows can any of this be called.
+The functions work only on Windows.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ if TYPE_CHECKING:
 
 _SYSTEM = "S-1-5-18"
 _ADMINISTRATORS = "S-1-5-32-544"
-_OWNER = "S-1-3-4"  # the file's owner, as an entry names that user
-_CREATOR = "S-1-3-0"  # the creator of what inherits the entry
+_OWNER = "S-1-3-4"  # the SID by which an entry names the file's owner
+_CREATOR = "S-1-3-0"  # the SID for the creator of a file that inherits the entry
 
-_INVALID = ctypes.c_void_p(-1).value  # the handle of nothing
+_INVALID = ctypes.c_void_p(-1).value  # INVALID_HANDLE_VALUE
 
 _ADDRESS, _DWORD, _INT, _TEXT = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int, ctypes.c_wchar_p
 
-_ALLOWING = frozenset({0, 9})  # the kinds of entries that allow: by a SID, and by a SID under a condition
+_ALLOWING = frozenset({0, 9})  # the kinds of entries that allow: for a SID, and for a SID under a condition
 
 
 class _Win32:
-    """Arguments of calls to Windows, under the names of Win32."""
+    """Constants for calls to Windows, under their names in Win32."""
 
     SE_FILE_OBJECT = 1
     ACL_REVISION = 2
     TOKEN_QUERY = 8
     GENERIC_WRITE = 0x40000000
-    SHARE_ALL = 7  # others may read, write, rename and remove it meanwhile, as elsewhere
+    SHARE_ALL = 7  # other handles may read, write, rename and remove the open file, as on POSIX
     CREATE_NEW = 1
-    OPEN_REPARSE_POINT = 0x00200000  # the link itself, and not the file that it leads to
+    OPEN_REPARSE_POINT = 0x00200000  # open a link itself, not its target
     TOKEN_USER = 1
     OWNER_SECURITY_INFORMATION = 0x1
     DACL_SECURITY_INFORMATION = 0x4
     UNPROTECTED_DACL_SECURITY_INFORMATION = 0x20000000
     SE_DACL_PROTECTED = 0x1000
     INHERITED_ACE = 0x10
-    WRITING = 0x500D0046  # write, append, delete, also what is inside, change who may, generic write and all
+    WRITING = 0x500D0046  # write, append, delete, delete a child, change permissions or the owner, generic write and all
 
 
 class _Code(enum.IntEnum):
-    """Errors by which a file system without permissions says so."""
+    """The error codes of a file system without permissions."""
 
     INVALID_FUNCTION = 1
     NOT_SUPPORTED = 50
@@ -73,7 +73,7 @@ class _AllowingEntry(ctypes.Structure):
         ("flags", ctypes.c_ubyte),
         ("size", ctypes.c_ushort),
         ("mask", ctypes.c_uint32),
-        ("sid", ctypes.c_uint32),  # where it begins
+        ("sid", ctypes.c_uint32),  # the first bytes of the SID
     )
 
 
@@ -88,11 +88,11 @@ class SecurityAttributes(ctypes.Structure):
 
 
 def make_directory(path: str) -> None:
-    """Make a directory for this user alone, the system and the administrators, whatever its parent would leave it.
+    """Make a directory for only this user, the system and the administrators, without entries inherited from its parent.
 
-    Python's own ``os.mkdir(path, 0o700)`` does so from 3.11.10, 3.12.4 and 3.13 on (CVE-2024-4030), and for the
-    *owner*: what an administrator makes with raised rights belongs to all administrators, and is then closed to
-    that user without those rights. So the user is named here.
+    Python's own ``os.mkdir(path, 0o700)`` does the same since 3.11.10, 3.12.4 and 3.13 (CVE-2024-4030), but for the *owner*. A
+    directory that an administrator makes with raised rights belongs to all administrators, and is then closed to the
+    same user without raised rights. So the entry here names the user.
 
     Raises:
         OSError: As ``os.mkdir`` does.
@@ -103,10 +103,10 @@ def make_directory(path: str) -> None:
 
 
 def create_file(path: str) -> int:
-    """Make a new file, open to be written, for this user alone, the system and the administrators.
+    """Make a new file for only this user, the system and the administrators; return its descriptor, open for writing.
 
     Raises:
-        OSError: As ``os.open`` does, also when there is one of that name, or a link.
+        OSError: As ``os.open`` does, also if a file or a link of that name exists.
     """
     with private() as made:
         handle = _kernel32().CreateFileW(
@@ -125,7 +125,7 @@ def create_file(path: str) -> int:
 
 @contextlib.contextmanager
 def private() -> Iterator[SecurityAttributes]:
-    """Attributes that make a new file or directory private to this user, the system and the administrators."""
+    """Yield attributes that make a new file or directory private to this user, the system and the administrators."""
     entries = "".join(f"(A;OICI;FA;;;{sid})" for sid in (_SYSTEM, _ADMINISTRATORS, this_user()))
     with attributes(f"D:P{entries}") as made:
         yield made
@@ -133,7 +133,7 @@ def private() -> Iterator[SecurityAttributes]:
 
 @contextlib.contextmanager
 def attributes(text: str) -> Iterator[SecurityAttributes]:
-    """The security attributes of a new file, from a text in the security descriptor definition language (SDDL)."""
+    """Yield the security attributes of a new file, from a text in the security descriptor definition language (SDDL)."""
     descriptor = ctypes.c_void_p()
     if not _advapi32().ConvertStringSecurityDescriptorToSecurityDescriptorW(
         text, 1, ctypes.byref(descriptor), None
@@ -146,10 +146,10 @@ def attributes(text: str) -> Iterator[SecurityAttributes]:
 
 
 def fault_of(path: str) -> str | None:
-    """Tell why a directory's content may not be this user's; ``None`` when no other user may write there.
+    """Return why a directory's content may not be this user's; ``None`` if no other user may write there.
 
     Raises:
-        OSError: It cannot be asked.
+        OSError: The directory's security descriptor cannot be read.
     """
     ours = {this_user(), _SYSTEM, _ADMINISTRATORS}
     with _security(path, _Win32.OWNER_SECURITY_INFORMATION | _Win32.DACL_SECURITY_INFORMATION) as found:
@@ -167,15 +167,15 @@ def fault_of(path: str) -> str | None:
 
 
 def copy_permissions(source: str, target: str) -> None:
-    """Let the same people do the same with one file as with another. A file system without permissions keeps none.
+    """Copy the permissions of one file to another. On a file system without permissions, nothing is copied.
 
     Raises:
-        OSError: They cannot be read or set.
+        OSError: The permissions cannot be read or set.
     """
     what = _Win32.DACL_SECURITY_INFORMATION
     with _security(source, what) as found:
         if not found.is_protected and any(entry.flags & _Win32.INHERITED_ACE for entry in found.entries()):
-            # Inherited entries are left to the directory.
+            # The target inherits its own entries from its directory.
             _set(target, _Win32.UNPROTECTED_DACL_SECURITY_INFORMATION, found.acl)
         elif not _advapi32().SetFileSecurityW(target, what, found.descriptor):
             error = _last_error(target)
@@ -184,10 +184,10 @@ def copy_permissions(source: str, target: str) -> None:
 
 
 def leave_to_directory(path: str) -> None:
-    """Let those do what they like with a file whom its directory lets. A file system without permissions keeps none.
+    """Give a file only the permissions inherited from its directory. Without permissions in the file system, do nothing.
 
     Raises:
-        OSError: It cannot be set.
+        OSError: The permissions cannot be set.
     """
     empty = _Acl(_Win32.ACL_REVISION, 0, ctypes.sizeof(_Acl), 0, 0)
     acl = ctypes.cast(ctypes.pointer(empty), ctypes.c_void_p)
@@ -203,7 +203,7 @@ def _set(path: str, how: int, acl: ctypes.c_void_p) -> None:
 
 @functools.cache
 def this_user() -> str:
-    """The SID of the user that this process runs as, as text."""
+    """Return the SID of the user that this process runs as, as text."""
     token = ctypes.c_void_p()
     if not _advapi32().OpenProcessToken(
         _kernel32().GetCurrentProcess(), _Win32.TOKEN_QUERY, ctypes.byref(token)
@@ -222,7 +222,7 @@ def this_user() -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Security:
-    """The security descriptor of a file, while it is looked at: pointers into one block of memory."""
+    """The security descriptor of a file, with pointers into one block of memory, which `_security` frees."""
 
     path: str
     descriptor: ctypes.c_void_p
@@ -231,7 +231,7 @@ class _Security:
     is_protected: bool
 
     def entries(self) -> Iterator[_AllowingEntry]:
-        """Every entry, also those of other kinds, which begin like one that allows."""
+        """Yield every entry; an entry of another kind begins like an allowing entry."""
         if not self.acl.value:
             return
         for index in range(_Acl.from_address(self.acl.value).count):
@@ -276,7 +276,7 @@ def _last_error(path: str | None) -> OSError:
 
 
 def _error(code: int, path: str | None) -> OSError:
-    """The exception that Python itself raises for an error of Windows: errno and class follow from its number."""
+    """Return the exception that Python itself raises for a Windows error: the code determines errno and class."""
     tell: Callable[[int], str] | None = getattr(ctypes, "FormatError", None)
     assert tell is not None
     return OSError(0, tell(code).strip(), path, code)
@@ -297,7 +297,7 @@ def _kernel32() -> Any:
 
 @functools.cache
 def _advapi32() -> Any:
-    found, number = ctypes.POINTER(_ADDRESS), ctypes.POINTER(_DWORD)  # where a call puts what it gives
+    found, number = ctypes.POINTER(_ADDRESS), ctypes.POINTER(_DWORD)  # pointers for results of a call
     return declare(
         _load("advapi32"),
         ConvertStringSecurityDescriptorToSecurityDescriptorW=(_INT, _TEXT, _DWORD, found, _ADDRESS),

@@ -1,7 +1,7 @@
-"""Internal addresses of a command become paths on its host: `artifact://ID`, `workspace://a.txt`, and the caller's own.
+"""Internal addresses in a command become paths on its host: `artifact://ID`, `workspace://a.txt`, and the caller's own.
 
-A command is expanded before it is decided on, and nothing is changed by that: a path that will only be there while the command
-runs is known before. What has to be there is put there right before the command, and taken away when it has ended.
+A command is expanded before it is decided on, and the expansion changes nothing: even a path that exists only while the
+command runs is known before. The needed files are put in place right before the command, and removed when it has ended.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ RESOLVING_SECONDS = 10.0
 """Seconds for resolving the addresses of one command; then nothing runs."""
 
 PLACING_SECONDS = 120.0
-"""Seconds for putting what its addresses stand for on the host of a command; then it is not run."""
+"""Seconds for putting the files of a command's addresses on its host; then the command is not run."""
 
 CLEANING_SECONDS = 10.0
-"""Seconds for taking that away again, after the command; then it is left there."""
+"""Seconds for removing these files after the command; then they are left there."""
 
 _LONGEST_NAME = 80
-"""Characters of the name of such a copy that come from what it is a copy of."""
+"""Characters of a copy's name that come from the name of its source."""
 
 _CREATES: Mapping[str, float] = {"nothing": 0, "file": 1, "directories": float("inf")}
 
 
 class _Place(NamedTuple):
-    """A path that has to exist while a command runs.
+    """A path that must exist while a command runs.
 
     Attributes:
-        path: On the host of the command.
-        resolved: Its target.
-        copied: Whether it is put there for the command alone.
-        source: The path on this machine that it is a copy of.
+        path: The path on the host of the command.
+        resolved: The target of the address.
+        copied: Whether a copy is put there for the command alone.
+        source: The path on this machine of the copy's source.
         parent: A directory on the host that is made.
     """
 
@@ -72,22 +72,22 @@ class _Place(NamedTuple):
 
 
 class Expanded(str):
-    """The text of a command whose addresses are paths already: it is not expanded again, wherever it is handed on to.
+    """The text of a command whose addresses are already paths: no later layer expands the text again.
 
     Attributes:
-        places: The paths that must exist while it runs.
+        places: The paths that must exist while the command runs.
     """
 
     places: tuple[_Place, ...]
 
     def __new__(cls, text: str, places: Iterable[_Place]) -> Expanded:
-        """Join the text with what it needs."""
+        """Join the text with the paths that it needs."""
         self = super().__new__(cls, text)
         self.places = tuple(places)
         return self
 
     def will_have(self, path: str) -> bool:
-        """Whether a path is there as soon as the command runs, and not before."""
+        """Return whether a path exists once the command runs, and not before."""
         return any(place.path == path and (place.copied or place.parent) for place in self.places)
 
 
@@ -100,7 +100,7 @@ class Addresses:
         shell: The shell that commands are quoted for.
         directory: The target of ``workspace://``; absolute.
         store: The store that ``artifact://`` reads; ``None`` is the user's own.
-        resolvers: The caller's, by their schemes; ``None`` takes one of these two away.
+        resolvers: The caller's resolvers, by their schemes; ``None`` removes one of anyshell's two.
     """
 
     def __init__(
@@ -120,14 +120,14 @@ class Addresses:
         self._directory = directory
         self._store = store
         self._given = resolvers
-        # The same for every command of the environment: what is approved for always is the same text the next time.
+        # One token for every command of the environment: a text that is approved for always is the same the next time.
         self._token = os.urandom(8).hex()
         self._users: Counter[str] = Counter()
         self._changing = asyncio.Lock()
 
     @cached_property
     def _resolvers(self) -> dict[str, Resolver]:
-        from ..output import ArtifactStore  # here, as the rest of that, since few commands have addresses
+        from ..output import ArtifactStore  # here: few commands have addresses
         from ..resolve import Root
 
         own: dict[str, Resolver] = {
@@ -145,16 +145,17 @@ class Addresses:
     async def expand(
         self, command: Command, *, lasting: bool = False, workspace: str | None = None
     ) -> Command:
-        """Put paths where addresses stand, in a command that was not expanded yet. Nothing is changed on any host.
+        """Replace the addresses in a command by paths, unless it was expanded before. Changes nothing on any host.
 
         Args:
             command: The requested command.
-            lasting: Whether it goes on when this process ends: then nothing can be put there for it alone.
+            lasting: Whether the command goes on when this process ends: then no copy can be made for it.
             workspace: The target of ``workspace://`` instead of the directory of the environment; absolute.
 
         Raises:
-            InvalidCommand: What an address of a known scheme stands for is not there, or it leads out of its directory.
-            BackendError: It took too long.
+            InvalidCommand: The target of an address of a known scheme does not exist, or the address leads out of its
+                directory.
+            BackendError: The resolving took too long.
         """
         text, env = command.text, command.env
         if isinstance(text, Expanded) or not (
@@ -179,7 +180,7 @@ class Addresses:
             raise InvalidCommand(
                 f"a command has up to {MOST_ADDRESSES} internal addresses, not {len(words) + len(given)}"
             )
-        # An address that stands twice is resolved once, so that both words get the same path.
+        # An address that occurs twice is resolved once, so both words get the same path.
         named = {word.address: word.address for word in words}
         named |= {value: f"env {name}" for name, value in given.items()} | ({cwd: "cwd"} if cwd else {})
         places: dict[str, _Place] = {}
@@ -204,11 +205,11 @@ class Addresses:
         )
 
     def placed(self, text: str) -> AbstractAsyncContextManager[None]:
-        """Have what an expanded text needs while it runs.
+        """Put the files of an expanded text in place, and remove them at the end of the context.
 
         Raises:
-            InvalidCommand: It cannot be put there.
-            BackendError: It took too long.
+            InvalidCommand: A file cannot be put in place.
+            BackendError: The placing took too long.
         """
         places = text.places if isinstance(text, Expanded) else ()
         return self._placed(places) if places else contextlib.nullcontext()
@@ -223,7 +224,7 @@ class Addresses:
                         await self._put(place, held, taken)
                     except AnyshellError:
                         raise
-                    except Exception as error:  # what a resolver gave may be the caller's
+                    except Exception as error:  # the caller's resolver may raise anything
                         raise InvalidCommand(
                             f"the file of an address cannot be put in place: {error}"
                         ) from error
@@ -247,14 +248,14 @@ class Addresses:
             place = await self._looked_at(address, resolved)
         except BackendError:
             raise
-        except Exception as error:  # a resolver may be the caller's
+        except Exception as error:  # the caller's resolver may raise anything
             raise InvalidCommand(f"{name}: {error}") from error
         if lasting and place.copied:
             raise InvalidCommand(f"{name}: a detached job outlives the copy that it would be given")
         return place
 
     async def _looked_at(self, address: str, resolved: Resolved) -> _Place:
-        """Find the path, and whether that is there."""
+        """Find the path of an address, and check whether the path exists."""
         near = resolved.on_host or self._info.is_this_machine
         if resolved.content is not None:
             return _Place(self._target(address, resolved.path), resolved, copied=True)
@@ -284,9 +285,9 @@ class Addresses:
 
     @property
     def _private(self) -> str:
-        """The directory for copies, which is there as long as a command uses one."""
+        """The directory for copies, which exists as long as a command uses a copy."""
         if self._info.is_this_machine:
-            import tempfile  # here, since it loads much
+            import tempfile  # imported here: its import loads many modules
 
             parent = tempfile.gettempdir()
         elif self._info.os == "windows":
@@ -303,7 +304,7 @@ class Addresses:
         return str(self._rules.join(self._private, f"{digest}-{name[-_LONGEST_NAME:]}"))
 
     def _in_shell(self, path: str) -> str:
-        """A path as programs of the shell take it."""
+        """Return a path in the form for programs of the shell."""
         if self._info.os != "windows" or isinstance(shells.SHELLS[self._shell.kind], shells.PowerShell):
             return path
         path = path.replace("\\", "/")
@@ -333,13 +334,11 @@ class Addresses:
     async def _copied(self, place: _Place) -> None:
         if not self._users.total():
             await self._backend.files.mkdir(self._rules.dirname(self._private), parents=True, exist_ok=True)
-            await self._backend.files.mkdir(
-                self._private
-            )  # an error if it is there: then it is another user's
+            await self._backend.files.mkdir(self._private)  # an error if it exists: then it is another user's
             await self._backend.files.chmod(self._private, 0o700)
         content = place.resolved.content
         if content is None:
-            from .._transfer import Place, copy  # here, since few commands need it
+            from .._transfer import Place, copy  # imported here: few commands need it
 
             near = Place(here(), os.path, place.source)
             await copy(near, Place(self._backend.files, self._rules, place.path), None)
@@ -349,7 +348,7 @@ class Addresses:
             await self._backend.files.write_chunks(place.path, chunks, mode=0o600)
 
     async def _removed(self, path: str) -> None:
-        """Remove a copy that no command uses, and the directory with the last."""
+        """Remove a copy that no command uses, and the directory with the last copy."""
         with anyio.move_on_after(CLEANING_SECONDS), contextlib.suppress(OSError, AnyshellError):
             await self._backend.files.remove(path if self._users.total() else self._private, recursive=True)
 
@@ -374,7 +373,7 @@ class _Kept:
         self._store = store
 
     async def resolve(self, name: str) -> Resolved:
-        """Find a kept output, and see whether it has the part that is asked for."""
+        """Find a kept output, and check whether the requested part exists."""
         from .._types import Resolved
         from ..output.selection import ArtifactAddress
 
@@ -402,7 +401,7 @@ class _Kept:
 
 
 def _is_address(address: str) -> bool:
-    """Whether it is one, and not a sentence that begins with the id of a kept output."""
+    """Return whether a word is an address, and not a sentence that begins with the id of a kept output."""
     return not address.startswith("artifact://") or not re.search(r"\s", address.partition("?")[0])
 
 
@@ -415,5 +414,5 @@ async def _in_workers(pieces: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
     """Iterate over a blocking iterable in worker threads, piece by piece."""
     waiting = iter(pieces)
     while (piece := await in_a_worker(partial(next, waiting, None))) is not None:
-        memoryview(piece)  # an error if it is no bytes
+        memoryview(piece)  # raises TypeError if the piece is not bytes
         yield piece

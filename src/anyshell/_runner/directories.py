@@ -1,4 +1,4 @@
-"""The check of a directory in which commands are to run."""
+"""The check of a working directory of commands."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 async def check_directory(backend: Backend, path: str) -> None:
-    """Refuse what is no directory of a host.
+    """Refuse a path that is not a directory of the host.
 
     Raises:
-        InvalidCommand: It is not a directory, or cannot be used.
+        InvalidCommand: The path is not a directory, or cannot be used.
     """
     try:
         stat = await backend.files.stat(path)

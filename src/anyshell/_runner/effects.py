@@ -1,4 +1,4 @@
-"""The effects of a run: a look at the files of the host before it, and one after it."""
+"""The effects of a run: the difference between a look at the host's files before the run and a look after it."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ if TYPE_CHECKING:
     from ..abc import Backend
 
 LOOK_SECONDS = 10.0
-"""Seconds of one look at the files (`Outcome.effects`), before a command and after it; then nothing is told of them. As many
-again are for reading files for a diff; those not read by then are not in it."""
+"""Seconds of one look at the files (`Outcome.effects`), before or after a command; with more, no effects are reported. As
+many again are for reading the files of a diff; files not read by then are not in the diff.
+"""
 
 MOST_FILES = 500_000
-"""Files that one look at this machine takes; with more, nothing is told."""
+"""Files that one look at this machine takes; with more, no effects are reported."""
 
 LONGEST_LOOK = 64 * 1024 * 1024
-"""Bytes that one look at another host takes, some 100 for each file; with more, nothing is told."""
+"""Bytes that one look at another host takes, some 100 for each file; with more, no effects are reported."""
 
 SETTLE_SECONDS = 0.01
-"""Seconds between the look and the command, unless the files are older: a kernel's clock of files moves every 1 to 10
-milliseconds, and a file that is changed twice within that has the same time."""
+"""Seconds between the look and the command, unless the files are older: a kernel's file clock advances every 1 to 10
+milliseconds, and two changes of a file within that time have the same timestamp.
+"""
 
 READS = 16
 """Files that are read at once for a diff."""
@@ -45,17 +47,17 @@ _NO_PROGRAM = 127  # no bound
 
 
 class Looks:
-    """The looks of one run.
+    """The looks at the files of one run, before and after it.
 
     Args:
         backend: Reaches the host.
         info: The host's facts.
-        scan: The files that are looked at.
+        scan: The files to look at.
         base: The environment's own directory.
 
     Raises:
         InvalidCommand: A path that the host cannot have.
-        AnyshellError: A Windows host that is reached by SSH: there is no look at its files.
+        AnyshellError: A Windows host that is reached by SSH, where no look is possible.
     """
 
     def __init__(self, backend: Backend, info: HostInfo, scan: Scan, base: str) -> None:
@@ -76,7 +78,7 @@ class Looks:
             if windows:
                 root = ntpath.normpath(root).replace("\\", "/")
             elif self._here and ".." in plain.split("/"):
-                # A diff cannot be applied by the relative path of a file above the directory.
+                # A diff with the relative path of a file above the directory could not be applied.
                 root, above = os.path.realpath(root), True
             else:
                 root = f"/{_plain(root)}"
@@ -86,10 +88,10 @@ class Looks:
         self._kept: dict[str, bytes] = {}
 
     async def begin(self) -> None:
-        """Look before the command.
+        """Look at the files before the command.
 
         Raises:
-            InvalidCommand: A path is no directory of the host.
+            InvalidCommand: A path is not a directory of the host.
             BackendError: The host has no program that looks at files.
         """
         self._before = await self._look()
@@ -104,7 +106,7 @@ class Looks:
             await asyncio.sleep(SETTLE_SECONDS)
 
     async def end(self, outcome: Outcome) -> Outcome:
-        """Look after it, and put the difference into the outcome."""
+        """Look at the files after the command, and add the difference to the outcome."""
         try:
             after = await self._look(self._before)
             for root in after.missing:
@@ -158,7 +160,7 @@ class Looks:
             return isinstance(error, FileNotFoundError | NotADirectoryError)
 
     async def _read(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Read files, as many at once as may be; what cannot be read, or not in time, is left out."""
+        """Read files, up to `READS` at once; leave out files that cannot be read, or not in time."""
         contents: dict[str, bytes] = {}
         waiting = iter(paths)
 
@@ -181,12 +183,12 @@ class Looks:
 
 
 def still_running(outcome: Outcome) -> str:
-    """Why a look after a command may not be the last; empty if it is."""
+    """Return the reason why the command may change files after the look; empty if it cannot."""
     if outcome.job is not None or any(process.alive for process in outcome.left_behind):
         return "processes of the command still run, and may change more"
     return "it is not known whether the command still runs" if outcome.status == "lost" else ""
 
 
 def _plain(path: str) -> str:
-    """A path without the parts that mean nothing. Two dots stay: they may lead out of a link."""
+    """Return a path without its meaningless parts. Two dots stay: they may lead out of a link."""
     return "/".join(part for part in path.split("/") if part not in ("", "."))

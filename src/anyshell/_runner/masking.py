@@ -1,4 +1,4 @@
-"""The masking of secrets in the output of one run, before anything else sees it."""
+"""The masking of secrets in the output of one run, before any other reader."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from ..policy.redaction import Masks
 
 HOLD_SECONDS = 0.05
-"""Seconds for which output is held back that may be the beginning of a secret (``redact=``), after the last of it. Less than
-the rest of an output has, so that nothing of it is lost."""
+"""Seconds for which output that may begin a secret (``redact=``) is held back, after its last byte. Less than the time for
+draining an output, so no output is lost.
+"""
 
 LIKELY_SECONDS = 3.0
-"""Seconds for which so much of a value or a token that it is no chance is held back, while the command runs."""
+"""Seconds for which a likely part of a secret, too long for a coincidence, is held back while the command runs."""
 
 
 class Masking:
-    """Masks the output of one program.
+    """The masking of one program's output.
 
     Args:
-        masks: Say where secrets stand.
+        masks: The masks that find secrets.
     """
 
     def __init__(self, masks: Masks) -> None:
@@ -36,11 +37,11 @@ class Masking:
         self._stderr = Masker(masks)
 
     def take(self, process: Process) -> Process:
-        """Take the program that was started, and give what stands for it."""
+        """Wrap the started process, and return the wrapper."""
         return _MaskedProcess(process, self._stdout, self._stderr)
 
     def count(self, outcome: Outcome) -> Outcome:
-        """Have an outcome say how many secrets are masked in it."""
+        """Add the number of masked secrets to an outcome."""
         if not self._stdout.count and not self._stderr.count:
             return outcome
         stderr = outcome.stderr and replace(outcome.stderr, masked=self._stderr.count)
@@ -70,7 +71,7 @@ class _MaskedProcess(Wrapped):
 
     async def wait(self) -> ExitStatus:
         ended = await super().wait()
-        # Processes that were left behind may keep the stream open, and for the rest there is little time.
+        # Processes that were left behind may keep the stream open; the time for draining is short.
         self._ended = True
         return ended
 

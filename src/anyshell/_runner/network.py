@@ -1,4 +1,4 @@
-"""The network of a command whose reach has names of hosts: its server, and its use."""
+"""The network of a command whose reach has host names: its server, and its use."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def serving(spawner: Spawner, spawn: Spawn) -> Spawner:
 
 
 class _ServingSpawner:
-    """Starts a program by another spawner, and serves its network by a gate."""
+    """A spawner that starts a program by another spawner, and serves the program's network by a gate."""
 
     def __init__(self, spawner: Spawner, gate: Gate) -> None:
         self._spawner = spawner
         self._gate = gate
 
     async def spawn(self, spawn: Spawn) -> Process:
-        """Start it."""
+        """Start the program."""
         try:
             await self._gate.open(self._spawner)
             return _Served(await self._spawner.spawn(spawn), self._gate)
@@ -38,7 +38,7 @@ class _ServingSpawner:
 
 
 class _Served(Wrapped):
-    """A program whose network is served as long as it is not closed."""
+    """A program whose network is served until the program is closed."""
 
     def __init__(self, process: Process, gate: Gate) -> None:
         super().__init__(process)
@@ -52,21 +52,21 @@ class _Served(Wrapped):
 
 
 def network_of(spawn: Spawn) -> Network | None:
-    """The network requests of a program so far; ``None`` if its network is not served."""
+    """Return the network requests of a program so far; ``None`` if its network is not served."""
     network: Network | None = None if spawn.gate is None else spawn.gate.network()
     return network
 
 
 def with_network(outcome: Outcome, spawn: Spawn) -> Outcome:
-    """An outcome with what its command asked of the network."""
+    """Add the network requests of a command to its outcome."""
     return outcome if spawn.gate is None else replace(outcome, network=network_of(spawn))
 
 
 def require_none(spawn: Spawn, what: str) -> None:
-    """Refuse what nothing of this program stays for.
+    """Refuse a served network for a program that outlives this process.
 
     Raises:
-        ReachUnavailable: The program's network is to be served.
+        ReachUnavailable: The network of the program would have to be served by this process.
     """
     if spawn.gate is not None:
         raise ReachUnavailable(

@@ -1,4 +1,4 @@
-"""The options of a run: each door makes and checks them once, and hands them on whole."""
+"""The options of a run: each public method makes and checks them once, and passes them on as one value."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of a run. `Environment.run` explains each.
+    """The options of a run. `Environment.run` explains each option.
 
     Attributes:
         timeout: Seconds until the whole tree is stopped; ``None`` is no bound.
-        silence: Seconds without output and input until then; ``None`` is no bound.
+        silence: Seconds without output and input until the whole tree is stopped; ``None`` is no bound.
         grace: Seconds between the request to end and the kill.
         left_behind: The fate of processes that outlive the command; ``None`` is the default of the environment.
         split_stderr: Whether the outcome has two texts.
-        stdout: Takes the whole of stdout as well; ``None`` is nothing.
-        listener: Is given every piece of output, and is awaited.
+        stdout: A further target for the whole of stdout; ``None`` is no target.
+        listener: Called with every chunk of output, and awaited.
         terminal: The terminal of the command; ``None`` stands for pipes.
-        recording: Into what it is recorded; ``None`` is nothing.
-        background_after: Seconds after which it goes on as a job; ``None`` is never.
-        limits: The limits of its output's text; ``None`` is what the environment has.
-        effects: The files that are looked at before it and after it; ``None`` are none.
-        reach: Its reach; ``None`` is the reach of the environment.
+        recording: The recording of the run; ``None`` is no recording.
+        background_after: Seconds after which the command goes on as a job; ``None`` is never.
+        limits: The limits of the output's text; ``None`` is the limits of the environment.
+        effects: The files to look at before and after the command; ``None`` is no files.
+        reach: The reach of the command; ``None`` is the reach of the environment.
 
     Raises:
-        InvalidCommand: Names the option.
+        InvalidCommand: An option is invalid; the message names the option.
     """
 
     timeout: float | None = None
@@ -67,7 +67,7 @@ class RunOptions:
     effects: Scan | None = None
     reach: Reach | None = None
 
-    if TYPE_CHECKING:  # what it takes is more than what its fields are then
+    if TYPE_CHECKING:  # the constructor takes more types than the fields have afterwards
 
         def __init__(
             self,
@@ -89,7 +89,7 @@ class RunOptions:
 
     @property
     def effects_so_far(self) -> Effects | None:
-        """The report on effects of a command that goes on as a job."""
+        """The report on the effects of a command that goes on as a job."""
         if self.effects is None:
             return None
         from .._types import Effects
@@ -97,7 +97,7 @@ class RunOptions:
         return Effects(incomplete=("the command still runs: the outcome of its job has its effects",))
 
     def __post_init__(self) -> None:
-        # Modules for options of few commands are imported here.
+        # Modules for rare options are imported here.
         if self.terminal is not None:
             from .._types import Terminal
 
@@ -161,7 +161,7 @@ def to_command(
     elif isinstance(stdin, bytearray | memoryview):
         stdin = bytes(stdin)
     elif stdin is not None and not isinstance(stdin, bytes):
-        from .redirects import to_stdin  # here, since few commands read a file
+        from .redirects import to_stdin  # imported here: few commands read a file
 
         stdin = to_stdin(stdin)
     words: tuple[str, ...] = ()

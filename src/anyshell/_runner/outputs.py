@@ -1,4 +1,4 @@
-"""Builders of the output of a command: on pipes, on a terminal, and recorded."""
+"""The builders of a command's output: on pipes, on a terminal, and recorded."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class OutputContext(Protocol):
-    """The part of a `Runner` that is asked here.
+    """The part of a `Runner` that the builders need.
 
     Attributes:
         info: The host's facts.
         limits: The limits of an output's text.
-        shell: Runs the commands.
+        shell: The shell that runs the commands.
     """
 
     info: HostInfo
@@ -33,16 +33,16 @@ class OutputContext(Protocol):
     shell: ShellInfo
 
     def code_page(self, terminal: Terminal | None) -> int | None:
-        """The code page of output that is not UTF-8."""
+        """Return the code page of output that is not UTF-8."""
 
 
 def pipes_output(
     where: OutputContext, store: OutputStore | None, *, limits: OutputLimits | None = None
 ) -> Builder:
-    """The builder of the output of a command on pipes."""
+    """Return the builder of the output of a command on pipes."""
     limits = limits or where.limits
     if limits.exact:
-        from ..output import ExactOutput  # here, since few commands ask for it
+        from ..output import ExactOutput  # imported here: few commands ask for exact output
 
         bounded = partial(pipes_output, where, store, limits=replace(limits, exact=False))
         return ExactOutput(limits.size, bounded, code_page=where.info.code_page)
@@ -69,7 +69,7 @@ def terminal_output(
     scrollback: int | None = None,
     limits: OutputLimits | None = None,
 ) -> TerminalOutput:
-    from ..output import TerminalOutput  # here, since few commands have a terminal
+    from ..output import TerminalOutput  # imported here: few commands have a terminal
 
     return TerminalOutput(
         terminal,
@@ -90,22 +90,22 @@ def controller_of(
     scrollback: int | None = None,
     limits: OutputLimits | None = None,
 ) -> Controller:
-    """A controller, which stands before a program on a terminal.
+    """Return a controller, which stands before a program on a terminal.
 
     Args:
-        where: The host, and what holds there.
+        where: The host and its settings.
         terminal: The terminal of the program.
-        store: The store of its whole output.
-        answers: Whether programs that ask the terminal something are answered.
+        store: The store of the whole output.
+        answers: Whether the terminal answers the queries of programs.
         scrollback: Rows that are kept once they have left the screen; ``None`` keeps no colours either.
-        limits: The limits of its output's text; ``None`` is what the environment has.
+        limits: The limits of the output's text; ``None`` is the limits of the environment.
     """
-    from ..terminal import Controller  # here, as above
+    from ..terminal import Controller  # imported here, as above
 
     output = partial(
         terminal_output, where, terminal, store, answers=answers, scrollback=scrollback, limits=limits
     )
-    tells = where.info.os == "linux"  # what a process sleeps in
+    tells = where.info.os == "linux"  # there, the kernel tells in which call a process sleeps
     return Controller(output, tells=tells)
 
 
@@ -115,10 +115,10 @@ def recorder_of(
     terminal: Terminal | None,
     controller: Controller | None,
 ) -> Recorder | None:
-    """The recorder of a run; ``None`` without a recording."""
+    """Return the recorder of a run; ``None`` without a recording."""
     if recording is None:
         return None
-    from ..recordings.recorder import Recorder  # here, since few runs are recorded
+    from ..recordings.recorder import Recorder  # imported here: few runs are recorded
 
     return Recorder(
         recording,

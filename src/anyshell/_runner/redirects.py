@@ -1,4 +1,4 @@
-"""Files that a command reads from and prints to, on this machine, wherever the command runs."""
+"""Files on this machine that a command reads from and prints to, wherever the command runs."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from .._types import Channel, Outcome
 
     Stdin: TypeAlias = bytes | str | os.PathLike[str] | IO[bytes] | AsyncIterable[bytes]
-    """The standard input of a command: bytes, a text, a file by its path or opened for bytes, or pieces as they come."""
+    """The stdin of a command: bytes, a text, a file by its path or opened for bytes, or chunks as they come."""
 
     Stdout: TypeAlias = str | os.PathLike[str] | IO[bytes]
-    """A further target of a command's output: a file by its path, or opened for bytes."""
+    """A further target of a command's stdout: a file by its path, or opened for bytes."""
 
 INPUT_PIECE = 1024 * 1024
-"""Bytes of a file that are read at once for a command, when the command has taken the ones before."""
+"""Bytes of a file that are read at once for a command, when the command has taken the earlier ones."""
 
 READER_WAIT = 5.0
-"""Seconds for which a named pipe that ``stdout=`` names waits for a reader; then `InvalidCommand`, and nothing was started."""
+"""Seconds for which a named pipe of ``stdout=`` waits for a reader; then `InvalidCommand`, and nothing was started."""
 
 _READER_PAUSE = 0.02
-"""Seconds between two looks whether it has one."""
+"""Seconds between two looks whether the named pipe has a reader."""
 
 
 class FileInput:
-    """The bytes of a file as they are wanted, read in threads. A file by its path is read from its start each time.
+    """The bytes of a file, read in threads as the command takes them. A file by its path is read from its start each time.
 
     Raises:
         InvalidCommand: The file cannot be read, or is open as text.
@@ -69,7 +69,7 @@ class FileInput:
 
 
 class _FileReader:
-    """Reads a file piece by piece in threads. One that waits in a read is left alone, and closes the file of a path when it is back."""
+    """A reader of a file in threads. A thread that blocks in a read is left alone, and closes the file of a path later."""
 
     def __init__(self, file: os.PathLike[str] | IO[bytes]) -> None:
         self._given = file
@@ -78,7 +78,7 @@ class _FileReader:
         self._reading = self._left = False
 
     def read(self) -> bytes:
-        """The next bytes; none at the end."""
+        """Return the next bytes; none at the end."""
         self._reading = True
         try:
             if not isinstance(self._given, os.PathLike):
@@ -87,7 +87,7 @@ class _FileReader:
                 if self._opened is None:
                     self._opened = open(self._given, "rb", buffering=0)  # noqa: SIM115 - `_close` closes it
                 file = self._opened
-            take = getattr(file, "read1", file.read)  # which does not wait for all of a piece
+            take = getattr(file, "read1", file.read)  # read1 does not wait for a whole piece
             return bytes(take(INPUT_PIECE) or b"")
         finally:
             with self._lock:
@@ -95,7 +95,7 @@ class _FileReader:
                 self._close()
 
     def leave(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         with self._lock:
             self._left = True
             self._close()
@@ -106,7 +106,7 @@ class _FileReader:
 
 
 def to_stdin(stdin: os.PathLike[str] | IO[bytes] | AsyncIterable[bytes]) -> AsyncIterable[bytes]:
-    """Normalise ``stdin=`` to pieces. A value of another kind is returned unchanged."""
+    """Normalise ``stdin=`` to chunks. A value of another kind is returned unchanged."""
     if isinstance(stdin, os.PathLike):
         return FileInput(stdin)
     if hasattr(stdin, "read") and not hasattr(stdin, "__aiter__"):
@@ -116,10 +116,10 @@ def to_stdin(stdin: os.PathLike[str] | IO[bytes] | AsyncIterable[bytes]) -> Asyn
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
-    """A file that takes the whole of a command's stdout, or of both channels where they are one.
+    """A file that receives the whole of a command's stdout, or of both channels where they are one.
 
     Attributes:
-        file: Its path, absolute; or the file that the caller has opened, and closes.
+        file: The absolute path; or the file that the caller has opened, and closes.
     """
 
     file: Path | IO[bytes] = field(repr=False)
@@ -127,15 +127,15 @@ class OutputFile:
     async def around(
         self, listener: Listener | None, run: Callable[[Listener], Awaitable[Outcome]]
     ) -> Outcome:
-        """Have a run's output written.
+        """Write the output of a run to the file.
 
         Args:
-            listener: Hears the output after that.
+            listener: Called with the output after the write.
             run: Runs the command with a listener.
 
         Raises:
             InvalidCommand: The file cannot be opened; nothing was started.
-            OSError: It did not take what was printed; the command was stopped.
+            OSError: The file did not take the output; the command was stopped.
         """
         file, path = self.file, None
         if isinstance(file, Path):
@@ -144,7 +144,7 @@ class OutputFile:
         blocks = _may_block(file)
         stale = (
             path is not None and not blocks
-        )  # emptied once a command has run: one that cannot start changes nothing
+        )  # emptied at the first output or the end: a command that cannot start changes nothing
 
         async def hear(channel: Channel, data: bytes) -> None:
             nonlocal stale
@@ -175,10 +175,10 @@ class OutputFile:
 
 
 def to_output_file(stdout: Stdout | OutputFile) -> OutputFile:
-    """Normalise ``stdout=``. A relative path counts from this process's directory at this moment.
+    """Normalise ``stdout=``. A relative path counts from this process's directory at the time of the call.
 
     Raises:
-        InvalidCommand: It is neither a path nor a file that is open for bytes.
+        InvalidCommand: The value is neither a path nor a file that is open for bytes.
     """
     if isinstance(stdout, OutputFile):
         return stdout
@@ -215,7 +215,7 @@ def _check_binary(name: str, file: object, method: str, mode: str) -> None:
 
 
 async def _opened(path: Path) -> IO[bytes]:
-    """A file to write to, with what it holds. A named pipe has its reader then."""
+    """Open a file for writing without emptying it. A named pipe has a reader when the call returns."""
     end = asyncio.get_running_loop().time() + READER_WAIT
     while True:
         try:
@@ -238,7 +238,7 @@ def _open(path: str, flags: int) -> int:
     file = os.open(path, (flags & ~os.O_TRUNC) | getattr(os, "O_NONBLOCK", 0), 0o666)
     set_blocking = getattr(
         os, "set_blocking", None
-    )  # Windows has neither that flag nor, before Python 3.12, this
+    )  # Windows lacks the flag and, before Python 3.12, the function
     if set_blocking is not None and hasattr(os, "O_NONBLOCK"):
         set_blocking(file, True)
     return file
@@ -246,13 +246,13 @@ def _open(path: str, flags: int) -> int:
 
 def _write(file: IO[bytes], data: bytes) -> None:
     with _naming(file):
-        while (written := file.write(data)) < len(data):  # a raw file may take a part
+        while (written := file.write(data)) < len(data):  # one write to a raw file may take only a part
             data = data[written:]
 
 
 @contextlib.contextmanager
 def _naming(file: IO[bytes]) -> Iterator[None]:
-    """Have a failure say which file it is."""
+    """Add the name of the file to an error."""
     try:
         yield
     except OSError as error:
@@ -262,13 +262,13 @@ def _naming(file: IO[bytes]) -> Iterator[None]:
 
 
 def _may_block(file: IO[bytes]) -> bool:
-    """Whether a write may wait for a reader, as those to a pipe and a terminal do."""
+    """Return whether a write may wait for a reader, as with a pipe and a terminal."""
     try:
         return not stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except (OSError, ValueError, AttributeError):
-        return False  # it is in memory
+        return False  # the file is in memory
 
 
 def why(error: OSError | ValueError) -> str:
-    """The system's own words for a failure with a file."""
+    """Return the system's own words for an error of a file."""
     return getattr(error, "strerror", None) or str(error)

@@ -1,4 +1,4 @@
-"""The assembly of a run: the program, the wrappers before it, and the builder of its output. The engine then runs it."""
+"""The assembly of a run: the program, the wrappers before the program, and the output builder. The engine then runs it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Helper(Protocol):
     """A process of anyshell's own."""
 
     async def aclose(self) -> None:
-        """End it, within a bound."""
+        """End the process, within a bound."""
 
 
 CLOSE_SECONDS = 5.0
@@ -52,31 +52,32 @@ CLOSE_SECONDS = 5.0
 
 
 class Runner:
-    """Runs commands in one shell of one host. Every door of an `Environment` is one to this.
+    """The runner of commands in one shell of one host. Every way to run a command of an `Environment` leads to its runner.
 
     Args:
         backend: Reaches the host.
         info: The host's facts.
-        shell: Runs the commands.
-        directory: Their default directory; absolute.
-        interactive: Whether the host's pager, editor, prompt, colour and progress variables are left as they are.
+        shell: The shell that runs the commands.
+        directory: The default directory of the commands; absolute.
+        interactive: Whether the host's pager, editor, prompt, colour and progress variables are left unchanged.
         limits: The limits of an output's text.
         artifacts: The store of whole outputs that were cut; ``None`` keeps nothing.
-        prefix: Stands before the shell.
+        prefix: The words that run the shell.
         snapshot: The file on the host with the user's own set-up; ``None`` is no snapshot.
         max_jobs: Jobs that run at once.
-        entered: Whether there is a scope that ends what commands leave to it.
+        entered: Whether the environment was entered, and so ends what commands leave to it.
         variables: The host's variables that commands have; ``None`` is all of them.
-        host_names: The names of the host's variables, where it is not this machine, and `variables` or a reach is given.
+        host_names: The names of the host's variables, where the host is not this machine, and `variables` or a reach is
+            given.
         redaction: The masking of secrets in output; ``None`` masks nothing.
-        audit: Records every run; ``None`` records nothing.
-        resolvers: Say what internal addresses stand for, besides its own.
-        sandbox: Stands before every shell.
+        audit: The record of every run; ``None`` records nothing.
+        resolvers: The caller's resolvers of internal addresses, besides anyshell's own.
+        sandbox: The sandbox around every shell.
 
     Attributes:
-        addresses: The internal addresses of its commands.
+        addresses: The internal addresses of the runner's commands.
         helpers: Processes of anyshell's own on the host, which end with the environment.
-        closed: Whether nothing more is started.
+        closed: Whether the runner is closed, and starts nothing more.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class Runner:
 
     @cached_property
     def jobs(self) -> Jobs:
-        """The jobs in the background."""
+        """The background jobs."""
         from ..jobs import Jobs
 
         return Jobs(
@@ -145,10 +146,10 @@ class Runner:
         return self.backend.name
 
     def require_entered(self, method: str) -> None:
-        """Refuse what starts something that outlives the call, where no scope ends it.
+        """Refuse a method that starts something longer-lived than the call, where the environment was not entered.
 
         Raises:
-            AnyshellError: Names the method.
+            AnyshellError: The environment was not entered; the message names the method.
         """
         if not self.entered:
             raise AnyshellError(
@@ -159,7 +160,7 @@ class Runner:
         """Check that options can be met.
 
         Raises:
-            AnyshellError: It asks for a job where no scope ends that; or nothing more is started here.
+            AnyshellError: The options ask for a job where the environment was not entered; or the runner is closed.
         """
         if options.background_after is not None:
             self.require_entered("run(background_after=...)")
@@ -181,19 +182,19 @@ class Runner:
         controller: Controller | None = None,
         control: _engine.Control | None = None,
     ) -> Outcome:
-        """Run a command that the caller waits for; once `background_after` is over, make a job of it.
+        """Run a command that the caller waits for; once `background_after` is over, make a job of the run.
 
         Args:
             command: The requested command.
-            options: How.
+            options: The options of the run.
             spawner: The spawner that starts the program instead of the backend.
-            spawn: The program that it starts instead of a fresh shell with the text of `command`.
-            controller: The object that stands before the program on its terminal, if the terminal is driven.
+            spawn: The program that is started instead of a fresh shell with the text of `command`.
+            controller: The controller of the program's terminal, if the terminal is driven.
             control: Ends the run early.
 
         Raises:
             AnyshellError, SpawnError, InvalidCommand, RecordingError: Nothing was started.
-            asyncio.CancelledError: After the whole tree is gone.
+            asyncio.CancelledError: The call was cancelled; the whole tree is gone.
         """
         self.check(options)
         command = await self.addresses.expand(command)
@@ -229,10 +230,10 @@ class Runner:
 
         Args:
             command: The requested command.
-            options: How.
-            sends: Whether it reads what `Job.send` is given, until that is closed.
-            ready: The event that this waits for.
-            ready_timeout: Seconds for that; ``None`` is no bound.
+            options: The options of the run.
+            sends: Whether the job's stdin is the data of `Job.send`, until the stdin is closed.
+            ready: The event that this call waits for.
+            ready_timeout: Seconds for that event; ``None`` is no bound.
 
         Raises:
             AnyshellError: As for `Environment.start`.
@@ -252,10 +253,10 @@ class Runner:
         )
 
     async def place(self, path: str, base: str) -> str:
-        """Make a directory absolute, relative to another.
+        """Make a directory absolute, relative to another directory.
 
         Raises:
-            InvalidCommand: It is not a directory, or cannot be used.
+            InvalidCommand: The path is not a directory, or cannot be used.
         """
         directory = self.info.resolve(path, base)
         await check_directory(self.backend, directory)
@@ -264,7 +265,7 @@ class Runner:
     def spawn_of(
         self, command: Command, options: RunOptions | None = None, *, confined: bool = True
     ) -> Spawn:
-        """The spawn that starts a fresh shell with the text of a command; raises what `confine` raises, if it is `confined`."""
+        """Return the spawn of a fresh shell with a command's text; raises what `confine` raises, if `confined`."""
         split_stderr = options is not None and options.split_stderr
         terminal, reach = (None, None) if options is None else (options.terminal, options.reach)
         directory = self.info.resolve(command.cwd, self.directory)
@@ -283,7 +284,7 @@ class Runner:
         given = command.env if self._variables is None else (*self._variables.set, *command.env)
         settings.update(dialect.lets_through((*settings, *given)))
         if not on_windows:
-            # A shell believes PWD only if it names its directory; given so, it keeps the name of a link.
+            # A shell trusts PWD only if PWD names the shell's directory; given this way, a link keeps its name.
             settings["PWD"] = directory
         env, unset = command.env, self._unset if terminal is None else self._unset_on_terminal
         names = os.environ if self.info.is_this_machine else self._host_names
@@ -305,32 +306,32 @@ class Runner:
         return self.confine(spawn, reach) if confined else spawn
 
     def confine(self, spawn: Spawn, reach: Reach | None = None) -> Spawn:
-        """Have the sandbox stand before a program, or what enforces a narrower reach.
+        """Put the sandbox around a program, or the enforcement of a narrower reach.
 
         Raises:
-            InvalidCommand, ReachUnavailable: Neither of them takes the program; or the reach is not narrower.
+            InvalidCommand, ReachUnavailable: The sandbox or the reach refuses the program; or the reach is not narrower.
         """
         if reach is None:
             return self.sandbox.wrap(spawn)
-        from ..reach import narrow  # here, since few commands have a reach of their own
+        from ..reach import narrow  # imported here: few commands have a reach of their own
 
         return narrow(self.sandbox, reach, directory=self.directory, home=self.info.home).wrap(spawn)
 
     def masks(self, env: Mapping[str, str]) -> Masks | None:
-        """The masks for the output of a command with these variables; ``None`` if nothing is masked."""
+        """Return the masks for the output of a command with these variables; ``None`` if nothing is masked."""
         if self._redaction is None:
             return None
-        from .._types import Variables  # here, since few commands have some
+        from .._types import Variables  # imported here: few commands have masks
 
         variables = self._variables or Variables(exclude=())
         return self._redaction.masks(os.environ, variables.set, env, names=variables.exclude)
 
     def code_page(self, terminal: Terminal | None) -> int | None:
-        """The code page of output that is not UTF-8; a terminal's always is."""
+        """Return the code page of output that is not UTF-8; the output of a terminal always is UTF-8."""
         return None if terminal is not None else self.info.code_page
 
     async def aclose(self) -> None:
-        """Start nothing more, and stop what runs: a command that a caller waits for without a grace, a job with its own."""
+        """Start nothing more, and stop what runs: commands that a caller waits for without a grace, jobs with their own."""
         self.closed = True
         for control in self._running:
             control.cancel()
@@ -340,7 +341,7 @@ class Runner:
                 while self._running:
                     self._idle.clear()
                     await self._idle.wait()
-        if "jobs" in vars(self):  # otherwise there was none
+        if "jobs" in vars(self):  # otherwise no job was ever made
             await self.jobs.aclose()
         for helper in tuple(self.helpers):
             await helper.aclose()
@@ -348,10 +349,10 @@ class Runner:
     async def _run_for_a_while(
         self, command: Command, options: RunOptions, seconds: float, control: _engine.Control
     ) -> Outcome:
-        """Run a command that the caller waits for, and make a job of it when that takes too long."""
+        """Run a command that the caller waits for, and make a job of the run when it takes too long."""
         began = time.monotonic()
         terminal, listener = options.terminal, options.listener
-        from ..jobs import Work  # here and below, since few commands become jobs
+        from ..jobs import Work  # imported here and below: few commands become jobs
 
         work = Work(self.artifacts, control=control, code_page=self.code_page(terminal))
         channels: tuple[Channel, ...] = ("stdout", "stderr") if options.split_stderr else ("stdout",)
@@ -371,7 +372,7 @@ class Runner:
             while not work.task.done():
                 await asyncio.wait([work.task], timeout=seconds)
                 if self.jobs.has_room and not self.closed and not control.requested:
-                    break  # otherwise it is waited for: nothing that is asked for is dropped
+                    break  # otherwise the caller waits on: every option is kept
         except asyncio.CancelledError:
             work.task.cancel()
             await outlast(work.task, work.task.cancel)
@@ -398,7 +399,7 @@ class Runner:
     def _perform_work(
         self, command: Command, options: RunOptions, spawn: Spawn, work: Work
     ) -> Coroutine[object, object, Outcome]:
-        """Run what goes on by itself, or may come to."""
+        """Run a program as a job, or as a run that may become one."""
         store = self.artifacts if options.split_stderr else self.artifacts and work.log
         return self._perform(command, options, spawn, control=work.control, store=store, watch=work.take)
 
@@ -414,19 +415,20 @@ class Runner:
         controller: Controller | None = None,
         watch: Callable[[Process], Process] | None = None,
     ) -> Outcome:
-        """Have the engine run a program, and say in its outcome what those before the program have learnt.
+        """Run a program in the engine, and add to its outcome the facts that the wrappers have learnt.
 
-        From the backend on: the masking of secrets, the recorder, the terminal's controller, the job's work, the adoption.
+        From the backend on, the wrappers are: the masking of secrets, the recorder, the terminal's controller, the job's
+        work, the adoption.
 
         Args:
             command: The requested command.
-            options: How; settled.
+            options: The options of the run; settled.
             spawn: The program that is started.
             control: Ends the run early.
-            store: The store of its whole output.
-            spawner: The spawner that starts it instead of the backend.
-            controller: The object that stands before it on its terminal, if that is there already.
-            watch: Learns which process it is.
+            store: The store of the whole output.
+            spawner: The spawner that starts the program instead of the backend.
+            controller: The controller of the program's terminal, if it exists already.
+            watch: Called with the started process.
         """
         if options.stdout is not None:
             run = partial(self._perform, command, spawn=spawn, control=control, store=store)
@@ -441,7 +443,7 @@ class Runner:
         wraps: list[Callable[[Process], Process]] = []
         masking = None
         if (masks := self.masks(command.env)) is not None:
-            from .masking import Masking  # here, since few environments mask secrets
+            from .masking import Masking  # imported here: few environments mask secrets
 
             masking = Masking(masks)
             wraps.append(masking.take)
@@ -467,7 +469,7 @@ class Runner:
             fed = command.stdin is not None
             given = spawn if spawn.stdin == fed else replace(spawn, stdin=fed)
             adopt = partial(self.jobs.adopt, spawn=given, command=command.text)
-            # On a terminal the end would be typed, which blocks until the program reads what was typed before.
+            # On a terminal, end-of-file would be typed, which blocks until the program reads the earlier keys.
             adopting = Adopting(adopt, ends_input=fed and terminal is None)
             wraps.append(adopting.take)
         limits = options.limits
@@ -487,7 +489,7 @@ class Runner:
             if recorder is not None:
                 await recorder.begin()
             if options.effects is not None:
-                from .effects import Looks  # here, since few runs are looked at
+                from .effects import Looks  # imported here: few runs ask for effects
 
                 looks = Looks(self.backend, self.info, options.effects, self.directory)
                 await looks.begin()
@@ -527,7 +529,7 @@ class Runner:
         return with_network(outcome if looks is None else await looks.end(outcome), spawn)
 
     def _over(self, control: _engine.Control) -> None:
-        """Take note that no caller waits for a run any more, which is ended at once otherwise when this is closed."""
+        """Record that no caller waits for a run any more. While one waits, closing the runner ends the run at once."""
         self._running.discard(control)
         if self.closed:
             self._idle.set()
@@ -550,12 +552,12 @@ class Runner:
 
 
 def _only_starts(command: Command, info: HostInfo, shell: shells.Shell | shells.PowerShell) -> bool:
-    """Whether the shell of this machine would only start a program, which can then be started without it."""
+    """Return whether the shell of this machine would only start a program, so the program can start without the shell."""
     return (
         bool(command.words)
         and info.is_this_machine
         and info.os != "windows"
         and isinstance(shell, shells.Shell)
         and shell.only_starts(command.words)
-        and shell.join(command.words) == command.text  # otherwise an address in it was resolved
+        and shell.join(command.words) == command.text  # otherwise an address in the text was resolved
     )

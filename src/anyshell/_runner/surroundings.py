@@ -1,4 +1,4 @@
-"""The part of an environment that detached jobs take."""
+"""The part of an environment that detached jobs need."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class Surroundings(Protocol):
-    """The part of an `Environment` that detached jobs take.
+    """The part of an `Environment` that detached jobs need.
 
     Attributes:
-        runner: Knows how a command is started there.
+        runner: The runner, which starts commands on the host.
     """
 
     runner: Runner
 
     @property
     def files(self) -> HostFiles:
-        """The host's files."""
+        """The files of the host."""

@@ -1,8 +1,8 @@
-"""Variables for commands that run unattended: nothing waits for a person, nothing floods.
+"""Environment variables for commands that run unattended: no program waits for a person, none floods the output.
 
-Three rules chose them. A program does the work that it was told to, no more and no less: where it can either
-refuse to ask or take yes for an answer, it refuses. What only a person can answer fails at once, so that its
-message is read. And a variable is here only if its program documents it; the comment beside it says where.
+Three rules chose the variables. A program does exactly the work that it was told to do: where a program can either refuse to
+ask or take yes for an answer, it refuses. A question that only a person can answer fails at once, so its message is read. And
+every variable here is documented by its program; the comment beside it names the source.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ if TYPE_CHECKING:
     from .._types import HostInfo, ShellInfo
 
 Interactive = bool | Literal["watched"]
-"""The variables of the host that stay as they are: none of those below, all, or, where a person watches on a terminal, all but
-those that guard against hanging: a command without a terminal waits as long for an editor."""
+"""The host variables that stay unchanged: none of those below, all, or ``"watched"``. On a terminal that a person watches,
+all stay but the guards against hanging: a command without a terminal waits as long for an editor.
+"""
 
-# Bare names, looked up on PATH: true and false are in /bin on one system, in /usr/bin on the next. git, ssh
-# and the pagers' callers all search PATH for them.
+# Bare names, looked up on PATH: true and false are in /bin on one system, in /usr/bin on the next. git, ssh and the
+# programs that call pagers all search PATH.
 _PAGER = "cat"
 
-# An editor that succeeds and changes nothing. What has a text already goes on with it (git merge, git rebase
-# --continue, kubectl edit), what needs one is left empty and aborts with a message of its own (git commit).
-# An editor that fails would break the first kind without helping the second.
+# An editor that succeeds and changes nothing. A program that already has a text goes on with it (git merge, git rebase
+# --continue, kubectl edit); a program that needs a text finds it empty, and aborts with its own message (git commit). An
+# editor that fails would break the first kind without helping the second.
 _EDITOR = "true"
 
-# Has no answer and says so at once.
+# A program that gives no answer, and fails at once.
 _NO_ANSWER = "false"
 
 _GUARDS: dict[str, str] = {
-    # Pagers. Each of these wins over PAGER in its program, so PAGER alone would not do.
+    # Pagers. Each of these has precedence over PAGER in its program, so PAGER alone is not enough.
     "PAGER": _PAGER,  # environ(7), man(1), git(1), psql(1) and many more
     "MANPAGER": _PAGER,  # man(1)
     "GIT_PAGER": _PAGER,  # git-var(1)
@@ -44,30 +45,30 @@ _GUARDS: dict[str, str] = {
     "GH_PAGER": _PAGER,  # gh-environment(1)
     "PSQL_PAGER": _PAGER,  # psql(1)
     "AWS_PAGER": _PAGER,  # AWS CLI user guide, "Client-side pager"
-    # For programs that call less by name: quit if it fits on one screen, pass colours through, leave the screen alone, and
-    # do not wait for RETURN because TERM is dumb.
+    # For programs that call less by name: quit if the text fits on one screen, pass colours through, do not clear the
+    # screen, and do not wait for RETURN because TERM is dumb.
     "LESS": "-FRXd",  # less(1)
     # Editors.
     "EDITOR": _EDITOR,  # environ(7)
     "VISUAL": _EDITOR,  # environ(7)
     "GIT_EDITOR": _EDITOR,  # git-var(1); wins over core.editor
-    # Not the other: git would take a list of commits that was not edited as it is, and rebase -i say that it has
-    # succeeded. So the editor ends at once, and git says that there was a problem with it.
+    # Not _EDITOR: git would accept the unedited list of commits, and rebase -i would report success. So the editor fails
+    # at once, and git reports a problem with the editor.
     "GIT_SEQUENCE_EDITOR": _NO_ANSWER,  # git-rebase(1), sequence.editor; git asks it before GIT_EDITOR
     "GH_EDITOR": _EDITOR,  # gh-environment(1)
     "KUBE_EDITOR": _EDITOR,  # kubectl edit --help
     "HGEDITOR": _EDITOR,  # hg help environment
     "SVN_EDITOR": _EDITOR,  # Subversion book, "Environment variables"
     "SUDO_EDITOR": _EDITOR,  # sudo(8), sudoedit
-    # Passwords and host keys. A terminal is asked only where there is one, hence the *_REQUIRE.
+    # Passwords and host keys. Programs ask on a terminal only where there is one, hence the *_REQUIRE.
     "GIT_TERMINAL_PROMPT": "0",  # git(1)
     "GIT_ASKPASS": _NO_ANSWER,  # git(1), gitcredentials(7)
     "SSH_ASKPASS": _NO_ANSWER,  # ssh(1)
-    "SSH_ASKPASS_REQUIRE": "force",  # ssh(1), since OpenSSH 8.4: ask that program even if there is a terminal
+    "SSH_ASKPASS_REQUIRE": "force",  # ssh(1), since OpenSSH 8.4: run the askpass program even if there is a terminal
     "GCM_INTERACTIVE": "false",  # Git Credential Manager, docs/environment.md
     # Package managers that ask.
     "DEBIAN_FRONTEND": "noninteractive",  # debconf(7)
-    "APT_LISTCHANGES_FRONTEND": "none",  # apt-listchanges(1): it shows news in a pager otherwise
+    "APT_LISTCHANGES_FRONTEND": "none",  # apt-listchanges(1): otherwise it shows news in a pager
     "NEEDRESTART_MODE": "l",  # needrestart(1), -r: list what should be restarted; do not ask, do not restart
     "PIP_NO_INPUT": "1",  # pip's user guide, --no-input
     "PDM_NON_INTERACTIVE": "1",  # pdm --help, --non-interactive
@@ -76,22 +77,22 @@ _GUARDS: dict[str, str] = {
     "COMPOSER_NO_INTERACTION": "1",  # Composer's CLI page, "Environment variables"
     "HOMEBREW_NO_ASK": "1",  # brew(1), "Environment"; from Homebrew 6 on it asks before it installs
     "PERL_MM_USE_DEFAULT": "1",  # ExtUtils::MakeMaker(3pm): questions take their default
-    "NG_CLI_ANALYTICS": "false",  # Angular CLI, "ng analytics": it asks for leave at the first run
+    "NG_CLI_ANALYTICS": "false",  # Angular CLI, "ng analytics": otherwise it asks for permission at the first run
     # Clouds and hosting.
     "TF_INPUT": "0",  # Terraform CLI, "Environment variables"
     "GH_PROMPT_DISABLED": "1",  # gh-environment(1)
     "GLAB_NO_PROMPT": "true",  # glab's README; NO_PROMPT, its old name, makes it print a warning
     "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",  # gcloud topic configurations, core/disable_prompts: defaults are taken
     "AWS_CLI_AUTO_PROMPT": "off",  # AWS CLI user guide, "Command prompting"
-    "COMPOSE_MENU": "false",  # Docker Compose, "Pre-defined environment variables": up listens to keys otherwise
-    "PLAYWRIGHT_HTML_OPEN": "never",  # Playwright, "Reporters": after a failure it serves a report otherwise
+    "COMPOSE_MENU": "false",  # Docker Compose, "Pre-defined environment variables": otherwise up listens to keys
+    "PLAYWRIGHT_HTML_OPEN": "never",  # Playwright, "Reporters": otherwise it serves a report after a failure
 }
 
 _CALM: dict[str, str] = {
-    # Variables by which a program recognises its surroundings.
+    # Variables by which a program recognises its environment.
     "TERM": "dumb",  # terminfo(5): no cursor addressing, so no full-screen programs
-    # "true" rather than "1": Angular and others parse a boolean, the rest look whether it is set. Some tools
-    # become stricter under CI (pnpm and Yarn keep the lock file as it is); env={"CI": ""} undoes that.
+    # "true" rather than "1": Angular and others parse a boolean, other programs only check whether CI is set. Some tools
+    # become stricter under CI (pnpm and Yarn keep the lock file unchanged); env={"CI": ""} undoes that.
     "CI": "true",
     "AGENT": "1",  # a convention of coding agents, which programs read to print for a model
     "TF_IN_AUTOMATION": "1",  # Terraform CLI, "Environment variables": no advice on what to type next
@@ -118,25 +119,25 @@ _CALM: dict[str, str] = {
 }
 
 NON_INTERACTIVE: Mapping[str, str] = MappingProxyType(_GUARDS | _CALM)
-"""Set for every command unless its environment is interactive; a caller's own variables win over it."""
+"""The variables that are set for every command unless its environment is interactive; a caller's variables override them."""
 
-# What is cat on Windows depends: to PowerShell it is Get-Content, which `help` would pipe into and fail. Empty means no
-# pager to every one of these (git(1), psql(1), gh, bat, delta and the AWS CLI as above), and to `help` the more.com of
-# Windows, which does not wait for a key where stdout is no console.
+# On Windows, cat depends on the shell: in PowerShell it is Get-Content, which `help` would pipe into and fail. An empty
+# value means no pager to every one of these (git(1), psql(1), gh, bat, delta and the AWS CLI as above); for `help` it
+# means Windows' more.com, which does not wait for a key where stdout is no console.
 _NO_PAGER = {name: "" for name, value in _GUARDS.items() if value == _PAGER}
 
 NON_INTERACTIVE_ON_WINDOWS: Mapping[str, str] = MappingProxyType(_GUARDS | _NO_PAGER | _CALM)
-"""The non-interactive set of a Windows host. Git for Windows has its editors; a program without one fails, and says so."""
+"""The non-interactive set of a Windows host. Git for Windows has its editors; a program without an editor fails, and says so."""
 
 HANG_GUARDS: frozenset[str] = frozenset(_GUARDS)
-"""The variables of `NON_INTERACTIVE` that keep a command from waiting for a person. A model cannot set these."""
+"""The variables of `NON_INTERACTIVE` that keep a command from waiting for a person. A model cannot set these variables."""
 
-# Each of these would undo the set where the host has it. Setting it to something else does not help: it counts
-# when it is set at all, or goes before one that is set.
+# Each of these would undo the set where the host has it. Another value does not help: the variable counts when it is set
+# at all, or precedes a variable that is set.
 _LEADS_TO_A_PERSON = frozenset(
     {
-        "GPG_TTY",  # gpg-agent(1): on which terminal pinentry asks; it paints over whatever stands there, and waits
-        "SSH_TTY",  # ssh(1): what takes it for a sign of a person asks there
+        "GPG_TTY",  # gpg-agent(1): the terminal on which pinentry asks; it overwrites the screen, and waits
+        "SSH_TTY",  # ssh(1): programs that take it for a sign of a person ask there
         "SYSTEMD_EDITOR",  # systemctl(1); before EDITOR
         "PSQL_EDITOR",  # psql(1); before EDITOR
         "PERLDOC_PAGER",  # perldoc(1); before PAGER
@@ -150,30 +151,31 @@ _COLOURS = frozenset(
 )
 
 REMOVED: frozenset[str] = _LEADS_TO_A_PERSON | _COLOURS
-"""Variables of the host that no command has unless its environment is interactive, or the caller sets them."""
+"""The host variables that no command has unless its environment is interactive, or the caller sets them."""
 
 NOT_FOR_MODELS: frozenset[str] = HANG_GUARDS | _LEADS_TO_A_PERSON
-"""Variables that a model cannot set unless the environment is interactive: they make a command wait for a person."""
+"""The variables that a model cannot set unless the environment is interactive: they make a command wait for a person."""
 
 _PYTHON = {
     "PYTHONUTF8": "1",  # python(1), UTF-8 mode: files and arguments too
-    # For Pythons that know of no such mode; with its way to carry bytes that are not UTF-8.
+    # For Pythons without UTF-8 mode; with Python's way to carry bytes that are not UTF-8.
     "PYTHONIOENCODING": "utf-8:surrogateescape",
 }
-_WSL = {"WSL_UTF8": "1"}  # wsl.exe since 0.64; it writes UTF-16 otherwise
+_WSL = {"WSL_UTF8": "1"}  # wsl.exe since 0.64; otherwise it writes UTF-16
 
 ASK_FOR_UTF8: Mapping[str, str] = MappingProxyType(_PYTHON | _WSL)
-"""Variables that make programs on Windows write UTF-8, which they do not by themselves when stdout is no console.
+"""The variables that make programs on Windows write UTF-8, which they do not by default when stdout is no console.
 
-bash's are not among them: without LANG, those of MSYS2 and Cygwin speak UTF-8 (Cygwin's user guide, "Internationalization").
+bash's variables are not among them: without LANG, the bash of MSYS2 and Cygwin uses UTF-8 (Cygwin's user guide,
+"Internationalization").
 """
 
 
 def ask_for_utf8(taken: frozenset[str]) -> dict[str, str]:
-    """The variables by which programs on Windows are asked for UTF-8.
+    """Return the variables that ask programs on Windows for UTF-8.
 
     Args:
-        taken: Variables that the host has. What they say of a program holds, and nothing is added to it.
+        taken: Variables that the host has. Their value for a program stays, and no variable is added for that program.
     """
     return {
         name: value for each in (_PYTHON, _WSL) if not taken & each.keys() for name, value in each.items()
@@ -182,28 +184,28 @@ def ask_for_utf8(taken: frozenset[str]) -> dict[str, str]:
 
 OF_ANOTHER_TERMINAL: frozenset[str] = frozenset(
     {
-        # Its abilities and its size. Programs believe these before they ask the terminal itself.
-        "COLUMNS",  # environ(7), ncurses(3x): goes before the terminal's own size
+        # The terminal's abilities and size. Programs trust these variables before they ask the terminal.
+        "COLUMNS",  # environ(7), ncurses(3x): precedes the terminal's own size
         "LINES",  # likewise
-        "TERMCAP",  # termcap(5): goes before TERM in programs that use termcap; screen(1) sets it
-        "COLORFGBG",  # rxvt(7): the colours that it has; vim and others choose theirs by that
-        # Its name.
-        "GPG_TTY",  # gpg-agent(1): where pinentry asks, and paints
+        "TERMCAP",  # termcap(5): precedes TERM in programs that use termcap; screen(1) sets it
+        "COLORFGBG",  # rxvt(7): the terminal's colours, by which vim and others choose theirs
+        # The terminal's name.
+        "GPG_TTY",  # gpg-agent(1): the terminal on which pinentry asks
         "SSH_TTY",  # ssh(1)
-        "WINDOWID",  # xterm(1): its window, to which w3m and others draw
+        "WINDOWID",  # xterm(1): the terminal's window, to which w3m and others draw
         "TERM_PROGRAM",  # Apple's Terminal, iTerm2, WezTerm, VS Code, tmux(1) since 3.2: its name
         "TERM_PROGRAM_VERSION",
         "TERM_SESSION_ID",  # Apple's Terminal and iTerm2
         "TERMINAL_EMULATOR",  # JetBrains' terminal
         "LC_TERMINAL",  # iTerm2: its name, through SSH
         "LC_TERMINAL_VERSION",
-        "INSIDE_EMACS",  # the Emacs manual, "Interactive Shell": programs leave out what Emacs does not draw
+        "INSIDE_EMACS",  # the Emacs manual, "Interactive Shell": programs omit what Emacs does not draw
         "VIM_TERMINAL",  # vim's terminal.txt
         "XTERM_VERSION",  # xterm(1)
         "XTERM_SHELL",
         "XTERM_LOCALE",
-        "VTE_VERSION",  # VTE: GNOME's terminal and others; shells write its own sequences then
-        "GNOME_TERMINAL_SCREEN",  # gnome-terminal: by which it is spoken to
+        "VTE_VERSION",  # VTE: GNOME's terminal and others; then shells write VTE's own sequences
+        "GNOME_TERMINAL_SCREEN",  # gnome-terminal: the address of its service
         "GNOME_TERMINAL_SERVICE",
         "KONSOLE_VERSION",  # the Konsole handbook, "Environment variables"
         "KONSOLE_DBUS_SERVICE",
@@ -221,7 +223,7 @@ OF_ANOTHER_TERMINAL: frozenset[str] = frozenset(
         "ITERM_PROFILE",
         "WT_SESSION",  # Windows Terminal's FAQ; seen in WSL
         "WT_PROFILE_ID",
-        # Multiplexers inside it: a program that finds one of these sends its sequences through a multiplexer.
+        # Multiplexers: a program that finds one of these variables wraps its sequences for a multiplexer.
         "TMUX",  # tmux(1)
         "TMUX_PANE",
         "STY",  # screen(1)
@@ -231,11 +233,11 @@ OF_ANOTHER_TERMINAL: frozenset[str] = frozenset(
         "ZELLIJ_SESSION_NAME",
     }
 )
-"""Variables of the host that no command on a terminal has: they speak of another one."""
+"""The host variables that no command on a terminal has: they describe another terminal."""
 
 
 def without(unset: frozenset[str], given: Mapping[str, str], *, on_windows: bool) -> Mapping[str, str]:
-    """Variables but those that a command is not to have. Windows knows them in any case."""
+    """Return the variables without those that a command must not have. On Windows, names match in any case."""
     if not unset:
         return given
     if not on_windows:
@@ -245,17 +247,17 @@ def without(unset: frozenset[str], given: Mapping[str, str], *, on_windows: bool
 
 
 def settings_of(info: HostInfo, shell: ShellInfo, *, interactive: Interactive) -> Mapping[str, str]:
-    """The variables of every command."""
+    """Return the variables of every command."""
     on_windows = info.os == "windows"
     calm = NON_INTERACTIVE_ON_WINDOWS if on_windows else NON_INTERACTIVE
     if interactive == "watched":
         calm = {name: value for name, value in calm.items() if name in HANG_GUARDS}
-    # There, it is a word of MSYS2's, whose bash sets it by itself; make takes it for the shell of its own commands.
+    # On Windows, SHELL is a variable of MSYS2, whose bash sets it; make takes it for the shell of its own commands.
     own = ask_for_utf8(info.variables) if on_windows else {"SHELL": shell.path}
     return {**({} if interactive is True else calm), **own}
 
 
 def unset_of(shell: ShellInfo, *, interactive: Interactive) -> frozenset[str]:
-    """The variables of the host that no command has."""
+    """Return the host variables that no command has."""
     removed = _LEADS_TO_A_PERSON if interactive == "watched" else REMOVED
     return shells.SHELLS[shell.kind].unset | (frozenset() if interactive is True else removed)

@@ -1,4 +1,4 @@
-"""The values that travel from a request to its outcome. All of them are frozen."""
+"""The values that travel from a request to its outcome. All of these values are frozen."""
 
 from __future__ import annotations
 

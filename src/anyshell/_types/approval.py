@@ -23,20 +23,19 @@ class _Request:
 
     Attributes:
         text: The command, exactly as it runs.
-        shell: The shell that reads it.
-        host: The host that it runs on.
-        directory: The directory in which it starts; absolute. A link in it is not resolved.
+        shell: The shell that reads the command.
+        host: The host that the command runs on.
+        directory: The working directory at the command's start; absolute. Links in the path are not resolved.
         prefix: Words that stand before the shell; ``None`` is no prefix.
         snapshot: The file on the host that the shell reads first: the user's own set-up; ``None`` is no snapshot.
-        description: The model's own few words about the command, for people. Says nothing about what runs.
-        display: All of the request, as text that is safe to print: control, bidirectional and invisible
-            characters are shown as escapes, long runs of spaces by their count, and a line that holds
-            right-to-left letters is followed by one that says so. Its lines are as long as those of the
-            command; what folds them should mark the rows that continue one, as `ask_on_terminal` does. The tool
-            fills it in when it asks.
-        call_id: The id of the tool's call that asks, for `ShellTool.cancel`. Says nothing about what runs.
+        description: The model's own few words about the command, for people. Does not determine what runs.
+        display: The whole request as text that is safe to print. Control, bidirectional and invisible characters are shown
+            as escapes, and a long run of spaces by its count. A line with right-to-left letters is followed by a line
+            that says so. Lines are as long as those of the command; code that wraps a line should mark the
+            continuation rows, as `ask_on_terminal` does. The tool sets `display` when it asks.
+        call_id: The id of the tool's call that asks, for `ShellTool.cancel`. Does not determine what runs.
         tool: The name of the tool that asks.
-        arguments: The arguments of the model, as they are: not safe to print. Says nothing about what runs.
+        arguments: The model's arguments, unchanged: not safe to print. Does not determine what runs.
     """
 
     text: str
@@ -56,31 +55,31 @@ class _Request:
 class _RunRequest(_Request):
     """The common part of requests for a command that has not run yet.
 
-    In a session, two equal requests do the same only as far as what earlier commands have set up there allows: a
-    function may have been given the name of a program meanwhile.
+    In a session, two equal requests may differ in effect, since earlier commands change the session: a function may have
+    got the name of a program meanwhile.
 
     Attributes:
         env: The variables that the request itself adds. A rewritten command has OLDPWD among them.
-        stdin: The input of the command, and then the end of its input. ``None`` is nothing; a job's input stays open
-            then, and a terminal's always does: what goes there later is another request.
-        timeout: Seconds after which it is stopped; ``None`` is no bound.
-        original: The command before it was rewritten; ``None`` when it was not.
-        session: Whether it runs in a shell that earlier commands have used, and that later ones will use. Never true of
-            a job, nor on a terminal.
-        fresh: Whether that shell is a fresh one, because it is the first, the one before has ended, or a restart is
-            asked for.
-        restart: Whether the one before is ended for that, with what it runs.
-        background: Whether it runs on as a job while the model does something else.
-        size: The terminal that it is to run on; ``None`` is no terminal.
-        verdict: The verdict of a policy on `text`; ``None`` without a policy. Says nothing about what runs.
-        rules: The file that an answer for always is written to; empty if it holds for the session alone. Says nothing about
-            what runs, as `verdict`.
-        effects: The effects that it would have on files, as a trial has shown, with a diff; ``None`` without ``approve="effects"``. It has run
-            then, and what it wrote becomes real by the approval.
-        also_write: Paths beyond its reach that it may write; absolute, and no link is followed.
-        also_read: The paths that it may read.
-        protected: The paths of `also_write` that the reach keeps as they are, since other programs take commands from them.
-        hidden: The paths of both that the reach hides.
+        stdin: The input of the command, followed by end-of-file; ``None`` is no input. With ``None`` a job's input stays open,
+            and a terminal's input always does: later input is another request.
+        timeout: Seconds after which the command is stopped; ``None`` is no bound.
+        original: The command before a rewrite; ``None`` without a rewrite.
+        session: Whether the command runs in a shell that earlier commands have used, and that later commands will use.
+            Never true of a job, nor on a terminal.
+        fresh: Whether the session's shell is a fresh one: the first shell, a replacement for a shell that has ended, or the
+            result of a requested restart.
+        restart: Whether the former shell is ended for a restart, with the processes that it runs.
+        background: Whether the command runs as a job while the model does something else.
+        size: The terminal that the command runs on; ``None`` is no terminal.
+        verdict: The verdict of a policy on `text`; ``None`` without a policy. Does not determine what runs.
+        rules: The file that an approval for always is written to; empty if an approval holds for the session alone.
+            Does not determine what runs.
+        effects: The command's effects on files in a trial, with a diff; ``None`` without ``approve="effects"``. The
+            command has already run in the trial, and the approval makes its file changes real.
+        also_write: Paths beyond the reach that the command may write; absolute, and no link is followed.
+        also_read: Paths beyond the reach that the command may read.
+        protected: The paths of `also_write` that the reach protects, since other programs take commands from them.
+        hidden: The paths of `also_write` and `also_read` that the reach hides.
     """
 
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -103,25 +102,26 @@ class _RunRequest(_Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRequest(_RunRequest):
-    """A command that is to run: in a fresh shell, in a session, as a job or on a terminal. `text` has not run yet."""
+    """A request to run a command: in a fresh shell, in a session, as a job or on a terminal. `text` has not run yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachRequest(_RunRequest):
-    """A command that is to run with more than its reach: a `CommandRequest` whose `also_write` and `also_read` are not granted yet.
+    """A request to run a command with more than its reach: `also_write` and `also_read` are not granted yet.
 
-    An approval is one of the command, too. No policy gives one, but a rule for always of a person's.
+    An approval also approves the command itself. No policy approves this request, except by a rule that a person has added
+    for always.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobInputRequest(_Request):
-    """Input that is to be sent to a running job. Nothing is started: `text` is the command of the job.
+    """A request to send input to a running job. Nothing is started: `text` is the command of the job.
 
     Attributes:
         job: The id of the job.
-        stdin: The input that is sent, byte for byte. To a job that is a shell, it is a command.
-        end_of_input: Whether the input of the job ends after it.
+        stdin: The input, byte for byte. A job that is a shell runs the input as a command.
+        end_of_input: Whether the job's input ends after `stdin`.
     """
 
     job: str
@@ -135,12 +135,11 @@ class _TypingRequest(_Request):
 
     Attributes:
         terminal: The id of the terminal.
-        program: The names of the programs that are in its foreground, and so may read what is typed, with a
-            comma between them; ``None`` when that is not known. If another may read when it is approved, nothing is
-            typed.
-        prompt: The end of the line that the cursor is in: the question, as a rule. It is the program's own words,
-            and may lie. If the program waited for input then, and something was printed or typed on the terminal when
-            it is approved, nothing is typed; see "Decide what may run" for what draws by itself.
+        program: The names of the foreground programs, which may read the typed input, with a comma between the names;
+            ``None`` when unknown. If another program may read by the time of the approval, nothing is typed.
+        prompt: The end of the line that the cursor is in: the question, as a rule. The words are the program's own, and may
+            lie. If the program waited for input, and something was printed or typed on the terminal before the
+            approval, nothing is typed; see "Decide what may run" for programs that draw by themselves.
     """
 
     terminal: str
@@ -150,7 +149,7 @@ class _TypingRequest(_Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalInputRequest(_TypingRequest):
-    """Text and keys that are to be typed on a running terminal.
+    """A request to type text and keys on a running terminal.
 
     Attributes:
         typed: The text.
@@ -163,21 +162,21 @@ class TerminalInputRequest(_TypingRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretInputRequest(_TypingRequest):
-    """A secret that is to be typed on a running terminal, with Enter.
+    """A request to type a secret on a running terminal, followed by Enter.
 
-    The secret is in no field: it is asked for elsewhere, after the approval, as a `SecretRequest`.
+    No field has the secret: a `SecretRequest` asks for the secret elsewhere, after the approval.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkRequest(_Request):
-    """A connection that a running command asks for and its reach does not have. Nothing is started: `text` is that command.
+    """A request of a running command for a connection beyond its reach. Nothing is started: `text` is that command.
 
     The command waits for the answer, and its clock runs meanwhile.
 
     Attributes:
         name: The name of the host, in lower case.
-        port: The port there.
+        port: The port on that host.
         rules: As `CommandRequest.rules`.
     """
 
@@ -194,19 +193,20 @@ ApprovalRequest = (
     | SecretInputRequest
     | NetworkRequest
 )
-"""Everything that decides what is done, for the approver. Two equal requests do the same; two of different types are never equal."""
+"""The request for an approver, with every field that decides the effect. Equal requests have the same effect and type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A kind of command that is approved: `policy.grants` makes those of a verdict.
+    """An approved kind of command. `policy.grants` makes the grants of a verdict.
 
-    It covers a command that begins with the same words, and that has and touches nothing else than the one that was
-    seen: wrappers, variables, redirections, and paths read, written and deleted, hosts, and rules that ask.
+    A grant covers a command that begins with the same words, and that has nothing beyond the command that was seen: no
+    other wrappers, variables or redirections, no other paths read, written or deleted, no other hosts, and no other rules
+    that ask.
 
     Attributes:
         words: The program, and the literal arguments that a command begins with.
-        seen: The command that was asked about.
+        seen: The verdict on the command that was asked about.
         exact: Whether no other argument may follow.
     """
 
@@ -217,17 +217,18 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """Run it.
+    """The approver's answer that the request is approved.
 
     Attributes:
         always: Whether later requests are approved as well: ``Approved(always=True)`` is ``Approved(scope="session")``.
         scope: The validity. ``once``: this request alone, in each call that waits for the same answer. ``session``: also every
             later request that is identical, or that `grants` cover, for the lifetime of the tool that asked. ``always``:
-            `grants` are also written to the user's rules. Of what is typed on a terminal, ``session`` is whatever is to
-            be typed on this one later, whatever runs in its foreground then; a secret only if this is one. Of a connection,
-            ``once`` is every one to this name and port by this command, ``session`` by every later one, and ``always`` is
-            written to the user's rules. Of more than a reach, ``session`` and ``always`` are these paths for every later
-            command that asks for them; what is hidden for the session at most.
+            `grants` are also written to the user's rules.
+            For input typed on a terminal, ``session`` approves any later input on this terminal, whatever program is in the
+            foreground; later secrets only if this input is a secret. For a connection, ``once`` approves every connection
+            of this command to this name and port; ``session`` also those of later commands; ``always`` is written to the
+            user's rules. For more than a reach, ``session`` and ``always`` approve the paths of this request for every
+            later command that asks for one of them; hidden paths at most for the session.
         grants: Kinds of commands that are approved as well.
     """
 
@@ -243,11 +244,11 @@ class Approved:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Do not run it.
+    """The approver's answer that the request is refused.
 
     Attributes:
         reason: The words of the approver, which the model is told.
-        by: The source of the refusal: the ``user`` or a ``policy``; or why no answer came: it is ``unanswered``, or a ``failure`` of
+        by: The source of the refusal: the ``user`` or a ``policy``; or why no answer came: ``unanswered``, or a ``failure`` of
             the approver.
     """
 

@@ -1,4 +1,4 @@
-"""Checks of a caller's arguments, and their display in a message."""
+"""Checks of a caller's arguments, and the display of values in a message."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 LONGEST_NAME = 80
-"""Characters of an unknown name in a message; what follows a ``=`` is never shown."""
+"""Characters of an unknown name in a message; the rest is left out, and text after a ``=`` is never shown."""
 
 _LONGEST_NUMBER = 24
-"""Characters of a number in a message."""
+"""Characters of a number in a message; a longer number is shortened to its first digits and their count."""
 
 
 def check_text(what: str, text: object) -> None:
-    """Refuse what no host can be given as text: anything but a string, a NUL byte, half of a surrogate pair.
+    """Refuse a text that no host can be given: anything but a string, a NUL byte, half of a surrogate pair.
 
     Raises:
-        InvalidCommand: Says what it is and where, never what the text is.
+        InvalidCommand: The text is refused; the message has the fault and its position, never the text.
     """
     if not isinstance(text, str):
         raise InvalidCommand(f"{what} must be a string, not {type(text).__name__}")
@@ -35,7 +35,7 @@ def check_text(what: str, text: object) -> None:
     if text.isascii():
         return
     try:
-        text.encode(errors="surrogateescape")  # which is how Python itself carries bytes that are no UTF-8
+        text.encode(errors="surrogateescape")  # Python's own error handler for bytes that are no UTF-8
     except UnicodeEncodeError as error:
         raise InvalidCommand(
             f"{what} holds half of a surrogate pair at character {error.start}; take it out"
@@ -46,7 +46,7 @@ def check_variable(name: object, value: object) -> None:
     """Refuse a variable that no environment can hold.
 
     Raises:
-        InvalidCommand: Names the variable; its value, which may be a secret, is never in the message.
+        InvalidCommand: The name or the value is invalid. The message has the name, never the value, which may be a secret.
     """
     if not isinstance(name, str) or not _VARIABLE_NAME.match(name):
         shown = repr(cut_name(name)) if isinstance(name, str) else f"a key of type {type(name).__name__}"
@@ -55,15 +55,15 @@ def check_variable(name: object, value: object) -> None:
 
 
 def cut_name(name: str) -> str:
-    """Bound a name for a message, and leave out what may be the value of a variable, and so a secret."""
+    """Shorten a name for a message, and leave out any text after ``=``, which may be a variable's value and so a secret."""
     before, equals, _ = name.partition("=")
     return f"{before[:LONGEST_NAME]}…" if len(before) > LONGEST_NAME else before + equals
 
 
 def exact(number: float) -> str:
-    """Say a finite number as a person writes it: never rounded, without an exponent where it is large.
+    """Format a finite number as a person writes it: never rounded, and without an exponent for a large integer.
 
-    Only a number too long to read is shortened, and says so.
+    Only a number too long to read is shortened, and then followed by its count of digits.
     """
     if number != int(number):
         return repr(number)
@@ -74,7 +74,7 @@ def exact(number: float) -> str:
 
 
 def as_duration(seconds: int) -> str:
-    """Say a duration as a person reads it at a glance."""
+    """Format a duration in hours, minutes and seconds."""
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -83,9 +83,9 @@ def as_duration(seconds: int) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Keep a host's own words on one line, and show as escapes what a terminal obeys: a name may hold instructions.
+    r"""Put a host's words on one line, with control characters as escapes: a name may hold instructions to a terminal.
 
-    A byte that is no UTF-8, which Python holds as a lone surrogate, becomes ``\xff``: a surrogate is no text.
+    A byte that is no UTF-8, which Python holds as a lone surrogate, becomes an escape such as ``\xff``.
     """
     return "".join(char if char.isprintable() else _escape(char) for char in text)
 
@@ -97,17 +97,17 @@ def _escape(char: str) -> str:
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse a word that is not one of those allowed.
+    """Refuse a word that is not among the allowed words.
 
     Raises:
-        InvalidCommand: Names them.
+        InvalidCommand: The word is not allowed; the message has the allowed words.
     """
     if value not in choices:
         raise InvalidCommand(f"{name} must be {' or '.join(map(repr, choices))}, not {value!r}")
 
 
 def as_seconds(value: Any) -> Any:
-    """The seconds of a `timedelta`; anything else comes back as it is."""
+    """Convert a `timedelta` to seconds; return any other value unchanged."""
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
@@ -120,10 +120,10 @@ def check_seconds(name: str, value: object, *, zero: bool = False, none: bool = 
 
 
 def check_seconds(name: str, value: object, *, zero: bool = False, none: bool = True) -> float | None:
-    """Take a number of seconds, or a `timedelta` of as many; refuse one that no clock can wait for.
+    """Convert a number of seconds or a `timedelta` to seconds; refuse a duration that no clock can wait for.
 
     Raises:
-        InvalidCommand: Not a number, not finite, negative, zero where `zero` is false, ``None`` where `none` is.
+        InvalidCommand: Not a number, not finite, negative, zero where `zero` is false, ``None`` where `none` is false.
     """
     if value is None and none:
         return None
@@ -141,7 +141,7 @@ def check_seconds(name: str, value: object, *, zero: bool = False, none: bool = 
 
 
 def check_count(name: str, value: object, *, least: int = 1, most: float = math.inf) -> None:
-    """Refuse what is no number of things.
+    """Refuse a value that is no count between `least` and `most`.
 
     Raises:
         InvalidCommand: Not a whole number, less than `least`, or more than `most`.
@@ -152,7 +152,7 @@ def check_count(name: str, value: object, *, least: int = 1, most: float = math.
 
 
 def check_port(port: object) -> None:
-    """Refuse what is no TCP port.
+    """Refuse a value that is no TCP port.
 
     Raises:
         InvalidCommand: Not a whole number from 1 to 65535.

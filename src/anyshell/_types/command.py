@@ -1,4 +1,4 @@
-"""Commands, as a caller gives them, and spawns, as a backend starts them."""
+"""`Command`, the caller's request to run a command, and `Spawn`, the backend's request to start a program."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ LeftBehind = Literal["stop", "adopt", "keep"]
 
 DEFAULT_GRACE = 2.0
 """Seconds between the request to end and the kill, after a timeout, a cancellation or a stop, by default; less if the tree ends.
-Of commands whose anyshell has ended without stopping them, always."""
+Commands whose anyshell has ended without stopping the command always have this grace."""
 
 
 READY_SECONDS = 60.0
-"""Seconds for a job to be ready, or for what `wait_for` waits for, unless given."""
+"""Seconds for a job to be ready, or for the event that `wait_for` waits for, unless given; then the wait fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command, checked when it is made.
+    """A command to run, validated on construction.
 
     Attributes:
         text: The command, in the shell's own language; of any size and content but a NUL byte.
-        cwd: The directory in which it runs. Relative to the environment's own directory, ``~`` is the host user's home;
-            ``None`` is the environment's own directory.
-        env: Variables added to the host's, over everything else.
-        unset: Names of variables that the command does not have, ours included.
-        stdin: The input of the command, at once or as it comes; ``None`` is end-of-file at once.
-        words: The program and its arguments, if `text` is these and was a list.
+        cwd: The working directory of the command. Relative to the environment's own directory, ``~`` is the host user's
+            home; ``None`` is the environment's own directory.
+        env: Variables added to the host's, which override every other source of variables.
+        unset: Names of variables that the command does not have, anyshell's own variables included.
+        stdin: The input of the command, whole or as a stream; ``None`` is end-of-file at once.
+        words: The program and its arguments, if the caller gave the command as a list.
 
     Raises:
-        InvalidCommand: What `check_text` refuses, anywhere; a variable name other than
-            ``[A-Za-z_][A-Za-z0-9_]*``; a stdin of another type.
+        InvalidCommand: `check_text` refuses one of the texts; a variable name is not ``[A-Za-z_][A-Za-z0-9_]*``; `stdin` is
+            of another type.
     """
 
     text: str
@@ -66,9 +66,9 @@ class Command:
 
 
 class ShellArgv(tuple[str, ...]):
-    """The arguments of a shell that would only start one program, which a backend may start instead.
+    """The arguments of a shell that would only start one program; a backend may start the program directly instead.
 
-    What puts words before the shell makes another tuple, and so the shell is started.
+    A wrapper that puts words before the shell makes an ordinary tuple, so that the shell is started.
 
     Attributes:
         words: The program and its arguments.
@@ -78,7 +78,7 @@ class ShellArgv(tuple[str, ...]):
 
     @classmethod
     def of(cls, argv: tuple[str, ...], words: tuple[str, ...]) -> ShellArgv:
-        """Make it of both."""
+        """Return the arguments of the shell, with the words of the program."""
         made = cls(argv)
         made.words = words
         return made
@@ -86,30 +86,31 @@ class ShellArgv(tuple[str, ...]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spawn:
-    """One program with its surroundings, ready to be started by a backend and already quoted.
+    """One program with its arguments, variables and channels, already quoted and ready to be started by a backend.
 
     Attributes:
         argv: The program's path on the host and its arguments.
-        script: Text too long for an argument. The backend makes it readable, once, by a path that it puts
-            into the variable ``ANYSHELL_SCRIPT``; `argv` knows what to do with it.
+        script: Text too long for an argument. The backend makes the text readable, once, by a path in the variable
+            ``ANYSHELL_SCRIPT``; `argv` has the words that read it.
         cwd: An absolute directory on the host.
-        settings: Variables set over the host's own that hold no secret: a backend may put them where others on
-            the host can see them, such as a command line.
-        env: Variables set over the host's own and over `settings`. They may be secrets.
-        unset: Variables of the host's own that are removed, unless `settings` or `env` sets them.
-        stdin: A pipe when true; otherwise reading gives end-of-file at once. On a terminal: whether the caller types what
-            the program reads, and then ^D; the terminal can be typed on in any case.
-        split_stderr: Two pipes. Otherwise both channels share one, which keeps their order true.
+        settings: Variables set over the host's own, without secrets: a backend may put `settings` where other users of
+            the host can see them, such as on a command line.
+        env: Variables set over the host's own and over `settings`; a value may be a secret.
+        unset: The host's own variables that are removed, unless `settings` or `env` sets them.
+        stdin: Whether stdin is a pipe; otherwise a read gives end-of-file at once. On a terminal: whether the caller types
+            the program's input, and then ^D; the terminal accepts input in any case.
+        split_stderr: Whether stdout and stderr have a pipe each. Otherwise both share one pipe, which keeps their order true.
         terminal: The terminal in the place of pipes for stdin, stdout and stderr: the program's controlling terminal.
-        needs: Directories of anyshell's own that the program needs, such as that of a session: a sandbox shows them.
-        holder: The name of a program that holds the processes together, such as the first one of a sandbox. It is not named
-            among the survivors while one of the others lives.
-        gate: Serves the network of the program, where a sandbox has one for it; it starts the program then.
-        job_limits: On Windows, bytes of memory of each process, processes at once, and seconds of processor time of each process:
-            the backend has the command's Job Object limit these. ``None`` is no limit.
-        on_asked: Called by a backend whose host can hear the request before it answers: with the `Process`, when the host
-            may have heard and the beginning is not known yet. From then on the caller stops and closes that process,
-            also when `Backend.spawn` raises or is cancelled. ``None``: `Backend.spawn` does it.
+        needs: Anyshell's own directories that the program needs, such as that of a session; a sandbox makes them visible.
+        holder: The name of a program that holds the processes together, such as the first process of a sandbox. The
+            holder is not named among the survivors while another process lives.
+        gate: The gate that serves the program's network in a sandbox; a gate also starts the program.
+        job_limits: The limits of the command's Job Object on Windows: bytes of memory of each process, processes at once, and
+            seconds of processor time of each process. ``None`` is no limit.
+        on_asked: A callback for a backend whose host can hear the request before it answers. The backend calls it with the
+            `Process` when the host may have heard the request and has not confirmed the start. From then on the caller
+            stops and closes that process, also when `Backend.spawn` raises or is cancelled. With ``None``,
+            `Backend.spawn` stops and closes the process.
     """
 
     argv: tuple[str, ...]
@@ -137,9 +138,9 @@ class LoginCommand:
     """The text that an SSH server gets to start one program.
 
     Attributes:
-        line: The one string that it hands to the user's login shell. Every user of the host can see it.
-        sent: The bytes that are written to the program's stdin at once, and read before anything else happens.
-        when_ready: The parts that are written after that, each part when the program has said that it is ready for it.
+        line: The one string that the server hands to the user's login shell. Every user of the host can see the string.
+        sent: The bytes that are written to the program's stdin at once, and that the program reads first.
+        when_ready: The parts that are written after `sent`, each part when the program has reported that it is ready for it.
     """
 
     line: str

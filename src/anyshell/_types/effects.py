@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .files import FileKind
 
 SKIPPED = (".git/objects", ".mypy_cache", ".tox", ".venv", "__pycache__", "node_modules")
-"""Directories that a scan does not enter by default: each has many files, and programs make them anew."""
+"""Directories that a scan does not enter by default: each has many files, which programs can regenerate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,15 +23,15 @@ class Scan:
     """The files to compare before and after a command.
 
     Attributes:
-        paths: Directories, with all that is in them; relative to `directory`.
+        paths: Directories, scanned with their whole content; relative to `directory`.
         skip: Directories that are not entered, as the shell's patterns: a name, or the end of a path, such as
-            ``.git/objects``. One that is named in `paths` is entered all the same.
-        diff: Whether `Effects.diff` is made. Small files are read before the command for that.
-        directory: The start of relative paths, also those of the effects; ``None`` is the environment's own directory, and
-            for `anyshell.run` that of the command.
+            ``.git/objects``. A directory named in `paths` is entered all the same.
+        diff: Whether `Effects.diff` is made. A diff needs small files to be read before the command.
+        directory: The start of relative paths, also of those in the effects. ``None`` is the environment's own directory, or
+            for `anyshell.run` the command's directory.
 
     Raises:
-        InvalidCommand: No path, or one that no host can be given.
+        InvalidCommand: There is no path, or a path is a text that no host can be given.
     """
 
     paths: tuple[str, ...] = (".",)
@@ -58,7 +58,7 @@ def to_scan(effects: bool | Sequence[str] | Scan) -> Scan | None:
     """Normalise ``effects=``.
 
     Raises:
-        InvalidCommand: It is neither a truth value, directories, nor a `Scan`.
+        InvalidCommand: `effects` is neither a truth value, directories, nor a `Scan`.
     """
     if isinstance(effects, Scan | bool):
         return Scan() if effects is True else effects or None
@@ -74,17 +74,17 @@ class FileEffect:
     """The change of one file, link or directory by a command.
 
     Attributes:
-        path: Relative to `Scan.directory`, unless it was asked for by an absolute one; with ``/``. Where it is now, if it
-            was renamed; where it was, if it was deleted. Bytes that are no UTF-8 come with ``surrogateescape``.
-        path_before: Its former path, if it was renamed.
-        kind: The present kind of the file; of a deleted file, the former kind.
-        kind_before: The former kind, if a file of another kind is there now.
-        size_before: Bytes before; ``None`` if it was created.
-        size: Bytes now; ``None`` if it was deleted.
-        mode_before: Permission bits before; ``None`` if it was created.
-        mode: Permission bits now; ``None`` if it was deleted.
-        content: Whether the size, the time or the file itself of a changed file differs. Otherwise its mode, its owner, the
-            number of its links or its times were changed; or its content, and the times were set back.
+        path: Relative to `Scan.directory`, or absolute if the scan's path is absolute; with ``/``. The new path of a renamed
+            file, the former path of a deleted file. Bytes that are no UTF-8 are decoded with ``surrogateescape``.
+        path_before: The former path of a renamed file.
+        kind: The present kind of the file; the former kind of a deleted file.
+        kind_before: The former kind, if a file of another kind is at the path now.
+        size_before: Bytes before; ``None`` of a created file.
+        size: Bytes now; ``None`` of a deleted file.
+        mode_before: Permission bits before; ``None`` of a created file.
+        mode: Permission bits now; ``None`` of a deleted file.
+        content: Whether the size or the time of a changed file differs, or another file is at the path. Otherwise the mode,
+            the owner, the number of links or the times were changed; or the content, with the times set back.
     """
 
     path: str
@@ -100,19 +100,19 @@ class FileEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """The differences between two looks at directories, before a command and after it, by whatever process.
+    """The differences between two scans of directories, before and after a command, caused by any process.
 
-    A file that is there at neither look is not seen. Every list is in the order of paths.
+    A file that exists at neither scan is not seen. Every list is in the order of paths.
 
     Attributes:
         created: New files.
-        changed: Files that differ from before. A directory does, if it was replaced, or its mode or owner was changed.
+        changed: Files that differ from before. A directory differs if it was replaced, or its mode or owner was changed.
         deleted: Files that are gone.
-        renamed: Files with another path that are otherwise the same but for their mode or owner. What is in a renamed directory is
-            not named again unless it was changed too.
-        incomplete: Why something may be missing, one sentence each, such as that a process of the command still runs.
-        skipped: Directories that were not entered, as `Scan.skip` says. Nothing is known of what is in these.
-        diff: The changes of text files as a unified diff, if it was asked for.
+        renamed: Files with another path, and at most another mode or owner. A file in a renamed directory is not listed
+            unless it was changed too.
+        incomplete: Why an effect may be missing, one sentence each, such as that a process of the command still runs.
+        skipped: Directories that were not entered, as `Scan.skip` says, and whose content is therefore unknown.
+        diff: The changes of text files as a unified diff, if requested.
         without_diff: Files that were created, changed or deleted and are not in the diff, with the reason.
     """
 
@@ -127,11 +127,11 @@ class Effects:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing, but for what is in `skipped`."""
+        """Whether no effect is missing, except in the directories of `skipped`."""
         return not self.incomplete
 
     def summary(self) -> str:
-        """The numbers of created, changed, deleted and renamed files as text, without names."""
+        """Return the numbers of created, changed, deleted and renamed files as text, without names."""
         named = [(len(getattr(self, what)), what) for what in ("created", "changed", "deleted", "renamed")]
         said = ", ".join(f"{count} {what}" for count, what in named if count)
         if self.complete:

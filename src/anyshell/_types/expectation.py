@@ -1,4 +1,4 @@
-"""The exceptions of a program on a terminal that does not show the expected text."""
+"""The exceptions for a program on a terminal that does not print the expected output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ExpectTimeout(AnyshellError, TimeoutError):  # noqa: N818 - a public name
-    """The expected output of a program on a terminal did not come in time. The message has the end of the screen.
+    """The expected output of a program on a terminal did not arrive in time. The message has the end of the screen.
 
     Attributes:
         before: The output of the program since the last match.
@@ -25,11 +25,11 @@ class ExpectTimeout(AnyshellError, TimeoutError):  # noqa: N818 - a public name
 
 
 class ProgramEnded(AnyshellError, EOFError):  # noqa: N818 - a public name
-    """A program on a terminal ended before it showed what was expected, or read what was typed.
+    """A program on a terminal ended before it printed the expected output, or before it read the typed input.
 
     Attributes:
         before: The output of the program since the last match.
-        outcome: Its outcome, where that is known.
+        outcome: The program's outcome, if known.
     """
 
     __module__ = "anyshell"

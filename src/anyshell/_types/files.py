@@ -43,12 +43,12 @@ class CopyProgress:
     """The progress of a copy.
 
     Attributes:
-        path: The file that bytes were copied of last, as its source names it; empty before the first.
+        path: The file whose bytes were copied last, as its source names it; empty before the first file.
         bytes_done: Bytes written so far, over all files.
-        bytes_total: Bytes that there were when the copy began. A file that grows or shrinks meanwhile makes
-            `bytes_done` end elsewhere.
-        files_done: Files and links that are complete at their place.
-        files_total: Files and links that there are to copy.
+        bytes_total: Bytes of all files when the copy began. If a file grows or shrinks meanwhile, `bytes_done` ends at
+            another number.
+        files_done: Files and links that are complete at the destination.
+        files_total: Files and links to copy.
     """
 
     path: str
@@ -66,9 +66,9 @@ class CopyResult:
         path: The path of the copy; absolute.
         files: Regular files that were written.
         links: Symbolic links that were written.
-        directories: Folders that were made; those that were there already are not counted.
+        directories: Directories that were made; existing directories are not counted.
         bytes: Bytes of all files.
-        skipped: Sockets, pipes and devices that were left out, by their paths at the source.
+        skipped: The source paths of the sockets, pipes and devices that were left out.
     """
 
     path: str

@@ -22,15 +22,15 @@ OperatingSystem = Literal["linux", "macos", "windows"]
 
 @dataclass(frozen=True, slots=True)
 class HostQuery:
-    """The questions to a host, all at once.
+    """The questions to a host, all in one request.
 
     Attributes:
-        programs: Names to look up on its PATH.
-        shells: Candidates in order; the first that answers is taken.
-        shells_on_windows: The shells in the place of `shells` if the host turns out to be a Windows one.
+        programs: Names to look up on the host's PATH.
+        shells: Candidates in order; the first candidate that answers is taken.
+        shells_on_windows: The candidates in the place of `shells` on a Windows host.
         variables: Names of variables to look for.
-        brief: Whether what a command needs is enough: the system, the directories, and a shell that is there, which is
-            not asked for its version. A backend for which all of it costs the same may heed it or not.
+        brief: Whether the facts that a command needs are enough: the system, the directories, and an existing shell, whose
+            version is not asked for. A backend may ignore `brief` if all facts cost the same.
     """
 
     programs: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class HostQuery:
     brief: bool = False
 
     def shells_on(self, os: OperatingSystem) -> tuple[ShellCandidate, ...]:
-        """The candidates for a host of that system."""
+        """Return the candidates for a host of that operating system."""
         return self.shells_on_windows if os == "windows" else self.shells
 
 
@@ -48,12 +48,12 @@ _PLACES_OF_BASH: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(("bash", "zsh", "sh"), re.compile(r"\A(?:/cygdrive)?/([A-Za-z])(?:/|\Z)")),
     "wsl": re.compile(r"\A/mnt/([A-Za-z])(?:/|\Z)"),
 }
-"""The paths of a drive in a bash on Windows: of MSYS2 and Cygwin; of WSL, unless it is configured otherwise."""
+"""The patterns of a drive's path in a bash on Windows: of MSYS2 and Cygwin; of WSL with its default configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostInfo:
-    """The facts of a host, as its backend found them; never those of another machine.
+    """The facts of a host that its backend found, never those of another machine.
 
     Attributes:
         os: ``linux``, ``macos`` or ``windows``.
@@ -66,16 +66,16 @@ class HostInfo:
         directory: The default directory of commands.
         container: ``docker``, ``podman``, … when the host is inside one; ``None`` otherwise.
         wsl: Whether the host is the Windows Subsystem for Linux.
-        code_page: The number of the code page in which programs write that do not write UTF-8: on Windows the OEM
-            page of the system, such as 850. ``None`` on any other host.
+        code_page: The number of the code page of programs that do not write UTF-8: on Windows the system's OEM code page,
+            such as 850. ``None`` on any other host.
         programs: The requested programs that exist, with their paths.
-        variables: On Windows, those of the variables asked for that the host's environment has; their names alone.
+        variables: On Windows, the names of the requested variables that the host's environment has.
         shell: The first shell candidate that answered.
         shells_tried: One line for every candidate that did not answer, with the reason.
-        is_this_machine: Whether the host's files are those of the machine that anyshell runs on, under the
-            same paths: then a command can read what anyshell keeps.
-        notices: Facts for a person about the way the host was reached, one sentence each, such as a setting
-            that is not heeded. Not for models.
+        is_this_machine: Whether the host has the files of the machine that anyshell runs on, under the same paths.
+            A command can then read the files that anyshell keeps.
+        notices: Facts for a person about the connection to the host, one sentence each, such as a setting
+            that is ignored. Not for models.
     """
 
     os: OperatingSystem
@@ -101,13 +101,13 @@ class HostInfo:
 
         Args:
             path: Absolute, relative to `base`, or below ``~``; ``None`` is `base`. On Windows ``\x`` is on the drive of
-                `base`, and a place on a drive may also be named as its shell does, if that is a bash: ``/c/src``, or
-                ``/mnt/c/src`` where it is that of WSL.
+                `base`. If the host's shell is a bash, its spelling is accepted too: ``/c/src``, or ``/mnt/c/src`` with the
+                bash of WSL.
             base: An absolute directory of the host; ``None`` is `directory`.
 
         Raises:
-            InvalidCommand: Windows would take it for something else than a file of that name: a device, a stream, a
-                name that ends with a dot or a blank; or for ``D:src``, which depends on a directory not known here.
+            InvalidCommand: Windows would take the path for something else than a file of that name: a device, a stream, a
+                name that ends with a dot or a blank; or it is like ``D:src``, relative to an unknown directory.
         """
         windows = self.os == "windows"
         rules: ModuleType = ntpath if windows else posixpath
@@ -120,7 +120,7 @@ class HostInfo:
             path = rules.join(self.home, path[2:])
         if path == "." or path.startswith(("./", ".\\") if windows else "./"):
             path = path[2:].lstrip("/\\" if windows else "/")
-        joined: str = rules.join(base, path) if path else base  # which an absolute path replaces
+        joined: str = rules.join(base, path) if path else base  # an absolute path replaces the base
         if windows:
             joined = joined.replace("/", "\\")
             from .windows_paths import check_path  # here and below, since few hosts run Windows
@@ -129,7 +129,7 @@ class HostInfo:
         return joined
 
     def _of_windows(self, path: str) -> str:
-        r"""Name a file as every program of Windows does: without what bash, or a ``\\?\`` that is not needed, adds."""
+        r"""Convert a path to its plain Windows form: without bash's spelling of a drive, and without a needless ``\\?\``."""
         if self.shell is not None and (place := _PLACES_OF_BASH.get(self.shell.kind)):
             path = place.sub(lambda found: f"{found[1].upper()}:\\", path)
         from .windows_paths import plain

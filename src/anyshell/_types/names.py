@@ -1,4 +1,4 @@
-"""Destinations on the network by name: their spelling, and those of a reach."""
+"""Network destinations by name: the syntax of an entry, and the list of a reach."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 WEB = (80, 443)  # no bound
-"""The ports of a name that says none."""
+"""The ports of a name without a port."""
 
 LONGEST_NAME = 253
 """Characters of the name of a host, as DNS has it; a longer one is invalid."""
@@ -25,27 +25,27 @@ _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 
 _SPECIAL = (ipaddress.IPv4Network("192.0.0.0/24"), ipaddress.IPv4Network("168.63.129.16"))
-"""For protocols alone, which not every Python knows; and where a machine of Azure asks its host, an address like those of others."""
+"""Addresses for protocols alone, which not every Python knows; and the host of an Azure machine, at a public-looking address."""
 
 _CARRIERS = (
-    # The network, and the bits above which the address of version 4 stands in one of it.
+    # The IPv6 network, and the number of bits below the embedded IPv4 address.
     (ipaddress.IPv6Network("::/96"), 0),
     (ipaddress.IPv6Network("::ffff:0:0/96"), 0),
     (ipaddress.IPv6Network("::ffff:0:0:0/96"), 0),
     (ipaddress.IPv6Network("64:ff9b::/96"), 0),
     (ipaddress.IPv6Network("2002::/16"), 80),
 )
-"""Networks of version 6 whose addresses lead to one of version 4."""
+"""IPv6 networks whose addresses embed an IPv4 address."""
 
 
 def host_of(text: str) -> str | Address:
-    """Read a host as a proxy's client or a person writes it.
+    """Parse a host as a proxy's client or a person writes it.
 
-    A host whose last part is a number is an address, and then in its one full form: a resolver would take ``127.1``,
-    ``0177.0.0.1`` and ``2130706433`` for addresses as well.
+    A host whose last part is a number must be an address in its full form: a resolver would take ``127.1``, ``0177.0.0.1``
+    and ``2130706433`` for addresses as well.
 
     Raises:
-        ValueError: It is neither a name nor an address, with the reason.
+        ValueError: The text is neither a name nor an address, with the reason.
     """
     if ":" in text:
         if "%" in text:
@@ -67,7 +67,7 @@ def host_of(text: str) -> str | Address:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the internet, and neither of this machine, its networks, nor its provider's metadata."""
+    """Whether an address is on the internet, not on this machine, its networks, or its provider's metadata service."""
     if isinstance(address, ipaddress.IPv6Address):
         for network, above in _CARRIERS:
             if address in network:
@@ -86,7 +86,7 @@ def is_public(address: Address) -> bool:
 class _Entry:
     host: str | Address
     below: bool
-    ports: tuple[int, ...]  # none is all
+    ports: tuple[int, ...]  # empty: every port
 
     def covers(self, host: str | Address, port: int) -> bool:
         if self.ports and port not in self.ports:
@@ -101,12 +101,12 @@ class Names:
     """The destinations of a reach.
 
     Args:
-        given: A name such as ``example.org``, which stands for itself alone; ``*.example.org``, every name below it; an
-            address; each with ``:PORT``, or with ``:*``, every port. A name without a port has 80 and 443. An address of
-            version 6 stands in brackets.
+        given: Entries. ``example.org`` is that name alone; ``*.example.org`` is every name below ``example.org``. An entry can
+            also be an address; an IPv6 address stands in brackets. ``:PORT`` or ``:*`` (every port) may follow. An entry
+            without a port has 80 and 443.
 
     Raises:
-        InvalidCommand: Names the entry, and what is wrong with it.
+        InvalidCommand: An entry is invalid; the message names the entry and the reason.
     """
 
     given: tuple[str, ...]
@@ -119,16 +119,16 @@ class Names:
         return tuple(map(_entry, self.given))
 
     def allow(self, host: str | Address, port: int) -> bool:
-        """Whether a destination is among them."""
+        """Whether an entry covers a destination."""
         return any(entry.covers(host, port) for entry in self._entries)
 
     def cover(self, others: Iterable[str]) -> bool:
-        """Whether all that others stand for is among these."""
+        """Whether every destination of the other entries is covered by one of these entries."""
         return all(any(_within(_entry(other), entry) for entry in self._entries) for other in others)
 
     @property
     def here(self) -> bool:
-        """Whether an entry is an address that is not public, or ``localhost``: then no name goes by without the proxy."""
+        """Whether an entry is ``localhost`` or an address that is not public: then even local names go through the proxy."""
         return any(
             entry.host == "localhost" or not (isinstance(entry.host, str) or is_public(entry.host))
             for entry in self._entries

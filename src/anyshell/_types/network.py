@@ -10,16 +10,17 @@ Contact = Literal["allowed", "refused", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """The connections of a command to one name and port that went the same way.
+    """The connections of a command to one name and port with the same verdict.
 
     Attributes:
         name: The name of the host, in lower case and without a final dot; or an address. Safe to print.
-        port: The port there.
-        verdict: ``allowed``; ``refused`` by the reach; ``failed`` when the reach allows it and the host could not be reached.
-        why: Why it was not made, in a few words; empty if it was.
+        port: The port on that host.
+        verdict: ``allowed``; ``refused`` by the reach; ``failed`` when the reach allows the connection and the host could not
+            be reached.
+        why: Why the connections failed, in a few words; empty for ``allowed``.
         connections: The number of connections.
-        sent: Bytes that the command sent there.
-        received: Bytes that it was sent.
+        sent: Bytes that the command sent to the host.
+        received: Bytes that the command received from the host.
     """
 
     name: str
@@ -33,11 +34,12 @@ class Destination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """The network requests of a command through the proxy of its reach. Without the proxy it has no network.
+    """The network requests of a command through the proxy of its reach. Without the proxy the command has no network.
 
     Attributes:
-        destinations: In the order of the first connection to each.
-        unlisted: Connections that are in none of these, since there were too many destinations, or to none: no proxy's request.
+        destinations: The destinations, in the order of the first connection to each.
+        unlisted: Connections that no destination counts: there were too many destinations, or the connection named none
+            since it was no proxy request.
     """
 
     destinations: tuple[Destination, ...] = ()

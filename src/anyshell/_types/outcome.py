@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 LAST_LINES = 5
-"""Lines of an output that the message of a `CommandFailed` quotes; they are the last that are not blank."""
+"""Lines of an output that the message of a `CommandFailed` quotes: the last lines that are not blank."""
 
 LONGEST_LINE = 200
-"""Characters of the command, and of a line, in the message of a `CommandFailed`; the middle of a longer one is left out."""
+"""Characters of the command, and of a line, in the message of a `CommandFailed`; beyond this length, the middle is left out."""
 
 LONGEST_QUOTE = 4_096
-"""Characters of an output, from its end, in which these lines are looked for."""
+"""Characters at the end of an output that are searched for the lines that a `CommandFailed` quotes."""
 
 _READ = ".output.text is for reading, .output.data has every byte"
 _ELSEWHERE = {"stdout": _READ, "text": _READ, "data": _READ, "returncode": "it is .exit_code, or .signal"}
-"""Attributes of other libraries' results, and their names in an `Outcome`."""
+"""Attributes of other libraries' results, and the matching attributes of an `Outcome`."""
 
 Status = Literal["exited", "timed_out", "cancelled", "lost", "running"]
 JobStatus = Literal["running", "completed", "failed", "stopped", "timed_out", "lost"]
@@ -41,33 +41,36 @@ class Outcome:
     """The outcome of a command.
 
     Attributes:
-        status: ``exited``; ``timed_out`` and ``cancelled``, both with the whole tree stopped; ``lost`` when
-            how it ended, or that it ended, could not be learnt; ``running`` when it goes on as a job.
-        exit_code: The shell's exit code; ``None`` when a signal ended it, on Windows when we did, or it is not known to
-            have started.
-        signal: The name of the signal that ended it, such as ``SIGKILL``.
-        output: Its output; stdout alone when the channels were asked for apart. So far, if it is running.
-        stderr: Its standard error, when the channels were asked for apart.
+        status: ``exited``; ``timed_out`` and ``cancelled``, both with the whole tree stopped; ``lost`` when the command's
+            end is unknown; ``running`` when the command goes on as a job.
+        exit_code: The shell's exit code. ``None`` when a signal ended the shell, when anyshell ended it on Windows, or when it
+            is not known to have started.
+        signal: The name of the signal that ended the shell, such as ``SIGKILL``.
+        output: The command's output; stdout alone when stderr was requested separately. The output so far if the command
+            still runs.
+        stderr: The command's standard error, when it was requested separately.
         duration: Seconds from the start of the clock to the end.
-        left_behind: Processes that were still there when the command had ended by itself, or that a stop
-            could not end; each says whether it is alive.
-        started: Whether the shell was started at all before the time was over. ``False``: nothing ran, and nothing will.
+        left_behind: Processes that still existed after the command had ended by itself, or that a stop could not end;
+            `ProcessInfo.alive` tells whether a process is alive.
+        started: Whether the shell was started before the time was over. ``False``: nothing ran, and nothing will.
             ``None``: unknown, since the host may have heard the request and has not answered; then the status is ``lost``.
-        session: Its effects on the session that it ran in; ``None`` for a fresh shell.
-        job: The id of the job that the command goes on as, or that has what it left behind; ``None`` otherwise.
-        waiting: On a terminal, what it waited for to be typed when its time was over; ``None`` when it did not.
-        killed_without_warning: Whether what was stopped, of it or of what it left behind, was not asked to end first, and so
-            could not finish what it was doing: there was no grace, or no way to ask, as on Windows without a terminal.
-        terminal: The kind of its terminal: ``pty``, that of a POSIX system; on Windows ``conpty``, or ``winpty`` where there
-            is no ConPTY. ``None`` when it had none.
-        silence: The seconds of silence that ended it, rather than its timeout or anything else; ``None`` otherwise.
-        recording: The result of the recording; ``None`` when none was asked for, or nothing was started.
-        editor_terminal: An editor's id of the terminal that it ran in, with `anyshell.acp`; ``None`` otherwise, and when the
-            editor did not say how it ended.
-        effects: Its effects on files; ``None`` when that was not asked for.
-        usage: The resources that it used of this machine; ``None`` when that is not known, as on another host, in a session, and as long as
-            a part of it lives.
-        network: Its network use so far, where its reach has names of hosts; ``None`` otherwise.
+        session: The command's changes to its session; ``None`` for a fresh shell.
+        job: The id of the job that the command goes on as, or that has the processes that the command left behind; ``None``
+            otherwise.
+        waiting: The program that waited for input on the terminal when the time was over; ``None`` if no program did.
+        killed_without_warning: Whether a stopped process, of the command or left behind by it, was not asked to end first.
+            The process could not finish its work: there was no grace, or no way to ask, as on Windows without a terminal.
+        terminal: The kind of the command's terminal: ``pty`` on a POSIX system; on Windows ``conpty``, or ``winpty`` without
+            a ConPTY. ``None`` without a terminal.
+        silence: The seconds of silence, if silence ended the command rather than its timeout or anything else; ``None``
+            otherwise.
+        recording: The result of the recording; ``None`` if no recording was requested, or nothing was started.
+        editor_terminal: An editor's id of the terminal that the command ran in, with `anyshell.acp`; ``None`` otherwise, and
+            when the editor did not report the command's end.
+        effects: The command's effects on files; ``None`` unless requested.
+        usage: The resources of this machine that the command used. ``None`` when unknown, as on another host, in a session,
+            and as long as a part of the command lives.
+        network: The command's network use so far, if its reach has names of hosts; ``None`` otherwise.
     """
 
     status: Status
@@ -89,7 +92,7 @@ class Outcome:
     effects: Effects | None = None
     usage: Usage | None = None
     network: Network | None = None
-    _command: str = field(default="", repr=False, compare=False)  # for a message; its secrets are masked
+    _command: str = field(default="", repr=False, compare=False)  # for a message; secrets are masked
 
     @property
     def ok(self) -> bool:
@@ -99,7 +102,7 @@ class Outcome:
     def __bool__(self) -> NoReturn:
         raise TypeError("an Outcome is neither true nor false: ask .ok, or call .check()")
 
-    if not TYPE_CHECKING:  # a checker is to refuse such a name
+    if not TYPE_CHECKING:  # so that a type checker refuses an unknown name
 
         def __getattr__(self, name: str) -> NoReturn:
             cure = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
@@ -116,28 +119,28 @@ class Outcome:
 
     @property
     def ended_at_once(self) -> bool:
-        """The name of `killed_without_warning` before version 0.2, which takes it away."""
+        """The former name of `killed_without_warning`; version 0.2 removes this name."""
         return self.killed_without_warning
 
     def check(self) -> Outcome:
         """Return this outcome if the command exited with 0.
 
-        That `Output.text` leaves something out is no failure: `Output.truncated` says so, and `Output.data` has it all.
+        A truncated `Output.text` is no failure: `Output.truncated` tells, and `Output.data` has every byte.
 
         Raises:
-            CommandFailed: It did not; the exception carries this outcome.
+            CommandFailed: The command did not exit with 0; the exception carries this outcome.
         """
         if self.ok:
             return self
         raise CommandFailed(f"the command {self._failure_words()}{self._command_and_output()}", outcome=self)
 
     def json(self) -> Any:
-        """Parse the whole output, or stdout where the channels were asked for apart, as JSON: never a text that was cut.
+        """Parse the whole output as JSON, or stdout when stderr was requested separately; never a truncated text.
 
         Raises:
-            OutputIncomplete: The whole was not kept; the message says how to keep it.
-            CommandFailed: It is no JSON, and the command failed.
-            json.JSONDecodeError: It is no JSON. It is a ``ValueError``.
+            OutputIncomplete: The whole output was not kept; the message says how to keep it.
+            CommandFailed: The output is no JSON, and the command failed.
+            json.JSONDecodeError: The output is no JSON. The exception is a ``ValueError``.
         """
         import json  # here, since most programs parse none
 
@@ -153,14 +156,14 @@ class Outcome:
                 if self.stderr is not None
                 else "; what it prints to stderr is apart with split_stderr=True"
             )
-            # The rest: a number of too many digits, brackets too deep.
+            # The other errors: a number of too many digits, brackets nested too deep.
             why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "msg", str(error))
             raise json.JSONDecodeError(
                 f"the output of the command is no JSON{cure}: {why}", text, at
             ) from None
 
     def _failure_words(self) -> str:
-        """The failure of the command, as words behind "the command"."""
+        """Describe the failure of the command in words that follow "the command"."""
         if self.status == "timed_out" and self.silence is not None:
             return f"timed out: it printed nothing for {exact(self.silence)} s"
         if self.status == "timed_out":
@@ -178,7 +181,7 @@ class Outcome:
         return f"ended with exit code {self.exit_code}"
 
     def _command_and_output(self) -> str:
-        """The command and the last lines of its output, on lines of their own."""
+        """Return the command and the last lines of its output, on separate lines."""
         if os.environ.get("ANYSHELL_ERRORS") == "terse":
             return "; its output is in .outcome.output"
         named = f": {_shortened(self._command)}" if self._command else ""
@@ -197,28 +200,29 @@ class Outcome:
 
 
 def learn(outcome: Outcome, **facts: Any) -> Outcome:
-    """Fill in fields of an outcome that no caller has yet: to make another with as many fields costs ten times as much."""
+    """Set fields of an outcome that no caller has yet: a second outcome with as many fields costs ten times as much."""
     for name, value in facts.items():
         object.__setattr__(outcome, name, value)
     return outcome
 
 
 def _shortened(text: str) -> str:
-    """Text on one line, with what a terminal obeys as escapes, and without its middle if it is long."""
+    """Put a text on one line, with control characters as escapes, and without its middle if the text is long."""
     text = one_line(text.strip("\n").expandtabs())
     half = LONGEST_LINE // 2
     return text if len(text) <= LONGEST_LINE else f"{text[:half]} … {text[-half:]}"
 
 
 class CommandFailed(AnyshellError):  # noqa: N818 - a public name
-    """A command did not end with exit code 0. Raised by `Outcome.check` and `Outcome.json` alone.
+    """A command did not end with exit code 0. Only `Outcome.check` and `Outcome.json` raise this exception.
 
-    The message has the command, shortened, and the last lines that it printed to stderr, or printed at all where the channels
-    were not apart: never its variables or its input. Control characters are shown as escapes. What `Environment.detect`'s ``redact``
-    masks is masked here too. With ``ANYSHELL_ERRORS=terse`` in this program's environment the message has neither of them.
+    The message has the command, shortened, and the last lines of its stderr. If stderr is not separate, or is empty, the
+    message has the last lines of the output. The message never has the command's variables or input. Control
+    characters are shown as escapes. The secrets that `Environment.detect`'s ``redact`` masks are masked here too. With
+    ``ANYSHELL_ERRORS=terse`` in this program's environment the message has neither the command nor its output.
 
     Attributes:
-        outcome: Everything that is known of the command, its output included.
+        outcome: The outcome of the command, with its output.
     """
 
     __module__ = "anyshell"

@@ -1,4 +1,4 @@
-"""The output of a command: as it came, bounded, or kept whole."""
+"""The output of a command: raw, as bounded text, or kept whole."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ HEAD_SHARE = 0.15  # no bound: a part of one
 """The share of a budget for the start of an output."""
 
 EXCERPTS_SHARE = 0.4  # no bound: a part of one
-"""The largest share of a budget for lines between the start and the end; the end has the rest of it."""
+"""The largest share of a budget for lines between the start and the end; the end has the rest of the budget."""
 
 DEFAULT_HEAD = 20 * 1024
-"""Bytes of the start, where only the end was given."""
+"""Bytes of an output's start that are kept if only `OutputLimits.tail` is given."""
 
 DEFAULT_TAIL = 30 * 1024
-"""Bytes of the end, where only the start was given."""
+"""Bytes of an output's end that are kept if only `OutputLimits.head` is given."""
 
 UNLIMITED = 64 * 1024 * 1024
-"""Bytes of an output of `OutputLimits.unlimited` that are text, unless `up_to` says otherwise; of more, a bounded text is made."""
+"""Bytes of an output that `OutputLimits.unlimited` keeps as text, unless `up_to` is given; a longer output is truncated."""
 
 MASK = b"[secret]"
 """The text in the place of a secret."""
@@ -42,34 +42,35 @@ class Output:
     """The output of a command, bounded as `text`, and whole as `data`.
 
     Attributes:
-        text: The output of the program, cleaned of escape sequences, with a marker wherever something is left out between. Of a
-            terminal: what a person would have seen; blank lines at its end are left out, and are not counted.
+        text: The output of the program, cleaned of escape sequences, with a marker for each omission in the middle. Of a
+            terminal: the text that a person would have seen. Blank lines at the end are left out, and are not counted.
         total_bytes: Raw bytes that the command wrote.
-        omitted_bytes: Raw bytes of these that `text` leaves out, between its head and its tail and at the
-            end of lines that were cut.
-        total_lines: Line feeds in what the command wrote.
-        omitted_lines: Line feeds of these in what `text` leaves out.
-        head_range: Where something between is left out: the first and last line of `text` before that, counted from 1, a
-            line that is shown in part too; ``None`` when nothing is left out between, or nothing shown before.
-        tail_range: The same of what comes after.
-        excerpts: The same of the lines between that are shown, since they tell what went wrong; in order.
-        cut_lines: Lines of `text` that were longer than a line may be, and say so.
-        artifact: The whole; ``None`` when nothing was left out and it is in memory, or when it could not be kept.
-        artifact_error: Why the whole was not kept, such as ``No space left on device``.
-        skipped_bytes: Raw bytes of a terminal that were not drawn, since the program drew faster than a screen can
-            be kept. They are left out of `text`. What was drawn again at the end, in 1 MiB at most, is exact; in other
-            places an older state may stand. 0 otherwise.
-        alternate: The last frame of a terminal's alternate screen, as an editor or a pager draws on it, which is
-            no part of `text`; ``None`` when it was not used.
-        binary: The kind of the output, such as ``PNG image``, when its beginning is no text; ``None`` otherwise. Then `text` is of little use.
-        images: Images that were printed for a terminal to show, by the sequences of kitty, sixel or iTerm: the first 64. `text` has a
-            note in the place of each; their sequences are among `omitted_bytes`.
-        nul_bytes: NUL characters in what the command wrote. `text` leaves them out without being counted among `omitted_bytes`, as every
-            control character; but what they separate, such as the names of ``find -print0``, stands there as one. 0 of a
-            terminal, which ignores them.
-        masked: Secrets for which ``[secret]`` stands in the output and the artifact, by `Environment.detect`'s ``redact``. The
-            numbers above count what stands there, not what the program printed.
-        file: The file that ``stdout=`` named, where the whole was written; ``None`` without one that has a path.
+        omitted_bytes: Raw bytes that `text` leaves out, between its head and its tail and at the end of cut lines.
+        total_lines: Line feeds that the command wrote.
+        omitted_lines: Line feeds that `text` leaves out.
+        head_range: The first and last line of `text` before the omission in the middle, counted from 1; a line that is shown
+            in part counts too. ``None`` without an omission in the middle, or without a line before it.
+        tail_range: The first and last line after the omission, as `head_range`.
+        excerpts: The first and last lines of the excerpts in the middle, shown since they tell what went wrong; in order.
+        cut_lines: Lines of `text` that were cut at the maximum length; a marker in each line says so.
+        artifact: The file with the whole output. ``None`` when nothing was left out and the output is in memory, or when the
+            whole output could not be kept.
+        artifact_error: Why the whole output was not kept, such as ``No space left on device``.
+        skipped_bytes: Raw bytes of a terminal that were not drawn, since the program drew faster than a screen can be kept;
+            `text` leaves these bytes out. The end that was drawn again, 1 MiB at most, is exact; in other places an older
+            state may stand. 0 otherwise.
+        alternate: The last frame of a terminal's alternate screen, on which an editor or a pager draws; no part of `text`.
+            ``None`` if the alternate screen was not used.
+        binary: The kind of the output, such as ``PNG image``, when its beginning is no text; then `text` is of little use.
+            ``None`` otherwise.
+        images: The first 64 images that the program printed as sequences of kitty, sixel or iTerm. `text` has a note in the
+            place of each image; `omitted_bytes` counts the image's sequence.
+        nul_bytes: NUL characters that the command wrote. `text` leaves out every NUL, as every control character, and
+            `omitted_bytes` does not count it. Words that a NUL separated, such as the names of ``find -print0``, run
+            together in `text`. 0 of a terminal, which ignores every NUL.
+        masked: Secrets that ``[secret]`` replaces in the output and the artifact, by `Environment.detect`'s ``redact``. The
+            numbers above count the masked output, not the bytes that the program printed.
+        file: The file that ``stdout=`` named, with the whole output; ``None`` without ``stdout=``, or if its file has no path.
     """
 
     text: str = ""
@@ -99,17 +100,17 @@ class Output:
 
     @property
     def kept(self) -> bool:
-        """Whether the whole was kept, so that `data` has it as long as the artifact is there."""
+        """Whether the whole output was kept, and `data` returns it as long as the artifact exists."""
         if self._held is None and self.total_bytes:
             return self.artifact is not None and not self.artifact.omitted_bytes
         return True
 
     @property
     def data(self) -> bytes:
-        """Every byte that the command wrote, as it came. A small output is in memory, a larger one is read from its artifact.
+        """Every byte that the command wrote, unchanged. A small output is in memory, a larger one is read from its artifact.
 
         Raises:
-            OutputIncomplete: The whole was not kept, or is not there any more. `read` gives what there is.
+            OutputIncomplete: The whole output was not kept, or the artifact is gone. `read` returns the kept part.
             OSError: The artifact cannot be read.
         """
         if not self.kept and self.artifact is not None:
@@ -125,14 +126,14 @@ class Output:
         return data
 
     def read(self, offset: int = 0, length: int | None = None) -> bytes:
-        """Read what was kept of the bytes: all of them, or of a long output its artifact, which says what it leaves out.
+        """Read the kept bytes: the whole output, or the artifact of a long one, with a marker for each omission.
 
         Args:
             offset: Bytes to skip; past the end, there is nothing to read.
-            length: Bytes to read at most; ``None`` is all that follows.
+            length: Bytes to read at most; ``None`` is all bytes that follow.
 
         Raises:
-            OutputIncomplete: Nothing was kept, or it is not there any more, or not on this machine.
+            OutputIncomplete: Nothing was kept, or the artifact is gone, or is not on this machine.
             OSError: The artifact cannot be read.
             ValueError: A number is negative.
         """
@@ -140,7 +141,7 @@ class Output:
             raise ValueError(f"offset and length must be 0 or more, not {offset!r} and {length!r}")
         held = self._held
         if held is None and not self.total_bytes:
-            held = self.text.encode(errors="surrogateescape")  # one that a test has made
+            held = self.text.encode(errors="surrogateescape")  # an output that a test has made
         if held is not None:
             return held[offset : None if length is None else offset + length]
         if self.artifact is None:
@@ -164,21 +165,21 @@ class Output:
 class OutputLimits:
     """The limits of the text that is made of a command's output.
 
-    By default it is a budget: of what is longer, the start is shown, the end, and of the lines between those that tell what
-    went wrong. With `head` or `tail` it is the start and the end alone.
+    By default the limit is a budget. A longer output is shown by its start, its end, and the lines between that tell what
+    went wrong. With `head` or `tail`, only the start and the end are shown.
 
     Attributes:
         budget: Bytes of cleaned text that are kept; zero or more. By default 50 KiB.
-        head: Bytes of it kept from the start; zero or more. By default 20 KiB where `tail` is given.
-        tail: Bytes of it kept from the end; zero or more. By default 30 KiB where `head` is given.
+        head: Bytes of cleaned text kept from the start; zero or more. By default 20 KiB if `tail` is given.
+        tail: Bytes of cleaned text kept from the end; zero or more. By default 30 KiB if `head` is given.
         max_line: Characters that a line may have before it is cut; at least 1.
-        keep_from: Bytes of an output from which the whole is kept on pipes even if nothing is left out; ``None`` keeps it only
-            where something is.
-        exact: Whether an output on pipes that fits is text as it was written: no line is cut, no CR is applied, no sequence and
-            no NUL is taken out. See `unlimited`. On a terminal it says nothing.
+        keep_from: Bytes of an output on pipes from which an artifact keeps the whole even if nothing is left out. ``None``
+            keeps the whole only if something is left out.
+        exact: Whether an output on pipes that fits becomes text unchanged: no line is cut, no CR is applied, no sequence and
+            no NUL is taken out. See `unlimited`. No effect on a terminal.
 
     Raises:
-        ValueError: A limit is out of its range, there is a budget beside a head or a tail, or `exact` beside `keep_from`.
+        ValueError: A limit is out of its range, a budget is given beside a head or a tail, or `exact` beside `keep_from`.
     """
 
     budget: int | None = None
@@ -200,18 +201,18 @@ class OutputLimits:
 
     @classmethod
     def unlimited(cls, *, up_to: int = UNLIMITED) -> Self:
-        """Limits by which a text is what was written, unchanged, as `subprocess` gives it.
+        """Return limits by which the text is the unchanged output, as `subprocess` returns it.
 
         Args:
-            up_to: Bytes of output up to which that holds, and which are held in memory meanwhile. Of more, a bounded text is
-                made in so many bytes, `Output.truncated` is true, and the whole is in the artifact.
+            up_to: Bytes of output that are held in memory and become text unchanged. The text of a longer output is
+                truncated to as many bytes, `Output.truncated` is true, and the artifact has the whole output.
         """
         check_count("up_to", up_to, least=0)
         return cls(budget=up_to, max_line=max(1, up_to), exact=True)
 
     @property
     def parts(self) -> OutputParts:
-        """The budget in its parts."""
+        """The parts of the budget."""
         if self.head is not None or self.tail is not None:
             head = DEFAULT_HEAD if self.head is None else self.head
             return OutputParts(head, DEFAULT_TAIL if self.tail is None else self.tail, 0, self.max_line)
@@ -221,17 +222,17 @@ class OutputLimits:
 
     @property
     def size(self) -> int:
-        """Bytes of text that there can be."""
+        """The largest possible number of bytes of text."""
         return self.parts.head + self.parts.tail
 
 
 class OutputParts(NamedTuple):
-    """The places of an output's text in the output.
+    """The parts of the budget for an output's text.
 
     Attributes:
         head: Bytes from the start.
-        tail: Bytes from the end, and from what is between.
-        excerpts: Bytes of these that lines between may have.
+        tail: Bytes from the end, and of excerpts from the middle.
+        excerpts: Bytes of `tail` that excerpts from the middle may have.
         max_line: Characters of a line.
     """
 

@@ -1,4 +1,4 @@
-"""The parts of an output: the file that keeps it, its images, and pieces of it as they come."""
+"""The parts of an output: the file that keeps the whole, the images, and the pieces of a stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Artifact:
     Attributes:
         id: The id for `ArtifactStore.path` and ``anyshell artifacts show``.
         path: The file: raw bytes, readable by its owner alone, on the machine that anyshell runs on.
-        size: Its size in bytes.
+        size: The size of the file in bytes.
         omitted_bytes: Bytes between the file's head and its tail that were not kept, because the output
             outgrew the cap of one artifact; 0 when the file is whole.
     """
@@ -31,13 +31,14 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class OutputImage:
-    """An image in an output, of which the text has a note.
+    """An image in an output; the output's text has a note in its place.
 
     Attributes:
-        format: Such as ``PNG``; ``sixel``; ``kitty RGB`` and ``kitty RGBA`` for pixels alone; ``iTerm`` or ``kitty`` for what is not known.
-        size: Bytes of it, decoded where that can be.
-        width, height: In pixels, as it says; ``None`` where it does not.
-        artifact: The image itself: a file of its format; ``None`` when it could not be kept.
+        format: Such as ``PNG``; ``sixel``; ``kitty RGB`` and ``kitty RGBA`` for bare pixels; ``iTerm`` or ``kitty`` for an
+            unknown format.
+        size: Bytes of the image, decoded where possible.
+        width, height: In pixels, as the image says; ``None`` when the image does not say.
+        artifact: The image itself, as a file of its format; ``None`` when the image could not be kept.
     """
 
     format: str
@@ -49,12 +50,12 @@ class OutputImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputEvent:
-    """A piece of output, as it came.
+    """A piece of a command's output, in the order of its arrival.
 
     Attributes:
-        channel: The channel of the piece; always ``stdout`` unless the channels were asked for apart.
+        channel: The channel of the piece; always ``stdout`` unless the channels were requested separately.
         data: The raw bytes.
-        text: The bytes as text. By chunks: decoded, otherwise as printed. By lines: one line, cleaned,
+        text: The bytes as text. By chunks: decoded, and otherwise unchanged. By lines: one line, cleaned,
             without its line feed.
         complete: By lines: false for a piece of a line that is too long to be held, and for a last line
             without a line feed.
@@ -68,16 +69,16 @@ class OutputEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutput:
-    """A piece of what a job has printed. Reading it takes nothing away.
+    """A piece of a job's output. A read consumes nothing: the same piece can be read again.
 
     Attributes:
-        text: Cleaned of escape sequences.
-        data: The raw bytes of it.
-        offset: Where to read on: the byte after `data`, counted from the start of the job's output.
+        text: The piece as text, cleaned of escape sequences.
+        data: The raw bytes of the piece.
+        offset: The offset of the next read: the byte after `data`, counted from the start of the job's output.
         total_bytes: Raw bytes that the job has printed so far.
-        omitted_bytes: Bytes between the offset that was asked for and `data` that are not kept any more.
-        utf8_bytes: How many first bytes of `data` are UTF-8, where the rest is text of the host's code page; ``None``
-            when all of it is UTF-8, or the host has no code page.
+        omitted_bytes: Bytes between the requested offset and `data` that are not kept any more.
+        utf8_bytes: The number of first bytes of `data` that are UTF-8, if the rest is text of the host's code page.
+            ``None`` when all of `data` is UTF-8, or the host has no code page.
     """
 
     text: str

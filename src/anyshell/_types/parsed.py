@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .shell import ShellKind
 
 Span = tuple[int, int]
-"""From a character of the text, inclusive, to another, exclusive."""
+"""A range of characters of the text: the first one, inclusive, and the last one, exclusive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +17,10 @@ class Argument:
     """One word of a command.
 
     Attributes:
-        text: The word as the program gets it, if it is literal: quotes and backslashes are resolved. Else as it is written.
-        literal: Whether the text alone says what the program is given: no expansion, pattern, or history is in it.
-        span: Its span in the text. For a word of a text within the text, such as in ``bash -c "…"``: where that text is.
-        single: Whether it is one word to the program for sure, as what is literal is, and ``"$x"``: neither none nor several.
+        text: The word as the program gets it, quotes and backslashes resolved, if the word is literal. Otherwise as written.
+        literal: Whether the text alone determines the program's argument: no expansion, pattern or history is in it.
+        span: The span of the word. A word of a nested text, such as in ``bash -c "…"``, has the span of the nested text.
+        single: Whether the program gets exactly one word, never none or several: true of a literal word and of ``"$x"``.
     """
 
     text: str
@@ -34,9 +34,9 @@ class Redirection:
     """A redirection of a command, or of a group that the command is in.
 
     Attributes:
-        operator: As it is written, without a descriptor: ``>``, ``>>``, ``>|``, ``<``, ``<>``, ``&>``, ``&>>``, ``>&``, ``<&``,
+        operator: As written, without a descriptor: ``>``, ``>>``, ``>|``, ``<``, ``<>``, ``&>``, ``&>>``, ``>&``, ``<&``,
             ``<<``, ``<<-``, ``<<<``.
-        descriptor: The number, or the name in ``{name}>``, before it; empty if there is none.
+        descriptor: The number, or the name in ``{name}>``, before the operator; empty without a descriptor.
         target: The file, the descriptor, or the body of a here-document.
     """
 
@@ -46,7 +46,7 @@ class Redirection:
 
     @property
     def file(self) -> bool:
-        """Whether its target is a file, rather than a descriptor or a text."""
+        """Whether the target is a file, rather than a descriptor or a text."""
         if self.operator.startswith("<<"):
             return False
         target = self.target.text
@@ -55,12 +55,12 @@ class Redirection:
 
     @property
     def writes(self) -> bool:
-        """Whether it may change its target, a file."""
+        """Whether the target is a file that the redirection may change."""
         return self.file and ">" in self.operator
 
     @property
     def reads(self) -> bool:
-        """Whether it reads its target, a file."""
+        """Whether the target is a file that the redirection reads."""
         return self.file and "<" in self.operator
 
 
@@ -70,7 +70,7 @@ class Assignment:
 
     Attributes:
         name: The name of the variable, without an index.
-        value: As an argument. Not literal for an array.
+        value: The value, as an argument. Never literal for an array.
     """
 
     name: str
@@ -82,20 +82,20 @@ class ParsedCommand:
     """One command that a text may run.
 
     Attributes:
-        program: The name or path as the shell looks it up, builtins and functions included; empty for assignments and
-            redirections alone; ``None`` if the text does not say.
-        arguments: After the program.
-        redirections: Its own, then those of the groups around it.
-        variables: Set for it alone; those of the shell, if `program` is empty.
-        via: The programs that run it, from the outside in, such as ``sudo``, ``xargs``, ``bash``; empty for the shell itself.
-            Each of them is a command of its own as well.
-        span: Its span in the text, as for `Argument.span`.
-        host: The host that it runs on by ``ssh``; empty for here.
-        piped: Whether it reads another command's output.
-        background: Whether the shell goes on without it.
-        defines: Whether it stands in the body of a function, and so runs when that is called.
-        unknown: Why it is not known what it does: a dynamic program, a builtin that evaluates its arguments, a variable by
-            which programs run others. A clause each, such as ``eval runs a text that is not literal``.
+        program: The name or path as the shell looks it up, builtins and functions included; empty for bare assignments
+            and redirections; ``None`` if the text does not say.
+        arguments: The arguments after the program.
+        redirections: The redirections of the command, then those of the groups around the command.
+        variables: Variables set for the command alone; variables set for the shell, if `program` is empty.
+        via: The programs that run the command, from the outside in, such as ``sudo``, ``xargs``, ``bash``; empty if the shell
+            itself runs the command. Each of the programs is also a command of its own.
+        span: The span of the command in the text, as for `Argument.span`.
+        host: The host that the command runs on by ``ssh``; empty for this host.
+        piped: Whether the command reads another command's output.
+        background: Whether the shell goes on without waiting for the command.
+        defines: Whether the command stands in the body of a function, and so runs only when the function is called.
+        unknown: Why the command's effect is unknown: a dynamic program, a builtin that evaluates its arguments, a variable
+            by which programs run others. One clause each, such as ``eval runs a text that is not literal``.
     """
 
     program: str | None
@@ -117,11 +117,12 @@ class Parsed:
 
     Attributes:
         text: The text.
-        shell: The shell that it is for.
-        commands: Each that the text may run, in the order in which they are written; what a command is given to run
-            follows it.
-        unknown: Why not all of it is understood, a clause each; empty if it is. The commands' own are among them.
-        functions: The names of those that it defines.
+        shell: The kind of shell that the text is for.
+        commands: Every command that the text may run, in the order of the text. A command in another's arguments follows
+            that other command.
+        unknown: Why the text is not fully understood, one clause each, with those of `ParsedCommand.unknown`; empty if the text
+            is fully understood.
+        functions: The names of the functions that the text defines.
     """
 
     text: str = field(repr=False)
@@ -132,5 +133,5 @@ class Parsed:
 
     @property
     def understood(self) -> bool:
-        """Whether `commands` are all that the shell can run, and each says what it does by its words alone."""
+        """Whether `commands` has everything that the shell can run, and each command's words determine its effect."""
         return not self.unknown

@@ -1,4 +1,4 @@
-"""A process on a host: its name, its end, and its signals."""
+"""The identity, the exit status, the signals and the resource usage of a host's process."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Signal = Literal["interrupt", "terminate", "kill"]
 
 @dataclass(frozen=True, slots=True)
 class ExitStatus:
-    """The end of a process. Both are ``None`` when that cannot be known any more.
+    """The exit status of a process. `code` and `signal` are both ``None`` when the exit status is unknown.
 
     Attributes:
-        code: The exit code, 0 to 255 on POSIX, 32 bits without a sign on Windows; ``None`` when a signal ended it, or
-            when we did on Windows, where a code that we chose would be no answer of its own.
-        signal: The signal's name, such as ``SIGKILL``; ``None`` when it exited.
-        editor_terminal: An editor's id of the terminal that it ran in, with `anyshell.acp`; ``None`` otherwise.
+        code: The exit code, 0 to 255 on POSIX, 32 bits without a sign on Windows. ``None`` when a signal ended the process,
+            or when anyshell ended it on Windows: the exit code would be anyshell's choice, not the process's.
+        signal: The signal's name, such as ``SIGKILL``; ``None`` when the process exited by itself.
+        editor_terminal: An editor's id of the terminal that the process ran in, with `anyshell.acp`; ``None`` otherwise.
     """
 
     code: int | None = None
@@ -31,13 +31,13 @@ class ExitStatus:
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """A process of a command's tree, named so that it cannot be mistaken for another.
+    """A process of a command's tree, with a unique identity.
 
     Attributes:
-        pid: Its number on the host; 0 when that is not known.
-        name: Its program, as the host's process list shows it.
-        started: When it started, in the host's own unit; with `pid` it names one process for ever.
-        alive: Whether it was still running when this was written down.
+        pid: The process id on the host; 0 when unknown.
+        name: The program, as the host's process list shows it.
+        started: The start time, in the host's own unit. `pid` and `started` together identify one process for ever.
+        alive: Whether the process was still running when the host was last asked.
     """
 
     pid: int
@@ -46,33 +46,33 @@ class ProcessInfo:
     alive: bool = True
 
     def ended(self) -> ProcessInfo:
-        """The same process, known to be gone."""
+        """Return the same process with ``alive=False``."""
         return ProcessInfo(self.pid, self.name, self.started, alive=False)
 
 
 def still_named(alive: Sequence[ProcessInfo], named: Sequence[ProcessInfo]) -> Sequence[ProcessInfo]:
-    """Processes of `alive` that are also in `named`, whatever program they have become."""
+    """Return the processes of `alive` that are also in `named`, even if a process runs another program by now."""
     known = {(info.pid, info.started) for info in named}
     return [info for info in alive if (info.pid, info.started) in known]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The resources that a command used, as far as its host tells. ``None`` is not known.
+    """The resources that a command used, as far as its host tells. ``None`` means unknown.
 
     Attributes:
-        how: The extent of the count. ``exact``: every process of its tree. ``waited``: the program and the processes that were
-            waited for by their parents up to it, but none that it left behind or that was stopped without its parent.
+        how: The extent of the count. ``exact``: every process of the tree. ``waited``: the program and every descendant whose
+            parent waited for it, up to the program; no process left behind, and no process stopped without its parent.
         user: Seconds of CPU time in programs.
-        system: Seconds of CPU time in the kernel for these.
-        memory: Bytes of memory at the peak: of the whole tree if `how` is ``exact``, otherwise of its largest process. On
-            Linux known of a process alone that took more than this program has, or within a reach than twice what a bare Python does:
-            the kernel begins to count with that.
+        system: Seconds of CPU time in the kernel for the programs.
+        memory: Bytes of memory at the peak: of the whole tree if `how` is ``exact``, otherwise of the largest process. Linux
+            starts its count at the memory of the parent program. So on Linux a peak is known only above the memory of
+            this program, or within a reach above twice that of a bare Python.
         read: Bytes that were read by system calls, from files as well as from pipes.
-        written: Bytes that were written so.
-        processes: Processes that were started, with the program and its console. Windows counts them, and Linux within a reach, with
-            their threads, until the command's end. Otherwise Linux and macOS keep no such number of a tree, and what looks for
-            them now and then misses the short ones.
+        written: Bytes that were written by system calls, to files as well as to pipes.
+        processes: Processes that were started, with the program and its console. Known on Windows, and on Linux within a
+            reach, where the number includes threads and ends with the command. Elsewhere Linux and macOS keep no such
+            number for a tree, and periodic looks would miss short-lived processes.
     """
 
     how: Literal["exact", "waited"]
@@ -85,14 +85,14 @@ class Usage:
 
 
 LONGEST_USED = 128
-"""Bytes of what the leader of a sandbox says of what the command used; it has six numbers."""
+"""Bytes of the last line in which a sandbox's leader reports the usage, six numbers; the rest is not read."""
 
 
 def told_usage(told: bytes) -> Usage | None:
-    """The usage that the leader of a sandbox has told in the last line; ``None`` if it has told nothing.
+    """Parse the usage in the last line of a sandbox's leader; ``None`` if the leader reported no usage.
 
-    That is milliseconds of CPU time in programs and in the kernel, processes, and bytes of memory, read and written; a number that
-    the kernel does not tell is ``-``.
+    The line has milliseconds of CPU time in programs and in the kernel, the number of processes, and bytes of memory, read and
+    written. A number that the kernel does not tell is ``-``.
     """
     words = told.rstrip(b"\n").rpartition(b"\n")[2][:LONGEST_USED].split()
     if len(words) != 6 or not all(each.isdigit() or each == b"-" for each in words):

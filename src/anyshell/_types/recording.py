@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 
 LARGEST_RECORDING = 64 * 1024**2
-"""Bytes of a recording, unless given; then it ends, and says so."""
+"""Bytes of a recording, unless given; at this size the recording ends, with a note that it does."""
 
 LEAST_RECORDING = 16 * 1024
-"""Bytes of a recording that can be given, at least: a header, and room to say how it ended."""
+"""Bytes of the smallest limit for a recording that can be given: a header, and room for the note at its end."""
 
 LONGEST_TITLE = 256
-"""Characters of a recording's title."""
+"""Characters of a recording's title; a longer title is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The request to record a run into a file, as asciinema does: its output, with times and sizes.
+    """The request to record a run into a file, as asciinema does: the output, with times and terminal sizes.
 
     Attributes:
-        path: The file, on this machine. It is made, for this user alone: what is there already is refused, and a link is
-            not followed.
-        version: The version of asciicast, the format: 3 or 2.
-        input: Whether what is typed is recorded as well.
-        max_bytes: Bytes that the file may have, 16 KiB or more. When it has them, the recording ends, and says so.
+        path: The new file, on this machine, readable by this user alone. An existing file is refused, and a link is not
+            followed.
+        version: The version of the asciicast format: 3 or 2.
+        input: Whether the typed input is recorded as well.
+        max_bytes: Bytes that the file may have, 16 KiB or more. At this size the recording ends, with a note that it does.
         title: The title of the recording, at most 256 characters.
-        idle_time_limit: Seconds that a player should at most wait where nothing happens.
+        idle_time_limit: Seconds that a player should at most wait in a pause of the output.
 
     Raises:
         InvalidCommand: An argument is of another type, or out of range.
@@ -51,7 +51,7 @@ class Recording:
     title: str | None = None
     idle_time_limit: float | None = None
 
-    if TYPE_CHECKING:  # what it takes is more than what its fields are then
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self,
@@ -76,10 +76,10 @@ class Recording:
 
 
 def to_recording(record: object) -> Recording | None:
-    """Normalise `record=`, a path or a recording, with its path made absolute; ``None`` stays.
+    """Normalise `record=`, a path or a `Recording`, to a `Recording` with an absolute path; ``None`` stays.
 
     Raises:
-        InvalidCommand: Something else.
+        InvalidCommand: `record` is of another type, or this process's directory has been removed.
     """
     if record is None:
         return None
@@ -100,7 +100,7 @@ def _check_recording(path: object, version: object) -> None:
     if not isinstance(name, str) or not name:
         raise InvalidCommand(f"a recording needs the path of a file, not {path!r}")
     check_text("the path of a recording", name)
-    if name.endswith((os.sep, os.altsep or os.sep)):  # lost when it is made absolute
+    if name.endswith((os.sep, os.altsep or os.sep)):  # os.path.abspath would drop the separator
         raise InvalidCommand(f"a recording needs the path of a file, and {name!r} is that of a directory")
     if isinstance(version, bool) or version not in (2, 3):
         raise InvalidCommand(f"a recording is of version 2 or 3 of asciicast, not {version!r}")
@@ -112,8 +112,8 @@ class RecordingReport:
 
     Attributes:
         path: The file; absolute.
-        size: Its bytes.
-        complete: Whether all of what was to be recorded is in it.
+        size: The file's size in bytes.
+        complete: Whether the recording has everything that was to be recorded.
         notice: The missing part, and the reason; ``None`` when nothing is missing.
     """
 

@@ -20,15 +20,15 @@ class Resolved:
     """The target of an address: a file, a directory, or the content of a file that exists while the command runs.
 
     Attributes:
-        path: Below `root`, if that is given; otherwise absolute. With `content`, it only names the file.
-        root: An absolute directory out of which neither the path nor a link on its way may lead; ``None``: it is not looked.
-        on_host: Whether both are on the host of the command. Otherwise they are on this machine, and another host is given
-            a copy of what is there, until the command ends.
-        creates: The kind of file that a command may make there: ``nothing`` (it must be there), a ``file`` in a directory that is there, or
-            ``directories`` too, which are then made before the command. Only on the host of the command.
-        content: The content of the file, all or in pieces; made after the approval, in a worker thread.
-        hold: Gives what is entered while the command runs, in worker threads. What it raises when it is left, after the command,
-            goes to the event loop's exception handler, and the outcome stands.
+        path: Below `root`, if `root` is given; otherwise absolute. With `content`, only the name of the file.
+        root: An absolute directory that neither the path nor a link on the path may leave; ``None``: no check.
+        on_host: Whether `path` and `root` are on the host of the command. Otherwise both are on this machine, and another
+            host gets a copy of the file or directory until the command ends.
+        creates: The kind of file that a command may create at the path: ``nothing`` (the file must exist), a ``file`` in an
+            existing directory, or ``directories`` too, which are created before the command. Only on the command's host.
+        content: The content of the file, whole or in pieces; made after the approval, in a worker thread.
+        hold: Returns a context manager that is entered while the command runs, in worker threads. An exception of the manager's
+            exit, after the command, goes to the event loop's exception handler, and the outcome stands.
     """
 
     path: str

@@ -14,13 +14,13 @@ class SessionReport:
     """The changes of a command to its session.
 
     Attributes:
-        state: ``kept``; ``ended`` when the command ended the session's shell, as ``exit`` does; ``lost`` when the shell
-            had to be replaced because of a stop, and with it what it knew. The next command has a fresh shell.
-        directory: The present directory of the session's shell; absolute. ``None`` where it is gone.
-        fresh: Why this command began in a fresh shell, and that directory, variables and functions of before are
-            gone; empty when it did not, and for the first command.
-        variables: If they were asked for, the exported variables that the command has set, with their values, or
-            removed, with ``None``; ours are left out. ``None`` when they were not, or could not be told.
+        state: ``kept``; ``ended`` when the command ended the session's shell, as ``exit`` does; ``lost`` when a stop ended
+            the shell and so lost the shell's state. After ``ended`` and ``lost``, the next command has a fresh shell.
+        directory: The working directory of the session's shell; absolute. ``None`` when the directory is gone.
+        fresh: Why this command began in a fresh shell, without the former directory, variables and functions; empty in a
+            kept shell, and for the first command.
+        variables: The exported variables that the command has set, with their values, or removed, with ``None``; anyshell's
+            own variables are left out. ``None`` when the variables were not requested, or are unknown.
     """
 
     state: Literal["kept", "ended", "lost"] = "kept"

@@ -21,13 +21,13 @@ _SHELL_NAMES: Mapping[ShellKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ShellInfo:
-    """A shell that answered.
+    """A shell of a host that answered.
 
     Attributes:
-        kind: Its language: bash, zsh or sh; pwsh is PowerShell 7, powershell is Windows PowerShell 5.1; wsl is the
-            bash of the Windows Subsystem for Linux, on the Windows host around that.
-        path: Its path on the host.
-        version: The version that it tells; empty when it has no way to say (dash).
+        kind: The shell's language: bash, zsh or sh; pwsh is PowerShell 7, powershell is Windows PowerShell 5.1; wsl is the
+            bash of the Windows Subsystem for Linux, started from the Windows host.
+        path: The shell's path on the host.
+        version: The version that the shell reports; empty when the shell cannot report a version (dash).
     """
 
     kind: ShellKind
@@ -42,20 +42,20 @@ class ShellInfo:
 
     @property
     def on_windows(self) -> bool:
-        """Whether it is a program of Windows, whose arguments are one text: its path begins with a drive or a share."""
+        """Whether the shell is a Windows program, whose arguments are one text: its path begins with a drive or a share."""
         return bool(ntpath.splitdrive(self.path)[0])
 
 
 @dataclass(frozen=True, slots=True)
 class ShellCandidate:
-    """A shell that may be there, and how to make it answer.
+    """A shell that the host may have, with the arguments that make the shell answer.
 
     Attributes:
-        kind: Its language.
+        kind: The shell's language.
         path: An absolute path on the host, or a bare name that is looked up on the host's PATH. On Windows ``%NAME%``
-            in a path stands for a variable of the host; and a bare ``bash`` is wherever the host has one that runs
-            Windows' own programs, which that of WSL is not.
-        arguments: The arguments with which it prints a line ``anyshell <version>``.
+            in a path stands for a variable of the host. There a bare ``bash`` is any bash that runs Windows' own programs,
+            so never the bash of WSL.
+        arguments: The arguments with which the shell prints a line ``anyshell <version>``.
     """
 
     kind: ShellKind

@@ -1,4 +1,4 @@
-"""The terminal of a program: its kind, its screen, and its readers."""
+"""The terminal of a program: its kind, its screen, and the programs that read from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TerminalKind = Literal["pty", "conpty", "winpty"]
 
 LARGEST_TERMINAL = 1_000
-"""Columns, and rows, of a terminal, and of a screen that is drawn of a recording: it is held in memory."""
+"""Columns, and rows, of a terminal, and of a recording's screen, which are held in memory; a larger size is refused."""
 
 _TERMINAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z")
 
@@ -27,11 +27,11 @@ class Terminal:
 
     Attributes:
         columns: Characters of a row, 2 to 1,000.
-        rows: 2 to 1,000.
-        term: Its type: a name of the host's terminfo, which the program finds in ``TERM``.
+        rows: Rows, 2 to 1,000.
+        term: The terminal type: a name of the host's terminfo, which the program finds in ``TERM``.
 
     Raises:
-        InvalidCommand: A size that is out of range; a name that no terminal has.
+        InvalidCommand: A size is out of range, or the terminal type is no valid name.
     """
 
     columns: int = 80
@@ -54,11 +54,11 @@ class Screen:
     """The screen of a terminal at one moment.
 
     Attributes:
-        rows: Its rows from the top, each without the blanks at its end.
+        rows: The rows of the screen from the top, each without the blanks at its end.
         cursor: Row and column of the cursor, both from 0.
-        title: The window title that the program has set; empty when it has not.
-        alternate: Whether it is the alternate screen, as editors and pagers use it, which leaves no trace.
-        cursor_visible: Whether the cursor is shown; what draws all of the screen by itself may hide it.
+        title: The window title that the program has set; empty without a title.
+        alternate: Whether the screen is the alternate screen, which editors and pagers use and which leaves no trace.
+        cursor_visible: Whether the cursor is shown; a full-screen program may hide the cursor.
     """
 
     rows: tuple[str, ...]
@@ -70,14 +70,14 @@ class Screen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalLines:
-    """Lines that a terminal's program has printed, as they are at one moment: scrolled away, or on the main screen.
+    """The lines that a terminal's program has printed, at one moment: lines scrolled away, and lines on the main screen.
 
-    A line that the terminal wraps is one. Of very much output, those that scrolled away first are not kept.
+    A line that the terminal wraps is one line. Of very much output, the oldest lines are not kept.
 
     Attributes:
-        first: The number of the first one here, counted from 0 since the program began.
-        texts: They, each without the blanks at its end.
-        final: The number of the first that may still change.
+        first: The number of the first line in `texts`, counted from 0 since the program began.
+        texts: The lines, each without the blanks at its end.
+        final: The number of the first line that may still change.
     """
 
     first: int
@@ -87,17 +87,17 @@ class TerminalLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreground:
-    """The processes that have a terminal at one moment, as far as a host can tell. What is ``None`` it cannot.
+    """The foreground of a terminal at one moment, as far as a host can tell. ``None`` means that the host cannot tell.
 
     Attributes:
-        processes: The foreground process group: those that ^C reaches, and that may read.
-        asleep_in: The system call of one of them that waits for input there: ``read`` on the terminal itself, or
-            ``select`` for as long as it takes on nothing else; ``poll``, or the like, while it has the terminal open;
-            ``None`` when neither, or not known.
-        waiting: The processes of which `asleep_in` tells; empty when it does not, or not of which.
-        cpu: Seconds of processor time that they have used together.
-        echo: Whether the terminal shows what is typed. A program that asks for a password has it off.
-        line_mode: Whether the terminal passes on whole lines, as it does unless a program edits its line itself.
+        processes: The foreground process group: the processes that ^C reaches, and that may read the terminal.
+        asleep_in: The system call in which a foreground process waits for input. ``read``: a read of the terminal, or a
+            ``select`` on the terminal alone, without a timeout. ``poll``: a poll or the like, by a process that has the
+            terminal open. ``None``: neither, or unknown.
+        waiting: The processes that wait in `asleep_in`; empty without a waiting process, or when the processes are unknown.
+        cpu: Seconds of processor time that the foreground processes have used together.
+        echo: Whether the terminal shows typed characters. A program that asks for a password turns echo off.
+        line_mode: Whether the terminal passes on whole lines. A program that edits its line itself turns line mode off.
     """
 
     processes: tuple[ProcessInfo, ...] = ()
@@ -113,15 +113,15 @@ class Waiting:
     """A program that waits for input on its terminal.
 
     Attributes:
-        certainty: ``certain`` when it is blocked in a read of the terminal; ``likely`` when it sleeps as a program does
-            that waits for a key or for something else, has used no processor time and printed nothing for a while.
-        prompt: The text before the cursor on its line: the question, as a rule. Empty when nothing does.
-        echo: Whether the terminal shows what is typed. It does not while a password is asked for; nor at the prompt of
-            a shell or in an editor, which show it themselves: whether it is a password, `password` says. ``None`` when
-            the host cannot tell.
-        line_mode: Whether the terminal passes on whole lines, as it does unless a program edits its line itself.
+        certainty: ``certain`` when the program is blocked in a read of the terminal. ``likely`` when the program sleeps in a
+            wait for a key or for another event, and for a while has used no processor time and printed nothing.
+        prompt: The text before the cursor on the cursor's line: the question, as a rule. Empty without any text.
+        echo: Whether the terminal shows typed characters. Echo is off during a password question, and also at a shell's
+            prompt and in an editor, which show the characters themselves; `password` tells these cases apart. ``None``
+            when the host cannot tell.
+        line_mode: Whether the terminal passes on whole lines. A program that edits its line itself turns line mode off.
             ``None`` when the host cannot tell.
-        processes: The processes that have the terminal.
+        processes: The processes in the terminal's foreground.
     """
 
     certainty: Literal["certain", "likely"]
@@ -132,10 +132,10 @@ class Waiting:
 
     @property
     def password(self) -> bool | None:
-        """Whether it asks as for a password: it reads a line, and what is typed is not shown.
+        """Whether the program seems to ask for a password: the program reads a line, and echo is off.
 
-        False for a program that reads single keys, also if it asks for a password in a way of its own. ``None`` when the
-        host cannot tell.
+        False for a program that reads single keys, even if the program asks for a password in a way of its own. ``None``
+        when the host cannot tell.
         """
         if self.echo is None or self.line_mode is None:
             return None

@@ -1,4 +1,4 @@
-"""The variables of the host that commands get."""
+"""The host's environment variables that commands get."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ SECRET_NAMES = (
 """Patterns of the names of variables whose values are secrets."""
 
 _CORE = (
-    # environ(7) and locale(7), and where programs keep what is temporary.
+    # The variables of environ(7) and locale(7), and the directory for temporary files.
     *("HOME", "LANG", "LANGUAGE", "LC_*", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
-    # Without these, programs of Windows find neither their libraries nor each other.
+    # Windows programs need these variables to find their libraries and each other.
     *("ALLUSERSPROFILE", "APPDATA", "COMPUTERNAME", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "OS"),
     *("NUMBER_OF_PROCESSORS", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMDATA", "PROGRAMFILES", "PUBLIC"),
     *("PROGRAMFILES(X86)", "PROGRAMW6432", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERDOMAIN"),
     *("USERNAME", "USERPROFILE", "WINDIR"),
 )
-"""Patterns of the names of variables without which few programs work."""
+"""Patterns of the names of variables that most programs need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variables:
-    """The variables of the host that commands have, beside those that anyshell and the caller set.
+    """The host's variables that commands have, beside the variables that anyshell and the caller set.
 
     Attributes:
-        inherit: ``all`` of them; ``core``, those without which few programs work, such as ``PATH``, ``HOME``, ``LANG`` and
-            ``TMPDIR``; or ``none``.
-        exclude: Patterns of names that commands do not have all the same, such as ``*TOKEN*``: ``*`` and ``?`` as in a
-            shell, in any case of letters. By default those of secrets.
-        set: Variables that commands have, whatever the patterns say. The caller's own ``env`` wins over them.
+        inherit: ``all`` of the host's variables; ``core``, the variables that most programs need, such as ``PATH``, ``HOME``,
+            ``LANG`` and ``TMPDIR``; or ``none``.
+        exclude: Patterns of names that commands never inherit, such as ``*TOKEN*``: ``*`` and ``?`` as in a
+            shell, in any case of letters. The default patterns match the names of secrets.
+        set: Variables that commands have, even if a pattern excludes the name. The caller's own ``env`` overrides `set`.
 
     Raises:
-        InvalidCommand: Names what is wrong, never a value.
+        InvalidCommand: An argument is invalid; the message never has a value.
     """
 
     inherit: Inherit = "all"
@@ -71,10 +71,10 @@ class Variables:
             check_variable(name, value)
 
     def unset(self, names: Iterable[str]) -> frozenset[str]:
-        """Return those of the host's variables that commands do not have.
+        """Return the names of the host's variables that commands do not have.
 
         Args:
-            names: The names of all of them.
+            names: The names of all of the host's variables.
         """
         kept = None if self.inherit == "all" else matcher(_CORE if self.inherit == "core" else ())
         excluded = matcher(self.exclude)
@@ -83,16 +83,16 @@ class Variables:
 
 @lru_cache(maxsize=64)
 def matcher(patterns: tuple[str, ...]) -> Matcher:
-    """Make what tells whether a name of a variable matches one of several patterns."""
+    """Return a cached `Matcher` for the names of variables."""
     return Matcher(patterns)
 
 
 class Matcher:
-    """Tells whether a name matches one of several patterns, in any case of letters."""
+    """A test whether a name matches one of several patterns, in any case of letters."""
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
         self._match = re.compile("|".join(map(translate, patterns)) or r"(?!)", re.IGNORECASE).match
 
     def __call__(self, name: str) -> bool:
-        """Whether it does."""
+        """Whether the name matches one of the patterns."""
         return self._match(name) is not None

@@ -16,11 +16,11 @@ class Access:
     """The files and hosts that a command touches, as far as its words say.
 
     Attributes:
-        reads: Paths, absolute and with their links resolved, as `writes` and `deletes` are.
-        writes: Paths that it makes or changes.
-        deletes: Paths.
-        network: Hosts or URLs, or ``*`` where the words do not name them.
-        privilege: Whether it runs as another user, such as by ``sudo``.
+        reads: Paths that the command reads. All paths here are absolute, with links resolved.
+        writes: Paths that the command creates or changes.
+        deletes: Paths that the command deletes.
+        network: Hosts or URLs that the command contacts, or ``*`` if its words do not name a host.
+        privilege: Whether the command runs as another user, such as by ``sudo``.
     """
 
     reads: tuple[str, ...] = ()
@@ -32,12 +32,12 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a part of a text has its action.
+    """The reason for the action on a part of a text.
 
     Attributes:
         text: One clause for people and models: ``rm deletes /etc, which is outside the workspace``.
-        action: The decision that it leads to.
-        rule: The rule that decided, as ``FILE:LINE`` or ``PRESET/NAME``; empty if none did.
+        action: The action that the reason leads to.
+        rule: The rule that decided, as ``FILE:LINE`` or ``PRESET/NAME``; empty if no rule decided.
         span: The part of the text.
     """
 
@@ -52,7 +52,8 @@ class CommandVerdict:
     """The verdict of a policy on one command of a text.
 
     Attributes:
-        doubts: Why its words do not say all that it does; an ``allow`` holds then only by naming the command, whatever it does.
+        doubts: Why the command's words do not say all that it does. An ``allow`` then needs a rule that names the command,
+            whatever the command does.
     """
 
     command: ParsedCommand
@@ -67,8 +68,8 @@ class Verdict:
     """The verdict of a policy on a text.
 
     Attributes:
-        action: The strictest of its commands; ``ask`` at least, if the text is not understood.
-        reasons: Why it is not ``allow``, the strictest first; for ``allow`` the rule of each command.
+        action: The strictest action of the text's commands; ``ask`` at least, if the text is not understood.
+        reasons: Why the action is not ``allow``, the strictest reason first; for ``allow`` the rule of each command.
         commands: Each command with its own verdict, in the order of `Parsed.commands`.
         understood: Whether the text was understood.
     """

@@ -1,4 +1,4 @@
-"""The rules for paths of a Windows host, on every system that asks."""
+"""The rules for paths of a Windows host, applied on any system that runs anyshell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RESERVED = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(?:\.|\Z)", re.IGNORECASE
 )
 _LONGEST_PLAIN = 248
-"""Characters of a path on Windows from which on a `\\\\?\\` is kept before it, shown and run (CreateDirectoryW)."""
+"""Characters of a Windows path from which on `\\\\?\\` stays in front, shown and run: CreateDirectoryW needs the prefix."""
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _VERBATIM = re.compile(
@@ -21,10 +21,10 @@ _VERBATIM = re.compile(
 
 
 def fault_of(name: str) -> str | None:
-    """Tell why Windows has no file of a name, or would take it for something else; ``None`` when it is a name.
+    """Return why Windows has no file of this name, or takes the name for something else; ``None`` for a valid name.
 
-    The names are those of "Naming Files, Paths, and Namespaces" in the documentation of Win32. Which of the devices
-    shadow a file depends on the version; all are told on every one.
+    The rules are those of "Naming Files, Paths, and Namespaces" in the documentation of Win32. The devices that shadow a file
+    depend on the version of Windows; all devices are rejected for every version.
     """
     if found := _FORBIDDEN.search(name):
         if found[0] == ":":
@@ -38,16 +38,17 @@ def fault_of(name: str) -> str | None:
 
 
 def check_path(path: str) -> None:
-    r"""Refuse a path that Windows takes for something else than a file of that name, before it is given to it.
+    r"""Refuse a path that Windows would take for something else than a file of that name.
 
-    ``\\?\C:\`` and ``\\?\UNC\server\share\`` are passed on: behind them, a name is what it says, even a device's.
+    A path that begins with ``\\?\C:\`` or ``\\?\UNC\server\share\`` passes: there Windows takes every name literally, even that
+    of a device.
 
     Args:
         path: Absolute.
 
     Raises:
-        InvalidCommand: It is a device, a stream, or relative to the current directory of a drive; a name in it is a
-            device's, ends with a dot or a blank, or holds what no name holds.
+        InvalidCommand: The path is a device, a stream, or relative to the current directory of a drive; or a name in the
+            path is a device's, ends with a dot or a blank, or has a forbidden character.
     """
     if path.startswith("\\\\?\\"):
         _check_verbatim(path)
@@ -74,9 +75,9 @@ def check_path(path: str) -> None:
 
 
 def plain(path: str) -> str:
-    r"""Name a file without the ``\\?\`` before it, unless that is needed: a long path, a name that means something else."""
+    r"""Remove the prefix ``\\?\`` from a path, unless the path needs the prefix: a long path, or a name that Windows changes."""
     is_share = path[4:8].upper() == "UNC\\"
-    # Nothing else has another name: what is left of a volume's would be relative.
+    # Only a drive or a share has a name without the prefix: the rest of a volume's path would be relative.
     has_another = _VERBATIM.match(path) and (is_share or _DRIVE.match(path, 4))
     if not has_another or len(path) >= _LONGEST_PLAIN:
         return path
@@ -89,7 +90,7 @@ def plain(path: str) -> str:
 
 
 def _only_shadowed(name: str) -> bool:
-    """Whether a file can have this name all the same."""
+    """Whether a file can have this rejected name if the path begins with the verbatim prefix."""
     return not _FORBIDDEN.search(name)
 
 

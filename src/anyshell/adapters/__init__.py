@@ -1,4 +1,4 @@
-"""Doors for other people's frameworks: one module each, imported when it is used, with an extra of the framework's name."""
+"""Adapters for agent frameworks: one module for each, imported on use, with an extra of the framework's name."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def needs(package: str, extra: str, *, alone: str | None = None) -> Iterator[None]:
-    """Import a framework, and say what to install where it is missing.
+    """Guard the import of a framework; a missing package raises an error with the command that installs it.
 
     Args:
         package: The imported package.
-        extra: The extra of anyshell that installs it.
-        alone: The distribution that the extra cannot install, since what that depends on rules anyshell's own needs out.
+        extra: The extra of anyshell that installs the package.
+        alone: The distribution that the extra cannot install, since its dependencies conflict with anyshell's.
 
     Raises:
-        ModuleNotFoundError: It is not installed.
+        ModuleNotFoundError: The package is not installed.
     """
     try:
         yield

@@ -32,14 +32,14 @@ class Runnable(BetaAsyncBuiltinFunctionTool):
         self._definition = definition
 
     def to_dict(self) -> BetaToolUnionParam:
-        """The definition."""
+        """Return the definition for the model."""
         return cast("BetaToolUnionParam", self._definition)
 
     async def call(self, input: object) -> str:  # noqa: A002 - the SDK's name
         """Carry out one call.
 
         Raises:
-            ToolError: The result is an error; the runner tells the model so, with the same text.
+            ToolError: The result is an error; the runner tells the model the same text as an error.
         """
         result = await self._tool(cast("Any", input))
         if result.is_error:
@@ -48,18 +48,18 @@ class Runnable(BetaAsyncBuiltinFunctionTool):
 
 
 def tool(tool: ShellTool) -> Runnable:
-    """Make a tool for the runner of a `ShellTool`, with its own name and description."""
+    """Make a tool for the SDK's runner from a `ShellTool`, with that tool's name and description."""
     return Runnable(tool, tool.definition.as_format("anthropic"))
 
 
 class Bash(Runnable):
-    """Anthropic's tool ``bash_20250124``, which its models know without a description: ``command`` and ``restart``.
+    """Anthropic's tool ``bash_20250124``, which Claude models know without a description: ``command`` and ``restart``.
 
-    The shell lasts from one call to the next, until the environment is left or `aclose` is called.
+    The shell lasts from call to call, until the environment is left or `aclose` is called.
 
     Args:
         env: An environment that was entered with ``async with``, whose shell is bash, zsh or sh.
-        approver: Decides about every command, as for `ShellTool`.
+        approver: The function that decides about every command, as for `ShellTool`.
         limits: The limits of a model's requests.
         policy: As for `ShellTool`.
 
@@ -79,5 +79,5 @@ class Bash(Runnable):
         super().__init__(tool, {"type": "bash_20250124", "name": "bash"})
 
     async def aclose(self) -> None:
-        """End the shell."""
+        """End the tool's shell."""
         await self._tool.aclose()

@@ -1,4 +1,4 @@
-"""Calls of other threads, and of other event loops, into the event loop of an environment."""
+"""Calls from other threads and other event loops into the event loop of an environment."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks, by a caller that waits for another event loop, at whether that is still open."""
+"""Seconds between two checks, by a caller that waits for another event loop, that the other loop is still open."""
 
 BEGIN_SECONDS = 10.0
-"""Seconds until a call is given up that the event loop of the environment has not begun, since that is probably blocked by the
-framework that makes the call; nothing has run then."""
+"""Seconds for the environment's event loop to begin a call; then the call is given up and nothing has run. The framework that
+makes the call then probably blocks the loop."""
 
 
 class Bridge:
-    """The running event loop, for calls from elsewhere. Made where the environment was entered."""
+    """The running event loop of an environment, for calls from elsewhere; make it where the environment was entered."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
 
     def wait(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Have the loop do something, and block until it is done; an exception in the waiting thread cancels it.
+        """Run a coroutine in the loop, and block until its end; an exception in the waiting thread cancels the coroutine.
 
         Raises:
-            AnyshellError: This is the loop's own thread, which would wait for itself; or the loop is closed, or blocked.
+            AnyshellError: The caller is in the loop's own thread, which would wait for itself; or the loop is closed or
+                blocked.
         """
         if self._is_here():
             work.close()
@@ -52,10 +53,10 @@ class Bridge:
             call.cancel()
 
     async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Have the loop do something, and await that in whichever loop; a cancellation ends it before it is raised.
+        """Run a coroutine in the loop, and await its end in any loop; a cancellation first ends the coroutine, then raises.
 
         Raises:
-            AnyshellError: The loop is closed, or blocked.
+            AnyshellError: The loop is closed or blocked.
         """
         if self._is_here():
             return await work
@@ -78,10 +79,10 @@ class Bridge:
 
 
 class _Call(Generic[Result]):
-    """Something that another event loop does.
+    """A coroutine that runs in another event loop.
 
     Attributes:
-        over: What came of it; done when all of it is over, and running once it has begun.
+        over: The future of the result: running once the coroutine has begun, done once the coroutine has ended.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result]) -> None:
@@ -95,7 +96,7 @@ class _Call(Generic[Result]):
     def _begin(self) -> None:
         if (
             not self.over.set_running_or_notify_cancel()
-        ):  # one of beginning and giving up comes first, by its lock
+        ):  # the future's lock decides between the begin and a cancellation
             self._work.close()
             return
         self._task = self._loop.create_task(self._work)
@@ -110,7 +111,7 @@ class _Call(Generic[Result]):
             self.over.set_result(task.result())
 
     def check(self) -> None:
-        """Give up where nothing can come of it any more."""
+        """Raise if the call can no longer begin or end, since the loop was closed or is blocked."""
         if self.over.done():
             return
         if self._loop.is_closed():
@@ -122,7 +123,7 @@ class _Call(Generic[Result]):
             )
 
     async def wait_over(self) -> Result:
-        """Wait for it in another event loop than its own."""
+        """Wait for the result in another event loop than that of the coroutine."""
         over = asyncio.wrap_future(self.over)
         while not over.done():
             await asyncio.wait([over], timeout=LOOK_SECONDS)
@@ -131,7 +132,7 @@ class _Call(Generic[Result]):
         return over.result()
 
     def cancel(self) -> None:
-        """Ask it to end, if it has not ended."""
+        """Request the end of the coroutine; do nothing after its end."""
         if self.over.done() or self.over.cancel():
             return
         with contextlib.suppress(RuntimeError):  # the loop is closed

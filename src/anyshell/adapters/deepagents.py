@@ -32,12 +32,12 @@ _ERRORS = {
 class Backend(BaseSandbox):
     """The commands and files of an environment, for ``create_deep_agent(backend=...)``.
 
-    It confines nothing: commands reach whatever the environment reaches.
+    The backend confines nothing: commands reach everything that the environment reaches.
 
     Args:
-        env: An environment of a POSIX host and shell that has python3, by which Deep Agents reads and edits. It stays its
-            owner's to close.
-        timeout: Seconds of a command for which the agent asks for none; ``None`` is no bound.
+        env: An environment of a POSIX host and shell with python3, which Deep Agents uses to read and edit files. The caller
+            closes the environment.
+        timeout: Seconds of a command for which the agent asks for no timeout; ``None`` is no bound.
     """
 
     def __init__(self, env: Environment, *, timeout: Seconds | None = TIMEOUT) -> None:
@@ -51,7 +51,7 @@ class Backend(BaseSandbox):
         return f"{self._env.host}:{self._env.directory}"
 
     async def aexecute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
-        """Run a command. What went wrong is said in its output."""
+        """Run a command; the output also tells a failure."""
         seconds = self._timeout if timeout is None else timeout or None
         try:
             whole = await run_whole(self._env, command, timeout=seconds, split_stderr=False)
@@ -71,11 +71,11 @@ class Backend(BaseSandbox):
         return self._bridge.wait(self.aexecute(command, timeout=timeout))
 
     async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        """Write files, and make the directories above them."""
+        """Write files, and make the parent directories of each."""
         return [FileUploadResponse(path, error=await self._write(path, data)) for path, data in files]
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        """As `aupload_files`, from another thread."""
+        """Do as `aupload_files`, from another thread than that of the event loop."""
         return self._bridge.wait(self.aupload_files(files))
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
@@ -83,7 +83,7 @@ class Backend(BaseSandbox):
         return [await self._read(path) for path in paths]
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        """As `adownload_files`, from another thread."""
+        """Do as `adownload_files`, from another thread than that of the event loop."""
         return self._bridge.wait(self.adownload_files(paths))
 
     async def _write(self, path: str, data: bytes) -> str | None:

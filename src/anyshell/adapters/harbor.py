@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 class Environment(BaseEnvironment):
     """A host on which one trial of harbor runs at a time.
 
-    Nothing is built and nothing isolates: the host is what the task's image should be. What a command leaves running goes on
-    until `stop`.
+    Nothing is built and nothing is isolated: the host must already be like the task's image. Processes that a command leaves
+    behind go on until `stop`.
 
     Args:
         args: The arguments of harbor.
-        host: As for `anyshell.Environment.detect`. It is reached when the trial starts.
-        shell: Likewise.
-        directory: Its ``cwd``, for tasks without a working directory of their own.
+        host: As for `anyshell.Environment.detect`. The trial's start connects to the host.
+        shell: As for `anyshell.Environment.detect`.
+        directory: As ``cwd`` of `anyshell.Environment.detect`, for tasks without a working directory of their own.
         named: The keyword arguments of harbor.
     """
 
@@ -54,7 +54,7 @@ class Environment(BaseEnvironment):
 
     @staticmethod
     def type() -> str:
-        """Its name in harbor."""
+        """Return the name of this environment type in harbor."""
         return "anyshell"
 
     def _validate_definition(self) -> None:
@@ -62,7 +62,7 @@ class Environment(BaseEnvironment):
             raise ValueError("this task needs several containers, and an environment of anyshell is one host")
 
     async def start(self, force_build: bool) -> None:
-        """Reach the host, and make the directories that harbor counts on."""
+        """Connect to the host, and make the directories that harbor expects."""
         await self.stop(delete=True)
         self._env = await self._detection().__aenter__()
         try:
@@ -76,7 +76,7 @@ class Environment(BaseEnvironment):
             raise
 
     async def stop(self, delete: bool) -> None:
-        """Stop what still runs, and close the connections. Files stay."""
+        """Stop the remaining processes, and close the connections. Files stay."""
         env, self._env = self._env, None
         if env is not None:
             await env.aclose()
@@ -89,10 +89,10 @@ class Environment(BaseEnvironment):
         timeout_sec: int | None = None,
         user: str | int | None = None,
     ) -> ExecResult:
-        """Run a command. A timeout is the exit code 124.
+        """Run a command; a timeout gives the exit code 124.
 
         Raises:
-            RuntimeError: Nothing ran, or how it ended could not be learnt.
+            RuntimeError: Nothing ran, or the end of the command is unknown.
         """
         variables = self._merge_env(env)
         emit = self._output_callback()
@@ -116,7 +116,7 @@ class Environment(BaseEnvironment):
             raise RuntimeError(f"nothing ran: {error}") from error
         stdout, stderr = (data.decode(errors="replace") for data in (whole.stdout, whole.stderr))
         outcome = whole.outcome
-        if whole.too_much:  # the start and the end, with what is missing between them
+        if whole.too_much:  # the start and the end, with a note on the missing part
             stdout, stderr = outcome.output.text, outcome.stderr.text if outcome.stderr else ""
             self.logger.warning("An output was too long, and is shown in part%s", whole.kept)
         if outcome.status == "timed_out":
@@ -127,22 +127,22 @@ class Environment(BaseEnvironment):
         return ExecResult(stdout=stdout, stderr=stderr, return_code=whole.exit_code)
 
     async def upload_file(self, source_path: Path | str, target_path: str) -> None:
-        """Copy a file of this machine, and make the directories above it."""
+        """Copy a file of this machine to the host, and make the target's parent directories."""
         await self._make_above(target_path)
         await self._started.files.upload(source_path, target_path)
 
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
-        """Merge a folder of this machine with one of the host, and make the directories above it."""
+        """Merge a folder of this machine into a folder of the host, and make the target's parent directories."""
         await self._make_above(target_dir)
         await self._started.files.upload(source_dir, target_dir, into=False)
 
     async def download_file(self, source_path: str, target_path: Path | str) -> None:
-        """Copy a file to this machine, and make the directories above it."""
+        """Copy a file to this machine, and make the target's parent directories."""
         await asyncio.to_thread(os.makedirs, Path(target_path).parent, exist_ok=True)
         await self._started.files.download(source_path, target_path)
 
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
-        """Merge a folder of the host with one of this machine, and make the directories above it."""
+        """Merge a folder of the host into a folder of this machine, and make the target's parent directories."""
         await asyncio.to_thread(os.makedirs, Path(target_dir).parent, exist_ok=True)
         await self._started.files.download(source_dir, target_dir, into=False)
 
@@ -157,7 +157,7 @@ class Environment(BaseEnvironment):
         await self._started.files.mkdir(above, parents=True, exist_ok=True)
 
     def _as(self, user: str | int | None, command: str, variables: dict[str, str]) -> str:
-        """A command as another user of the host: root needs su, and others need a sudo that asks for no password."""
+        """Return a command that runs as another user: root uses su, other users need a sudo without a password."""
         if user is None or str(user) in self._users:
             return command
         shell = self._started.shell

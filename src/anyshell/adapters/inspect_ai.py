@@ -1,4 +1,4 @@
-"""Environments as sandboxes of Inspect, which finds this module by its entry point."""
+"""Environments as sandboxes of Inspect, which finds this module by an entry point."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from .._environment.detection import Detection
 
 CANNOT_RUN = 126  # no bound: an exit code
-"""The exit code of a shell for a program that exists and cannot be run."""
+"""The exit code of a shell for a program that exists but cannot be run."""
 
 REMOVE_SECONDS = 60
-"""Seconds until the removal of a sample's directory is given up, with a warning."""
+"""Seconds for the removal of a sample's directory; then the removal is given up with a warning."""
 
 
 class Host(BaseModel, frozen=True):
@@ -51,13 +51,13 @@ class Host(BaseModel, frozen=True):
     shell: str | None = None
 
     def detect(self) -> Detection[Environment]:
-        """Reach it. A subclass may do so in a way of its own."""
+        """Detect an environment on the host; a subclass may reach the host in another way."""
         return Environment.detect(self.address, shell=self.shell)
 
 
 @dataclass
 class _Reached:
-    """A host that tasks share, so that samples do not log in again and again."""
+    """A host that tasks share: samples need no login of their own."""
 
     env: Environment
     users: frozenset[str]
@@ -65,7 +65,7 @@ class _Reached:
     samples: set[Environment] = field(default_factory=set)
 
     async def remove(self, directory: str) -> None:
-        # A directory that cannot be written to, such as a cache of modules, is not removed otherwise.
+        # rm cannot empty a directory without write permission, such as a module cache: grant the permission first.
         command = ["sh", "-c", 'chmod -R u+rwX "$1"; rm -rf "$1"', "sh", directory]
         whole = await run_whole(self.env, command, timeout=REMOVE_SECONDS)
         if whole.exit_code != 0:
@@ -91,8 +91,8 @@ class ExecTimeoutError(TimeoutError):
 class Sandbox(SandboxEnvironment):
     """An environment in a new directory of a host, for one sample: ``Task(sandbox="anyshell")``.
 
-    It confines nothing: commands reach whatever the user of the host reaches. When the sample is over, every process that
-    its commands left is stopped, and the directory is removed.
+    The sandbox confines nothing: commands reach everything that the user of the host reaches. At the end of the sample, every
+    process that its commands left behind is stopped, and the directory is removed.
     """
 
     def __init__(self, env: Environment, users: frozenset[str]) -> None:
@@ -102,17 +102,17 @@ class Sandbox(SandboxEnvironment):
 
     @classmethod
     def default_concurrency(cls) -> int | None:
-        """Samples at once, unless the person says otherwise: as many as Inspect's own Docker sandboxes."""
+        """Return the default number of samples at once: as many as for Inspect's own Docker sandboxes."""
         return 2 * (os.cpu_count() or 1)
 
     @classmethod
     def config_deserialize(cls, config: dict[str, Any]) -> BaseModel:
-        """The host, as a log has it."""
+        """Return the host that a log describes."""
         return Host(**config)
 
     @classmethod
     async def task_init(cls, task_name: str, config: BaseModel | str | None) -> None:
-        """Reach the host."""
+        """Connect to the host, unless another task has done so."""
         host = _host(config)
         key = (asyncio.get_running_loop(), host)
         if key not in _reached:
@@ -125,7 +125,7 @@ class Sandbox(SandboxEnvironment):
     async def sample_init(
         cls, task_name: str, config: BaseModel | str | None, metadata: dict[str, str]
     ) -> dict[str, SandboxEnvironment]:
-        """Make a directory, and an environment in it."""
+        """Make a temporary directory on the host, and an environment in that directory."""
         host = _host(config)
         reached = _reached[asyncio.get_running_loop(), host]
         made = await run_whole(reached.env, 'mktemp -d "${TMPDIR:-/tmp}/anyshell-XXXXXXXXXX"')
@@ -150,7 +150,7 @@ class Sandbox(SandboxEnvironment):
         environments: dict[str, SandboxEnvironment],
         interrupted: bool,
     ) -> None:
-        """Stop what still runs, and remove the directory."""
+        """Stop the sample's remaining processes, and remove its directory."""
         reached = _reached[asyncio.get_running_loop(), _host(config)]
         for each in environments.values():
             env = each.as_type(cls).env
@@ -160,7 +160,7 @@ class Sandbox(SandboxEnvironment):
 
     @classmethod
     async def task_cleanup(cls, task_name: str, config: BaseModel | str | None, cleanup: bool) -> None:
-        """Leave the host. Samples that are not to be cleaned up keep their directories, and no process."""
+        """Leave the host after its last task. Samples without cleanup keep their directories, but no process."""
         key = (asyncio.get_running_loop(), _host(config))
         _reached[key].tasks -= 1
         if _reached[key].tasks:
@@ -180,14 +180,14 @@ class Sandbox(SandboxEnvironment):
         timeout_retry: bool = True,
         concurrency: bool = True,
     ) -> ExecResult[str]:
-        """Run a program with its arguments. One that was stopped after its timeout may have done a part, and is not run again.
+        """Run a program with its arguments. A program that timed out is never run again, since a part may be done.
 
         Raises:
-            ExecTimeoutError: With what was printed; the whole tree is gone.
-            OutputLimitExceededError: A channel was more than Inspect's limit; the program was stopped.
+            ExecTimeoutError: The program timed out, and its whole tree was stopped; the error has the output.
+            OutputLimitExceededError: A channel exceeded Inspect's limit, and the program was stopped.
             SandboxUnavailableError: Nothing ran.
-            SandboxUserUnsupportedError: Another user is asked for.
-            PermissionError, FileNotFoundError: The program cannot be run; the directory is not there.
+            SandboxUserUnsupportedError: Another user was asked for.
+            PermissionError, FileNotFoundError: The program cannot be run; the directory does not exist.
         """
         if user is not None and user not in self._users:
             raise SandboxUserUnsupportedError(
@@ -195,7 +195,7 @@ class Sandbox(SandboxEnvironment):
             )
         variables = dict(env or {})
         if cmd and posixpath.basename(cmd[0]) == "inspect-sandbox-tools":
-            # Inspect's own helper keeps its server here, so that samples on one host have one each.
+            # Inspect's helper puts its server into this directory: each sample on a host then has a server of its own.
             variables["INSPECT_SANDBOX_TOOLS_DIR"] = posixpath.join(self.env.directory, ".sandbox-tools")
         try:
             whole = await run_whole(
@@ -209,7 +209,7 @@ class Sandbox(SandboxEnvironment):
             )
         except InvalidCommand as error:
             if any("\0" in text for text in (*cmd, cwd or "", *variables, *variables.values())):
-                raise ValueError("embedded null byte") from error  # by which Inspect knows it
+                raise ValueError("embedded null byte") from error  # the message that Inspect recognises
             if cwd is not None and not await self.env.files.is_dir(cwd):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), cwd) from error
             raise
@@ -231,7 +231,7 @@ class Sandbox(SandboxEnvironment):
         return ExecResult(whole.exit_code == 0, whole.exit_code, stdout, stderr)
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
-        """Replace a file, and make the directories above it."""
+        """Replace a file, and make its parent directories."""
         await write_whole(self.env, file, contents.encode() if isinstance(contents, str) else contents)
 
     @overload
@@ -244,8 +244,8 @@ class Sandbox(SandboxEnvironment):
         """Read a file.
 
         Raises:
-            OutputLimitExceededError: It has more than Inspect's limit.
-            UnicodeDecodeError: It is no UTF-8, and a text is asked for.
+            OutputLimitExceededError: The file exceeds Inspect's limit.
+            UnicodeDecodeError: A text was asked for, and the file is not UTF-8.
         """
         limit = SandboxEnvironmentLimits.MAX_READ_FILE_SIZE
         data = await self.env.files.read(file, length=limit + 1)

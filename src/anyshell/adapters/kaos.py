@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     Errors: TypeAlias = Literal["strict", "ignore", "replace"]
 
 PENDING = 1024 * 1024
-"""Bytes of each channel of a process, and twice as many before it is slowed down, that wait to be read; to asyncio a longer line
-is an error."""
+"""Bytes of a line in a channel of a process; to asyncio a longer line is an error. A process with twice as many unread bytes in a
+channel is slowed down."""
 
 LOST = 1  # no bound: an exit code
-"""The exit code of a process of which it could not be learnt."""
+"""The exit code of a process whose real exit code is unknown."""
 
 _TYPES = {"file": modes.S_IFREG, "directory": modes.S_IFDIR, "link": modes.S_IFLNK}
 _UNTOLD = ("st_ino", "st_dev", "st_nlink", "st_uid", "st_gid", "st_atime", "st_ctime")
@@ -51,7 +51,7 @@ class Kaos:
     """The commands and files of an environment, for ``kaos.set_current_kaos``.
 
     Args:
-        env: An environment that was entered with ``async with``. It stays its owner's to close, which stops what still runs.
+        env: An environment that was entered with ``async with``. The caller closes it, which stops the remaining processes.
     """
 
     name = "anyshell"
@@ -62,23 +62,23 @@ class Kaos:
         self._directory = env.directory
 
     def pathclass(self) -> type[PurePath]:
-        """The class of the host's paths."""
+        """Return the class of the host's paths."""
         return PureWindowsPath if self._env.os == "windows" else PurePosixPath
 
     def normpath(self, path: AnyPath) -> KaosPath:
-        """A path without doubled separators and the like."""
+        """Return a normalised path, for example without doubled separators."""
         return KaosPath(self._rules.normpath(str(path)))
 
     def gethome(self) -> KaosPath:
-        """The home of the host's user."""
+        """Return the home directory of the host's user."""
         return KaosPath(self._env.info.home)
 
     def getcwd(self) -> KaosPath:
-        """The directory in which programs run and relative paths start."""
+        """Return the directory in which programs run and relative paths start."""
         return KaosPath(self._directory)
 
     async def chdir(self, path: AnyPath) -> None:
-        """Go to a directory; that of the process stays."""
+        """Change the working directory of this object; the directory of this process stays."""
         there = self._at(path)
         if (await self._env.files.stat(there)).kind != "directory":
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), there)
@@ -88,7 +88,7 @@ class Kaos:
         self._directory = there
 
     async def stat(self, path: AnyPath, *, follow_symlinks: bool = True) -> StatResult:
-        """Describe a file; what the host does not tell is 0."""
+        """Describe a file; facts that the host does not tell are 0."""
         found = await self._env.files.stat(self._at(path), follow=follow_symlinks)
         return StatResult(
             st_mode=found.mode | _TYPES.get(found.kind, 0),
@@ -98,14 +98,14 @@ class Kaos:
         )
 
     async def iterdir(self, path: AnyPath) -> AsyncGenerator[KaosPath]:
-        """Tell what is in a directory."""
+        """Yield the paths in a directory."""
         for name in await self._env.files.list(self._at(path)):
             yield self._below(path, name)
 
     async def glob(
         self, path: AnyPath, pattern: str, *, case_sensitive: bool = True
     ) -> AsyncGenerator[KaosPath]:
-        """Find what matches a pattern in a directory, hidden files as well."""
+        """Yield the paths in a directory that match a pattern, including hidden files."""
         if not case_sensitive:
             raise ValueError("a glob is case-sensitive here: name both cases, as in [Rr]eadme")
         there = self._at(path)
@@ -121,18 +121,18 @@ class Kaos:
         return await self._env.files.read(self._at(path), length=None if n is None or n < 0 else n)
 
     async def readtext(self, path: AnyPath, *, encoding: str = "utf-8", errors: Errors = "strict") -> str:
-        """Read a file as text; ends of lines stay as they are in it."""
+        """Read a file as text; line ends stay unchanged."""
         return await self._env.files.read_text(self._at(path), encoding=encoding, errors=errors)
 
     async def readlines(
         self, path: AnyPath, *, encoding: str = "utf-8", errors: Errors = "strict"
     ) -> AsyncGenerator[str]:
-        """Read a file as lines, each with its end."""
+        """Yield the lines of a file, each with its line end."""
         for line in await self._env.files.read_lines(self._at(path), encoding=encoding, errors=errors):
             yield line
 
     async def writebytes(self, path: AnyPath, data: bytes) -> int:
-        """Replace a file; the number of bytes."""
+        """Replace a file, and return the number of bytes."""
         await self._env.files.write(self._at(path), data)
         return len(data)
 
@@ -145,7 +145,7 @@ class Kaos:
         encoding: str = "utf-8",
         errors: Errors = "strict",
     ) -> int:
-        """Replace a file by a text, or append it; the number of characters."""
+        """Replace a file by a text, or append the text, and return the number of characters."""
         write = self._env.files.append_text if mode == "a" else self._env.files.write_text
         return await write(self._at(path), data, encoding=encoding, errors=errors)
 
@@ -156,11 +156,11 @@ class Kaos:
     async def exec(self, *args: str, env: Mapping[str, str] | None = None) -> Process:
         """Start a program.
 
-        Variables are set over those of the host. Another host is given only those that this process does not have itself:
-        callers add to a copy of their own, of which PATH and HOME mean nothing there.
+        The variables override those of the host. Another host gets only the variables that differ from this process's own:
+        callers extend a copy of their own variables, whose PATH and HOME mean nothing on the other host.
 
         Raises:
-            OSError: It could not be started.
+            OSError: The program could not be started.
         """
         if not args:
             raise ValueError("exec needs a program")
@@ -186,7 +186,7 @@ class Kaos:
 
 
 class Process:
-    """A program that runs, and all that it starts."""
+    """A running program, with all processes that it starts."""
 
     def __init__(self) -> None:
         self._input = _Input()
@@ -198,7 +198,7 @@ class Process:
         self._task: asyncio.Task[int] | None = None
 
     async def start(self, env: Environment, text: str, directory: str, variables: Mapping[str, str]) -> None:
-        """Start it, and return when it runs."""
+        """Start the program, and return once it runs."""
         self._task = asyncio.ensure_future(self._run(env, text, directory, variables))
         begun = asyncio.ensure_future(self._input.begun.wait())
         try:
@@ -209,7 +209,7 @@ class Process:
         finally:
             begun.cancel()
         if not self._input.begun.is_set():
-            await self._task  # raises why
+            await self._task  # raises the error of the start
 
     async def _run(self, env: Environment, text: str, directory: str, variables: Mapping[str, str]) -> int:
         async def hear(channel: Channel, data: bytes) -> None:
@@ -250,32 +250,32 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its number on the host; -1 where that is not told."""
+        """The process number of the program on the host; -1 if unknown."""
         process = self._control.process
         return -1 if process is None or process.pid is None else process.pid
 
     @property
     def returncode(self) -> int | None:
-        """Its exit code, or minus the number of the signal that ended it; ``None`` while it runs."""
+        """The exit code, or the negative number of the signal that ended the program; ``None`` while the program runs."""
         return self._task.result() if self._task is not None and self._task.done() else None
 
     async def wait(self) -> int:
-        """Wait for its end; to be cancelled here does not stop it."""
+        """Wait for the program's end, and return the exit code; cancelling the wait does not stop the program."""
         assert self._task is not None
         return await shielded(self._task)
 
     async def kill(self) -> None:
-        """Kill it with all that it has started, and wait for that."""
+        """Kill the program with all processes that it has started, and wait for the end."""
         self._control.cancel()
         self._control.cancel()
         for flow in self._flows.values():
-            flow.free()  # what is not read must not hold it
+            flow.free()  # unread output must not hold up the end
         if self._task is not None:
             await asyncio.wait([self._task])
 
 
 class _Flow(asyncio.ReadTransport):
-    """Slows a process down whose output is not read."""
+    """The output channel of a process, which slows the process down while output is unread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -313,7 +313,7 @@ class _Input:
         self._closing = self._over = False
 
     async def pieces(self) -> AsyncGenerator[bytes]:
-        """The pieces that are written to stdin, as they come; the process runs when it asks for the first."""
+        """Yield the pieces written to stdin, each at once; the first request for a piece shows that the process runs."""
         self.begun.set()
         while self._data or not self._closing:
             self._changed.clear()
@@ -328,7 +328,7 @@ class _Input:
         self._taken.set()
 
     def end(self) -> None:
-        """The process reads no more."""
+        """Record that the process reads nothing more."""
         self._over = self._closing = True
         self._taken.set()
 

@@ -41,7 +41,7 @@ class _Shell(BaseTool):
         return self._bridge.wait(self._arun(**params))
 
     async def arun(self, *args: Any, **named: Any) -> Any:
-        """Call the tool; the message says whether that was an error."""
+        """Call the tool; the status of the returned message tells an error."""
         return _marked(await super().arun(*args, **named))
 
     def run(self, *args: Any, **named: Any) -> Any:
@@ -56,9 +56,9 @@ def _marked(answer: Any) -> Any:
 
 
 def tool(tool: ShellTool) -> BaseTool:
-    """Make a tool of LangChain of a `ShellTool`, whose approver and limits hold.
+    """Make a LangChain tool from a `ShellTool`, whose approver and limits hold.
 
-    To be called in the event loop of the environment. A model is told `ShellResult.text`; the message's status is ``error``
-    where `ShellResult.is_error`, and its artifact is the `ShellResult`.
+    Call this in the event loop of the environment. The model is told `ShellResult.text`. The message's status is ``error`` if
+    `ShellResult.is_error`, and the message's artifact is the `ShellResult`.
     """
     return _Shell(tool)

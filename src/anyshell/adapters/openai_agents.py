@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from ..tool import ShellTool
 
 NOT_STARTED = 126  # no bound: an exit code
-"""The exit code of a command that did not run, since the SDK needs a number: a shell gives it for a program that cannot run."""
+"""The exit code of a command that did not run, since the SDK needs a number; a shell gives 126 for a program that cannot run."""
 
 UNKNOWN = 1  # no bound: an exit code
-"""The exit code for the SDK of a command that ran and has no exit code, such as a cancelled one."""
+"""The exit code, for the SDK, of a command that ran but has no exit code, such as a cancelled command."""
 
 
 def shell_tool(tool: ShellTool) -> AgentsShellTool:
-    """Make the SDK's own tool ``shell`` of a `ShellTool`, whose approver and limits hold.
+    """Make the SDK's own tool ``shell`` from a `ShellTool`, whose approver and limits hold.
 
-    The commands of one call run one after the other; after one that did not come to its own end, none of the others runs.
+    The commands of one call run one after the other. After a command that did not end by itself, no further command runs.
     """
 
     async def execute(request: ShellCommandRequest) -> ShellResult:
@@ -80,9 +80,9 @@ def _output(command: str, result: Result) -> ShellCommandOutput:
 
 
 def _shorten(outputs: list[ShellCommandOutput], room: int) -> None:
-    """Leave out the middle of texts that have too many characters together.
+    """Leave out the middle of texts that together have more than `room` characters.
 
-    The SDK itself would cut the end, where the cause of a failure and what the tool has to say of it stand.
+    The SDK itself would cut the end, which holds the cause of a failure and the tool's own sentences.
     """
     for number, output in enumerate(outputs):
         share, text = room // (len(outputs) - number), output.stdout
@@ -98,10 +98,11 @@ def _shorten(outputs: list[ShellCommandOutput], room: int) -> None:
 class Sandbox(BaseSandboxSession):
     """An environment as a sandbox session: ``RunConfig(sandbox=SandboxRunConfig(session=Sandbox(env)))``.
 
-    It confines nothing: commands reach whatever the environment reaches. Its directory is the workspace.
+    The sandbox confines nothing: commands reach everything that the environment reaches. The environment's directory is the
+    workspace.
 
     Args:
-        env: An environment of a POSIX host and shell. It stays its owner's to close.
+        env: An environment of a POSIX host and shell; the caller closes it.
     """
 
     def __init__(self, env: Environment) -> None:
@@ -140,7 +141,7 @@ class Sandbox(BaseSandboxSession):
             raise WorkspaceArchiveReadError(path=path, cause=error) from error
 
     async def write(self, path: Path, data: io.IOBase, *, user: str | User | None = None) -> None:
-        """Replace a file, and make the directories above it."""
+        """Replace a file, and make its parent directories."""
         stream = coerce_write_payload(path=path, data=data).stream
         there = self.normalize_path(path, for_write=True)
         if user is not None:
@@ -156,7 +157,7 @@ class Sandbox(BaseSandboxSession):
         return not self._env.closed
 
     async def persist_workspace(self) -> io.IOBase:
-        """Refuse: the directory is not this session's, and stays where it is."""
+        """Refuse: the directory does not belong to this session, and stays in its place."""
         raise WorkspaceArchiveReadError(path=Path(self._env.directory), context={"reason": "not_supported"})
 
     async def hydrate_workspace(self, data: io.IOBase) -> None:

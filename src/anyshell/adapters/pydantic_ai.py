@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from .._environment import Environment
 
 PREVIEW = 64 * 1024
-"""Characters of each channel that the error shows of a command that printed too much, from the start."""
+"""Characters from the start of each channel in the error for a command that printed too much; the rest is left out."""
 
 
 class _Commands(WorkspaceBackend, SupportsCommands):
-    """The commands of an environment, by which Pydantic AI's own code follows links."""
+    """The commands of an environment; Pydantic AI's own code uses commands to resolve links."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -50,7 +50,7 @@ class _Commands(WorkspaceBackend, SupportsCommands):
         return self._ref
 
     async def working_dir(self) -> str:
-        """The directory in which commands run, as it was given."""
+        """Return the directory in which commands run, as it was given."""
         return self._env.directory
 
     async def run(
@@ -61,7 +61,7 @@ class _Commands(WorkspaceBackend, SupportsCommands):
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> CommandResult:
-        """Run a command, and give back all that it printed."""
+        """Run a command, and return its whole output."""
         if isinstance(command, str) != shell:
             raise TypeError("a text needs shell=True, and a program with its arguments shell=False")
         if timeout is not None and not 0 < timeout < float("inf"):
@@ -72,9 +72,9 @@ class _Commands(WorkspaceBackend, SupportsCommands):
                     self._env, command, variables=env, timeout=timeout, left_behind="keep"
                 )
             except InvalidCommand:
-                await self._check_directory()  # that may be what was wrong
+                await self._check_directory()  # a missing directory may be the cause
                 raise
-            await self._check_directory()  # a command can end well although its directory is gone
+            await self._check_directory()  # a command can succeed although its directory is gone
         stdout, stderr = (data.decode(errors="replace") for data in (whole.stdout, whole.stderr))
         if whole.too_much:
             raise WorkspaceOutputLimitError(
@@ -95,7 +95,7 @@ class _Commands(WorkspaceBackend, SupportsCommands):
 
     @asynccontextmanager
     async def _operation(self) -> AsyncGenerator[None]:
-        """Do something in the environment, and tell a missing file from a missing environment."""
+        """Return a context for an operation; it tells a missing file from a missing environment."""
         if self._env.closed:
             raise WorkspaceUnavailableError(f"the environment of {self._env.host} is closed")
         self._ref = self._ref or WorkspaceRef(
@@ -117,20 +117,20 @@ class _Commands(WorkspaceBackend, SupportsCommands):
 class Workspace(_Commands, SupportsFilesystem, SupportsRealpath):
     """The commands and files of an environment, for ``Agent.run(workspace=...)``.
 
-    A process that a command leaves running goes on, as Pydantic AI asks: it is the caller's to stop.
+    A process that a command leaves behind goes on, as Pydantic AI requires; the caller must stop the process.
 
     Args:
-        env: An environment of a POSIX host and shell. It stays its owner's to close; its directory is the workspace.
+        env: An environment of a POSIX host and shell; its directory is the workspace. The caller closes the environment.
     """
 
     async def working_dir(self) -> str:
-        """The directory of the environment, without links in its path."""
+        """Return the directory of the environment, with links resolved."""
         async with self._operation():
             await self._check_directory()
             return await self.realpath(self._env.directory)
 
     async def realpath(self, path: str) -> str:
-        """Follow the links in a path; what does not exist stays as it is."""
+        """Resolve the links in a path; parts that do not exist stay unchanged."""
         async with self._operation():
             return await Facade(_Commands(self._env)).realpath(path)
 
@@ -140,12 +140,12 @@ class Workspace(_Commands, SupportsFilesystem, SupportsRealpath):
             return await self._env.files.read(path)
 
     async def write_bytes(self, path: str, data: bytes) -> None:
-        """Replace a file, and make the directories above it."""
+        """Replace a file, and make its parent directories."""
         async with self._operation():
             try:
                 await self._env.files.write(path, data)
             except FileNotFoundError:
-                await self._check_directory()  # which is not made anew
+                await self._check_directory()  # a missing workspace is an error: never make it anew
                 await self._env.files.mkdir(posixpath.dirname(path), parents=True, exist_ok=True)
                 await self._env.files.write(path, data)
 
@@ -158,7 +158,7 @@ class Workspace(_Commands, SupportsFilesystem, SupportsRealpath):
         return FileEntry(name=name, path=path, is_dir=is_dir, size=None if is_dir else stat.size)
 
     async def list_dir(self, path: str) -> Sequence[FileEntry]:
-        """Tell the names in a directory, without their sizes."""
+        """Return the entries of a directory, without sizes."""
         async with self._operation():
             found = await list_whole(self._env, path)
         return [
@@ -167,16 +167,16 @@ class Workspace(_Commands, SupportsFilesystem, SupportsRealpath):
         ]
 
     async def make_dir(self, path: str) -> None:
-        """Make a directory, and those above it."""
+        """Make a directory and its parent directories."""
         async with self._operation():
             await self._check_directory()
             await self._env.files.mkdir(path, parents=True, exist_ok=True)
 
     async def remove(self, path: str) -> None:
-        """Remove a file or a tree, but never the workspace or what it is in."""
+        """Remove a file or a tree, but never the workspace or a directory above the workspace."""
         directory = await self.working_dir()
         above, name = posixpath.split(path)
-        if name in ("", ".", ".."):  # the name of a directory, and never of a link to one
+        if name in ("", ".", ".."):  # such a path names a directory, never a link to a directory
             real = await self.realpath(path)
         else:
             real = posixpath.join(await self.realpath(above), name)
@@ -186,7 +186,7 @@ class Workspace(_Commands, SupportsFilesystem, SupportsRealpath):
             await self._env.files.remove(path, recursive=True)
 
     async def exists(self, path: str) -> bool:
-        """Whether there is a file or directory."""
+        """Whether a file or directory exists at a path."""
         async with self._operation():
             if not await self._env.files.exists(path):
                 await self._check_directory()

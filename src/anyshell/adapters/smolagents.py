@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ShellError(AnyshellError):
-    """Nothing ran. smolagents tells its model so, with the text of the result.
+    """Nothing ran; smolagents shows the model the text of the result as an error.
 
     Attributes:
         result: The result of the tool.
@@ -29,7 +29,7 @@ class ShellError(AnyshellError):
 
 
 class _Shell(Tool):  # type: ignore[misc]  # smolagents has no types
-    skip_forward_signature_validation = True  # its parameters are those of the tool
+    skip_forward_signature_validation = True  # `forward` takes the parameters of the tool
     output_type = "string"
 
     def __init__(self, tool: ShellTool) -> None:
@@ -52,15 +52,15 @@ class _Shell(Tool):  # type: ignore[misc]  # smolagents has no types
         """Carry out one call, from another thread than that of the event loop."""
         params = self._signature.bind_partial(*args, **named).arguments
         result = self._bridge.wait(self._tool(params))
-        # A failed command is a text: an exception loses the results of all other calls of the same step.
+        # A failed command returns its text: an exception would lose the results of all other calls of the step.
         if result.details.started is False:
             raise ShellError(result)
         return result.text
 
 
 def tool(tool: ShellTool) -> Tool:
-    """Make a tool of smolagents of a `ShellTool`, whose approver and limits hold.
+    """Make a smolagents tool from a `ShellTool`, whose approver and limits hold.
 
-    To be called in the event loop of the environment; the agent runs in another thread: ``await asyncio.to_thread(agent.run, task)``.
+    Call this in the event loop of the environment. Run the agent in another thread: ``await asyncio.to_thread(agent.run, task)``.
     """
     return _Shell(tool)

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 class Sandbox(StrandsSandbox):
     """The commands and files of an environment, for ``Agent(sandbox=...)``.
 
-    It confines nothing: commands reach whatever the environment reaches. To be made in the event loop of the environment; an
-    agent may call it from another, as its blocking calls do.
+    The sandbox confines nothing: commands reach everything that the environment reaches. Make the sandbox in the event loop of
+    the environment; an agent may use it from another event loop, as the agent's blocking calls do.
 
     Args:
-        env: An environment. It stays its owner's to close.
-        max_output: Bytes of each channel that a command may print; one that prints more is stopped. ``None`` is 10 MiB, which
-            Strands' own tool ``shell`` passes on to the model.
+        env: An environment; the caller closes it.
+        max_output: Bytes of each channel that a command may print; a command that prints more is stopped. ``None`` is 10 MiB,
+            all of which Strands' own tool ``shell`` passes on to the model.
     """
 
     def __init__(self, env: Environment, *, max_output: int | None = None) -> None:
@@ -55,11 +55,11 @@ class Sandbox(StrandsSandbox):
         env: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> AsyncGenerator[StreamChunk | ExecutionResult, None]:
-        """Run a command in the environment's shell: its output as it comes, and its result.
+        """Run a command in the environment's shell; yield each piece of output at once, then the result.
 
         Raises:
-            SandboxTimeoutError: With what was printed; the whole tree is gone.
-            AnyshellError: Nothing ran, or the command did not come to its own end.
+            SandboxTimeoutError: The command was stopped after its timeout, with its whole tree; the error has the output.
+            AnyshellError: Nothing ran, or the command did not end by itself.
         """
         return self._stream(command, None, timeout, cwd, env)
 
@@ -87,7 +87,7 @@ class Sandbox(StrandsSandbox):
         variables: Mapping[str, str] | None,
     ) -> AsyncGenerator[StreamChunk | ExecutionResult, None]:
         loop = asyncio.get_running_loop()
-        heard: asyncio.Queue[tuple[Channel, bytes] | None] = asyncio.Queue()  # no more than the result has
+        heard: asyncio.Queue[tuple[Channel, bytes] | None] = asyncio.Queue()  # bounded by max_output
         decoders: dict[Channel, codecs.IncrementalDecoder] = {
             "stdout": codecs.getincrementaldecoder("utf-8")("replace"),
             "stderr": codecs.getincrementaldecoder("utf-8")("replace"),
@@ -117,10 +117,10 @@ class Sandbox(StrandsSandbox):
                 if text := decoders[channel].decode(data):
                     yield StreamChunk(text, channel)
             for channel, decoder in decoders.items():
-                if text := decoder.decode(b"", final=True):  # a character that never became whole
+                if text := decoder.decode(b"", final=True):  # an incomplete character at the end
                     yield StreamChunk(text, channel)
             whole = await running
-        finally:  # also of a caller that does not want the rest
+        finally:  # also for a caller that stops reading early
             running.cancel()
             await outlast(running, lambda: None)
         stdout, stderr = (data.decode(errors="replace") for data in (whole.stdout, whole.stderr))
@@ -137,25 +137,25 @@ class Sandbox(StrandsSandbox):
         return await self._bridge.run(self._env.files.read(path))
 
     async def write_file(self, path: str, content: bytes, **kwargs: Any) -> None:
-        """Replace a file, and make the directories above it."""
+        """Replace a file, and make its parent directories."""
         await self._bridge.run(write_whole(self._env, path, content))
 
     async def remove_file(self, path: str, **kwargs: Any) -> None:
-        """Remove a file or a link, but no directory."""
+        """Remove a file or a link; a directory raises `IsADirectoryError`."""
         stat = await self._bridge.run(self._env.files.stat(path, follow=False))
         if stat.kind == "directory":
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         await self._bridge.run(self._env.files.remove(path))
 
     async def list_files(self, path: str, **kwargs: Any) -> list[FileInfo]:
-        """Name what is in a directory, without sizes."""
+        """Return the entries of a directory, without sizes."""
         try:
             return [FileInfo(*each) for each in await self._bridge.run(list_whole(self._env, path))]
         except (FileNotFoundError, NotADirectoryError) as error:
             raise SandboxPathNotFoundError(path) from error
 
     def get_tools(self) -> list[AgentTool]:
-        """Strands' own tools for commands and files, as its sandboxes give them to an agent."""
+        """Return Strands' own tools for commands and files, as sandboxes of Strands do for an agent."""
         there = f"on {self._env.host}, in {self._env.directory}"
         command = f"Runs a command in {self._env.shell.kind} {there}. Each call has a fresh shell."
         files = f"Views, creates and edits files {there}, by absolute paths."

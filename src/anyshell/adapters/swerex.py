@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .whole import Whole
 
 ALIVE_SECONDS = 10.0
-"""Seconds for a host to run nothing, after which it is not said to be alive, unless SWE-ReX gives others."""
+"""Seconds for a host to run an empty command, unless SWE-ReX gives another number; then the host counts as not alive."""
 
 _ALL = re.compile(r"[\s\S]*")
 
@@ -36,10 +36,10 @@ _ALL = re.compile(r"[\s\S]*")
 class Runtime(rex.AbstractRuntime):
     """The commands, sessions and files of an environment, for SWE-ReX.
 
-    What a command leaves running goes on until its session or the runtime is closed.
+    Processes that a command leaves behind go on until the command's session or the runtime is closed.
 
     Args:
-        env: An environment that was entered with ``async with``, whose shell is bash. It stays its owner's to close.
+        env: An environment with bash that was entered with ``async with``; the caller closes it.
     """
 
     def __init__(self, env: Environment) -> None:
@@ -49,7 +49,7 @@ class Runtime(rex.AbstractRuntime):
         self._loose: set[str] = set()
 
     async def is_alive(self, *, timeout: float | None = None) -> rex.IsAliveResponse:
-        """Whether the host runs something."""
+        """Check whether the host runs commands."""
         try:
             outcome = await self._env.run(":", timeout=timeout or ALIVE_SECONDS)
         except AnyshellError as error:
@@ -58,7 +58,7 @@ class Runtime(rex.AbstractRuntime):
         return rex.IsAliveResponse(is_alive=alive, message="" if alive else f"a command was {outcome.status}")
 
     async def create_session(self, request: rex.CreateSessionRequest) -> rex.CreateSessionResponse:
-        """Make a shell, and have it read its files."""
+        """Make a shell, and let the shell source its startup files."""
         if request.session in self._shells:
             raise exceptions.SessionExistsError(f"there is a session {request.session!r} already")
         quote = SHELLS[self._env.shell.kind].join
@@ -66,7 +66,7 @@ class Runtime(rex.AbstractRuntime):
         with _as_swerex_errors():
             shell = self._shells[request.session] = _Shell(self._env)
             try:
-                await shell.run(":", ALIVE_SECONDS)  # a far host may take longer than the files have
+                await shell.run(":", ALIVE_SECONDS)  # a far host may start a shell slowly
                 whole = await shell.run(text or ":", request.startup_timeout)
             except BaseException:
                 del self._shells[request.session]
@@ -75,7 +75,7 @@ class Runtime(rex.AbstractRuntime):
         return rex.CreateBashSessionResponse(output=_text(whole.stdout))
 
     async def run_in_session(self, action: rex.Action) -> rex.Observation:
-        """Run a command in a session, type a line for the program that has its terminal, or interrupt it."""
+        """Run a command in a session, or type a line for the program on its terminal, or interrupt the program."""
         shell = self._shell(action.session)
         with _as_swerex_errors():
             if isinstance(action, rex.BashInterruptAction):
@@ -95,14 +95,14 @@ class Runtime(rex.AbstractRuntime):
         return seen
 
     async def close_session(self, request: rex.CloseSessionRequest) -> rex.CloseSessionResponse:
-        """End a shell, and what it has left running."""
+        """End a session's shell, and stop the processes that its commands left behind."""
         shell = self._shell(request.session)
         del self._shells[request.session]
         await shell.aclose()
         return rex.CloseBashSessionResponse()
 
     async def execute(self, command: rex.Command) -> rex.CommandResponse:
-        """Run a command in a shell of its own; its variables are set over those of the host."""
+        """Run a command in a fresh shell; the command's variables override those of the host."""
         words = [command.command] if isinstance(command.command, str) else command.command
         if command.shell and len(words) != 1:
             raise ValueError("shell=True takes one text, and shell=False a program with its arguments")
@@ -127,26 +127,26 @@ class Runtime(rex.AbstractRuntime):
         return response
 
     async def read_file(self, request: rex.ReadFileRequest) -> rex.ReadFileResponse:
-        """Read a file; ends of lines stay as they are in it."""
+        """Read a file as text; line ends stay unchanged."""
         encoding, errors = request.encoding or "utf-8", request.errors or "strict"
         with _as_swerex_errors():
             text = await self._env.files.read_text(request.path, encoding=encoding, errors=errors)
         return rex.ReadFileResponse(content=text)
 
     async def write_file(self, request: rex.WriteFileRequest) -> rex.WriteFileResponse:
-        """Replace a file, and make the directories above it."""
+        """Replace a file, and make its parent directories."""
         with _as_swerex_errors():
             await write_whole(self._env, request.path, request.content.encode())
         return rex.WriteFileResponse()
 
     async def upload(self, request: rex.UploadRequest) -> rex.UploadResponse:
-        """Copy a file or a folder of this machine; a folder is merged with one that is there."""
+        """Copy a file or a folder of this machine; a folder is merged into an existing folder."""
         with _as_swerex_errors():
             await self._env.files.upload(request.source_path, request.target_path, into=False)
         return rex.UploadResponse()
 
     async def close(self) -> rex.CloseResponse:
-        """End all shells, and what any command has left running; the environment stays open."""
+        """End all shells, and stop the processes that commands left behind; the environment stays open."""
         shells, self._shells = self._shells, {}
         await asyncio.gather(_stop(self._env, self._loose), *(shell.aclose() for shell in shells.values()))
         return rex.CloseResponse()
@@ -158,7 +158,7 @@ class Runtime(rex.AbstractRuntime):
 
 
 class _Shell:
-    """One session: its shell, and the program that has its terminal."""
+    """One session: its shell, and the program on its terminal."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -170,7 +170,7 @@ class _Shell:
         self.terminal: DrivenTerminal | None = None
 
     async def run(self, command: str, timeout: float | None) -> Whole:
-        """Run a command; what one printed that was stopped stays unread."""
+        """Run a command in the session; the output of a timed-out command stays unread for `interrupt`."""
         control, over = Control(), asyncio.Event()
         self._running[over] = control
         try:
@@ -190,7 +190,7 @@ class _Shell:
         return whole
 
     async def observe(self, action: rex.BashAction) -> rex.BashObservation:
-        """Run a command whose syntax is good."""
+        """Check the syntax of a command, and run the command if the syntax is valid."""
         shell = SHELLS[self._env.shell.kind].join([self._env.shell.path, "-n"])
         parsed = await self._env.run(
             shell, stdin=f"{action.command}\n", split_stderr=True, timeout=action.timeout
@@ -211,7 +211,7 @@ class _Shell:
         )
 
     async def type(self, action: rex.BashAction) -> rex.BashObservation:
-        """Start a program on a terminal, or type a line for it; wait for what is expected, or its end."""
+        """Start a program on a terminal, or type a line for the running program; wait for an expected text or the end."""
         if self.terminal is None:
             exported = (await self.run("env -0", action.timeout)).stdout.split(b"\0")
             made = self._env.terminal(
@@ -234,7 +234,7 @@ class _Shell:
         return seen.model_copy(update={"output": output})
 
     async def _expect(self, patterns: list[str], timeout: float | None) -> rex.BashObservation | None:
-        """Wait for one of some patterns or the end; ``None`` is neither of them in time."""
+        """Wait for one of the patterns or the program's end; ``None`` if neither comes in time."""
         assert self.terminal is not None
         expected: list[re.Pattern[str] | type[ExpectTimeout] | type[ProgramEnded]]
         expected = [*(re.compile(pattern, re.DOTALL) for pattern in patterns), ExpectTimeout, ProgramEnded]
@@ -246,7 +246,7 @@ class _Shell:
         return rex.BashObservation(output=await self._leave(), exit_code=outcome.exit_code)
 
     async def interrupt(self, action: rex.BashInterruptAction) -> rex.BashObservation:
-        """Interrupt what runs, as ^C does, and stop it if that does not help; tell what was not read before."""
+        """Interrupt running commands as ^C does, stop the commands that go on, and return the unread output."""
         if self.terminal is not None:
             for _ in range(action.n_retry):
                 if self.terminal.running:
@@ -269,7 +269,7 @@ class _Shell:
         return rex.BashObservation(output=output.strip(), exit_code=0)
 
     async def _leave(self) -> str:
-        """Stop the program that has the terminal, and tell what was not read of it."""
+        """Stop the program on the terminal, and return its unread output."""
         rest = await self.terminal.find(_ALL, timeout=0) if self.terminal is not None else None
         self.terminal = None
         await self._scope.aclose()
@@ -287,7 +287,7 @@ async def _stop(env: Environment, jobs: set[str]) -> None:
 
 @contextmanager
 def _as_swerex_errors() -> Iterator[None]:
-    """Raise what anyshell refuses as SWE-ReX's own exception."""
+    """Turn an exception of anyshell into SWE-ReX's own exception."""
     try:
         yield
     except AnyshellError as error:
@@ -299,7 +299,7 @@ def _text(data: bytes) -> str:
 
 
 def _check(env: Environment, whole: Whole, jobs: set[str], command: object, timeout: float | None) -> None:
-    """Remember what a command has left behind, as long as its environment does, and raise why it was stopped."""
+    """Record the job of left-behind processes, drop forgotten jobs, and raise an error if the command was stopped."""
     outcome = whole.outcome
     jobs &= {job.id for job in env.jobs.list()}
     jobs |= {outcome.job} if outcome.job else set()

@@ -1,4 +1,4 @@
-"""A command run to its end, with its whole output as bytes, as frameworks need it of a sandbox."""
+"""A command run to its end with its whole output as bytes, as frameworks expect from a sandbox."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from ..session import Session
 
 MAX_OUTPUT = 10 * 1024 * 1024
-"""Bytes of each channel of one command that an adapter gives to its framework whole; a command that prints more is stopped."""
+"""Bytes of each channel of one command that an adapter passes on whole; a command that prints more is stopped."""
 
 
 TIMED_OUT = 124  # no bound: an exit code
-"""The exit code of a command that was stopped after its timeout, for frameworks that want a number: that of timeout(1)."""
+"""The exit code of a command stopped after its timeout, for frameworks that need a number; the same as in timeout(1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,13 @@ class Whole:
     """The outcome of a command, with its whole output.
 
     Attributes:
-        outcome: Its outcome.
-        exit_code: The exit code; 128 and the signal's number when a signal ended it; ``None`` without one.
-        stdout: The raw bytes.
-        stderr: The raw bytes; empty when the channels were not asked for apart.
-        limit: Bytes of each channel that it might print.
-        too_much: Whether the command printed more. It was stopped then, unless that was not wanted, and the bytes end before that.
+        outcome: The outcome of the command.
+        exit_code: The exit code; 128 and the signal's number when a signal ended the command; ``None`` without an exit code.
+        stdout: The raw bytes of stdout.
+        stderr: The raw bytes of stderr; empty when the channels were not split.
+        limit: Bytes of each channel that the command may print.
+        too_much: Whether the command printed more than `limit`. The command was then stopped, unless ``stop=False``, and the
+            bytes end before the excess.
     """
 
     outcome: Outcome
@@ -51,7 +52,7 @@ class Whole:
 
     @property
     def kept(self) -> str:
-        """The paths of its kept output, as words behind a sentence; empty if none is kept."""
+        """The paths of the kept output, as a clause for the end of a sentence; empty if no output is kept."""
         outputs = (self.outcome.output, self.outcome.stderr)
         paths = [
             str(each.artifact.path) for each in outputs if each is not None and each.artifact is not None
@@ -60,15 +61,15 @@ class Whole:
 
     @property
     def alive(self) -> str:
-        """A clause that names the processes that a stop could not end; empty if there are none."""
+        """A clause that names the processes that a stop could not end; empty without such processes."""
         names = [f"{visible(each.name)} ({each.pid})" for each in self.outcome.left_behind if each.alive]
         return f"; still alive: {', '.join(names)}" if names else ""
 
     def stopped(self, timeout: float | None) -> str:
-        """The reason why the command did not end by itself, as words behind "the command was"; empty if it did.
+        """Return why the command did not end by itself, as words after "the command was"; empty for a normal end.
 
         Args:
-            timeout: The seconds that it had.
+            timeout: The seconds that the command had.
         """
         if self.too_much:
             return f"stopped: it printed more than {self.limit} bytes{self.kept}"
@@ -98,17 +99,17 @@ async def run_whole(
     """Run a command to its end.
 
     Args:
-        env: Where.
+        env: The environment of the command.
         command: A text for the environment's shell; or a program and its arguments, each taken literally.
         cwd: As for `Environment.run`.
-        variables: As its ``env``.
-        stdin: As for `Environment.run`, and so are the others.
-        timeout: Seconds.
+        variables: As ``env`` of `Environment.run`.
+        stdin: As for `Environment.run`.
+        timeout: Seconds until the command is stopped.
         left_behind: The fate of processes that outlive the command.
-        split_stderr: Whether the channels are apart.
-        session: Runs it in this session of the environment.
+        split_stderr: Whether stdout and stderr are separate.
+        session: The session of the environment in which the command runs; ``None`` for a fresh shell.
         max_output: Bytes of each channel, instead of `MAX_OUTPUT`.
-        listener: Is given what it prints, as it comes, until it is stopped for too much.
+        listener: A listener for each piece of output, until the command is stopped for printing too much.
         control: As for `Environment.run`.
         stop: Whether a command that prints too much is stopped.
 
@@ -126,7 +127,7 @@ async def run_whole(
             too_much = True
             if stop:
                 control.cancel()
-        if not too_much:  # what else it prints until it has ended is counted in the outcome, and kept there
+        if not too_much:  # the outcome counts and keeps the further output
             printed[channel] += data
         elif stop:
             return
@@ -158,7 +159,7 @@ async def run_whole(
 
 
 async def write_whole(env: Environment, path: str, data: bytes) -> None:
-    """Replace a file, and make the directories above it.
+    """Replace a file, and make its parent directories.
 
     Raises:
         InvalidCommand, OSError: As `HostFiles.write` does.
@@ -172,7 +173,7 @@ async def write_whole(env: Environment, path: str, data: bytes) -> None:
 
 
 async def list_whole(env: Environment, path: str) -> list[tuple[str, bool]]:
-    """Name what is in a directory, sorted, and say of each whether it is a directory, or a link to one.
+    """Return the sorted names in a directory, each with whether it is a directory or a link to a directory.
 
     Raises:
         InvalidCommand, OSError: As `HostFiles.list` does.

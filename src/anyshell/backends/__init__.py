@@ -1,4 +1,4 @@
-"""Ways to reach a host. This is the only place that names one; each is imported when it is asked for."""
+"""The backends: ways to reach a host. Only this module names a backend; each backend is imported at its first use."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ __all__ = ["SSHOptions", "connect", "describe_address", "here", "is_address", "r
 def connect(
     host: str | SSHOptions | None = None, *, launcher: Callable[[str], Launcher] | None = None
 ) -> Backend:
-    """Make the backend for a host. Nothing is contacted before it is first used.
+    """Make the backend for a host. The backend contacts nothing before its first use.
 
     Args:
         host: ``None`` or ``local`` for this machine; ``ssh://[user@]host[:port][/directory]``, a name or an alias
             of ``~/.ssh/config``, or `SSHOptions`, for a host that is reached by SSH.
-        launcher: The launcher, which writes for the login shell of an SSH host, given its path.
+        launcher: A function from the path of an SSH host's login shell to the launcher that writes for this shell.
+            SSH hosts need one.
 
     Raises:
-        BackendUnavailable: No backend for that kind of address; the message names those that there are.
+        BackendUnavailable: No backend knows that kind of address; the message names the known kinds. Or an SSH host has
+            no `launcher`, or this process is out of descriptors.
         InvalidCommand: The address is malformed.
     """
     if isinstance(host, str):
@@ -53,8 +55,8 @@ def read_address(address: str) -> SSHOptions | None:
     """Read the address of a host; ``None`` is this machine.
 
     Raises:
-        BackendUnavailable: No backend knows that kind of address; the message names those that there are.
-        InvalidCommand: It is malformed. A password in it is not repeated.
+        BackendUnavailable: No backend knows that kind of address; the message names the known kinds.
+        InvalidCommand: The address is malformed. The message does not repeat a password in the address.
     """
     if address == "local":
         return None
@@ -70,7 +72,7 @@ def read_address(address: str) -> SSHOptions | None:
 
 
 def is_address(target: object) -> TypeIs[str | SSHOptions | None]:
-    """Whether a value is what `connect` takes, and no backend."""
+    """Whether a value is an address that `connect` takes, not a backend."""
     if target is None or isinstance(target, str):
         return True
     from .ssh.connection.options import SSHOptions
@@ -79,7 +81,7 @@ def is_address(target: object) -> TypeIs[str | SSHOptions | None]:
 
 
 def here() -> Files:
-    """The files of this machine: the near side of every copy."""
+    """Return the files of this machine: the near side of every copy."""
     from .local.files import LocalFiles
 
     return LocalFiles()

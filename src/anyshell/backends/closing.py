@@ -1,4 +1,4 @@
-"""The end of the processes that a closed process has left running."""
+"""Killing of the processes that a closed process has left running."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ if TYPE_CHECKING:
     from ..abc import Process
 
 KILL_PAUSE = 0.005
-"""Seconds between a kill and the next look at the living processes, when a process is closed."""
+"""Seconds between a kill and the next search for survivors, when a process is closed."""
 
 
 async def kill_until_gone(process: Process, seconds: float, *, pause: float = KILL_PAUSE) -> None:
-    """Kill a process's tree until nothing of it is alive: one kill misses what forks meanwhile.
+    """Kill a process's tree until none of its processes is alive. One kill misses processes that are forked meanwhile.
 
-    What cannot be killed now (it is in the kernel, or another user's, or the host is away) is left: `Process.survivors` names
-    it.
+    Processes that cannot be killed now stay alive, and `Process.survivors` names them. A kill fails on a process that is
+    blocked in the kernel, that belongs to another user, or whose host is unreachable.
 
     Args:
-        process: Is asked for its survivors first, within a bound of its own: a host that is far away is killed all the same.
-        seconds: Bound of all kills and looks after that.
-        pause: Seconds between a kill and the next look.
+        process: The process. The first search for survivors has a bound of its own and does not count towards `seconds`.
+            So also the tree on a slow, distant host is killed.
+        seconds: Bound of all kills and searches after the first search.
+        pause: Seconds between a kill and the next search.
     """
     if not await process.survivors():
         return

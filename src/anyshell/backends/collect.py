@@ -1,7 +1,7 @@
-"""The answer of a helper: a small program of anyshell's own on a host that may lie, bounded in time and in memory.
+"""Running of a helper, a small program of anyshell's own, and its answer, bounded in time and memory: a host may lie.
 
-A command of the caller goes through `anyshell._engine.run`, which says how it ended and what it left behind. A helper gives
-an answer or fails, and its tree is killed.
+A caller's command runs through `anyshell._engine.run` instead, which reports how the command ended and which processes
+survived. A helper gives an answer or fails, and its tree is killed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from ..abc import Process, Spawner
 
 LONGEST_COMPLAINT = 64 * 1024
-"""Bytes from the start of the stderr of one of anyshell's own helpers that are kept; the rest is read and thrown away."""
+"""Bytes kept from the start of the stderr of one of anyshell's own helpers; the rest is read and thrown away."""
 
 ENDING_SECONDS = 0.05
-"""Seconds for one of anyshell's own helpers to close its output when it has answered, and as many to end then; then it is killed."""
+"""Seconds for an anyshell helper to close its output after its answer, and as many again to end; then the helper is killed."""
 
 PIECE = 64 * 1024
-"""Bytes of a helper's input that are sent at once; each piece counts as progress."""
+"""Bytes of a helper's input that are sent at once; each sent piece counts as progress."""
 
 
 async def collect(
@@ -44,28 +44,28 @@ async def collect(
     until: bytes | None = None,
     release: bool = False,
 ) -> tuple[ExitStatus | None, bytes, bytes]:
-    """Run a helper, and take its answer: stdout and stderr up to their ends, and the exit status.
+    """Run a helper and return the helper's answer: the exit status, stdout and stderr.
 
     Args:
-        spawner: Starts the helper, within a bound of its own.
+        spawner: The spawner that starts the helper, within a bound of the spawner's own.
         spawn: The helper.
         seconds: Bound of everything after the start.
-        most: Bytes of stdout, 1 or more. The helper is killed when they have come. A caller that must tell a whole answer
-            from a longer one allows one byte more.
+        most: Maximal number of bytes of stdout, 1 or more. After so many bytes the helper is killed. A caller that must tell
+            a whole answer from a longer answer allows one byte more.
         stdin: Input, if `spawn` asks for a pipe; end-of-file follows.
-        idle: Bound of each time in which nothing is sent and nothing comes. ``None`` is no such bound.
+        idle: Seconds that may pass without a sent or received byte. ``None`` sets no such bound.
         rate: Bytes a second. Every byte of input that was sent, and of stdout that was kept, adds ``1 / rate`` to
-            `seconds`. So the longest time of all is ``seconds + (most + len(stdin)) / rate``.
-        until: Bytes of stdout that end the answer. The helper is killed when they have come.
+            `seconds`. So the longest possible time is ``seconds + (most + len(stdin)) / rate``.
+        until: Bytes of stdout that end the answer. The helper is killed after these bytes.
         release: Whether the processes that the helper started go on after a whole answer.
 
     Returns:
-        The exit status, stdout, and the first 64 KiB of stderr. The status is ``None`` if the helper was killed because
-        `most` bytes or `until` had come.
+        The exit status, stdout, and the first 64 KiB of stderr. The status is ``None`` if the helper was killed after
+        `most` bytes or after `until`.
 
     Raises:
-        TimeoutError: A bound of time was over; the helper was killed.
-        AnyshellError: From the spawner.
+        TimeoutError: A time limit was exceeded; the helper was killed.
+        AnyshellError: The spawner raised an error.
     """
     loop = asyncio.get_running_loop()
     process = await spawner.spawn(spawn)
@@ -91,10 +91,11 @@ async def collect(
             if process.stdin is not None:
                 works.append(_feed(process.stdin, stdin, moves))
             tasks = [loop.create_task(work) for work in works]
-            for task in tasks:  # looked at, or asyncio reports what a second one raises
+            # Retrieve every task's exception, or asyncio logs the exception of a second failing task.
+            for task in tasks:
                 task.add_done_callback(note_failure)
             try:
-                # Not gather(), out of which the exception of a task comes instead of a cancellation of the same moment.
+                # Not gather(): if a task fails at the moment of a cancellation, gather() raises the task's exception.
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
                 for task in tasks:
                     if task.done():
@@ -122,21 +123,21 @@ async def fill(
     until: bytes | None = None,
     on_piece: Callable[[int], object] = lambda count: None,
 ) -> bool:
-    """Read a stream up to its end, or until `most` bytes or the bytes `until` have come; return whether the end came.
+    """Read a stream to its end, to `most` bytes, or to the bytes `until`; return whether the stream has ended.
 
     Args:
-        kept: Takes what comes, at most `most` bytes.
-        stream: The stream that is read.
-        most: Bytes, 1 or more.
+        kept: Buffer that receives the bytes, at most `most`.
+        stream: The stream to read.
+        most: Maximal number of bytes, 1 or more.
         until: Bytes that stop the reading.
-        on_piece: Is given the size of each piece.
+        on_piece: Callback with the size of each piece.
     """
     while True:
         try:
             piece = await stream.receive(PIECE)
         except anyio.EndOfStream:
             return True
-        # `until` may have begun in the piece before.
+        # The bytes `until` may begin in the previous piece.
         start = max(0, len(kept) - len(until or b""))
         kept += piece[: most - len(kept)]
         on_piece(len(piece))
@@ -145,7 +146,7 @@ async def fill(
 
 
 async def _see_off(process: Process) -> None:
-    """Let a helper that has answered end by itself: to kill it, its tree is looked for among all processes of the host."""
+    """Give a helper that has answered time to end by itself. A kill costs a search of all processes of the host."""
     with suppress(TimeoutError, anyio.EndOfStream):
         async with asyncio.timeout(ENDING_SECONDS):
             while True:
@@ -160,7 +161,7 @@ class _Enough(Exception):  # noqa: N818 - no error: the answer is there
 
 
 async def _keep_start(kept: bytearray, stream: ByteReceiveStream, on_piece: Callable[[int], object]) -> None:
-    """Read up to the end, whatever comes, and keep the start. Only `collect` bounds it: what is thrown away adds no time."""
+    """Read a stream to its end and keep the first bytes. Discarded bytes extend no deadline, and only `collect` bounds the time."""
     with suppress(anyio.EndOfStream):
         while True:
             kept += (await stream.receive(PIECE))[: LONGEST_COMPLAINT - len(kept)]
@@ -168,7 +169,8 @@ async def _keep_start(kept: bytearray, stream: ByteReceiveStream, on_piece: Call
 
 
 async def _feed(stream: ByteSendStream, data: bytes, on_piece: Callable[[int], object]) -> None:
-    with suppress(anyio.BrokenResourceError):  # it ended without reading everything; its answer says why
+    # A helper may end before it has read all input; the helper's answer says why.
+    with suppress(anyio.BrokenResourceError):
         for at in range(0, len(data), PIECE):
             piece = data[at : at + PIECE]
             await stream.send(piece)

@@ -1,11 +1,11 @@
-"""The tree of a command: the part of the rule for its members that all readers of processes share.
+"""The tree of a command: the membership rule that all readers of the process table share.
 
-A reader makes a row of each process that started after the command, from ``/proc``, from a host's answer or from psutil.
-A process is a member when `is_member` says so of its row, or when it descends from a member (`descendants`). What only one
-reader can see is its own: pipes, inner terminals, the members of an earlier look. A leader whose pid may have come to mean
-another process is passed as 0.
+A reader makes a row for each process that started after the command, from ``/proc``, from a host's answer or from psutil.
+A process is a member when `is_member` is true of the process's row, or when the process descends from a member
+(`descendants`). A reader adds rules for facts that only this reader can see: pipes, inner terminals, the members of an
+earlier scan. A leader whose pid the host may have given to another process is passed as 0.
 
-`tests/test_tree.py` holds every reader to one table, and the shell scripts that have a copy of this rule.
+`tests/test_tree.py` holds every reader to one table of cases, also the shell scripts that have a copy of this rule.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from .._types import ProcessInfo, Signal
 
 TAG_BITS = 31  # no bound
-"""Bits of a tag. The limit holds two: that of a command, and that of a command of an anyshell inside it."""
+"""Bits of a tag. The limit holds two tags: the command's, and that of a command of an anyshell inside the command."""
 
 UNLIMITED = -1
-"""A limit that was never set, as Python shows it."""
+"""The value that Python shows for a limit that was never set."""
 
 Mark = TypeVar("Mark", contravariant=True)
 
 
 class Ungrouped:
-    """The answers of a `Process` whose host has no process groups, and no pids of a tree's own."""
+    """The answers of a `Process` on a host without process groups and without pid namespaces."""
 
     async def pid_outside(self, pid: int) -> int | None:
         """Return the pid itself."""
@@ -42,49 +42,49 @@ class Ungrouped:
 
 
 class ProcessRow(Protocol[Mark]):
-    """A process as one look shows it. What a system does not show is 0, `UNLIMITED` or no mark."""
+    """A process as one scan shows it. A value that the system does not show is 0, `UNLIMITED` or no mark."""
 
     @property
     def pid(self) -> int:
-        """Its pid."""
+        """The process's pid."""
 
     @property
     def parent(self) -> int:
-        """Its parent's pid."""
+        """The parent's pid."""
 
     @property
     def group(self) -> int:
-        """Its process group."""
+        """The process group."""
 
     @property
     def session(self) -> int:
-        """Its session."""
+        """The session."""
 
     @property
     def limit(self) -> int:
-        """Its soft limit on file locks."""
+        """The process's soft limit on file locks."""
 
     def has_mark(self, mark: Mark) -> bool:
-        """Whether it was started with a variable of that name."""
+        """Whether the process was started with an environment variable of that name."""
 
 
 class Tag(NamedTuple):
-    """The value of a limit that is a command's own.
+    """A tag: a value of the soft limit on file locks that marks the processes of one command.
 
     Attributes:
-        limit: The limit of the command's processes; those of an anyshell inside it have the same with lower bits set.
-        shift: The number of lower bits that belong to an anyshell inside.
+        limit: The limit of the command's processes. Commands of an anyshell inside the command set lower bits as well.
+        shift: The number of lower bits that are left to an anyshell inside the command.
     """
 
     limit: int
     shift: int
 
     def marks(self, limit: int) -> bool:
-        """Whether a process with that limit is the command's."""
+        """Whether a process with that limit belongs to the command."""
         return limit > 0 and limit >> self.shift == self.limit >> self.shift
 
     def part(self, number: int) -> Tag | None:
-        """Make the tag of a part of the command; ``None`` where there is no room for one."""
+        """Make the tag of a part of the command; ``None`` where no lower bits are free."""
         if self.shift == 0:
             return None
         return Tag(self.limit | number % (2**TAG_BITS - 1) + 1, 0)
@@ -93,13 +93,13 @@ class Tag(NamedTuple):
 def is_member(
     row: ProcessRow[Mark], *, leader: int = 0, tag: Tag | None = None, mark: Mark | None = None
 ) -> bool:
-    """Whether the leader's number, the tag or the mark shows a process to be a command's.
+    """Whether the leader's pid, the tag or the mark shows that a process belongs to a command.
 
     Args:
-        row: The process. Its limit and its variables, which may cost a read, are asked for in this order, when needed.
-        leader: The leader's pid, which is its group and its session too; 0 when the number counts for nothing.
-        tag: The command's.
-        mark: The command's.
+        row: The process. The row's limit, then the row's mark, are asked for only when needed: each may cost a read.
+        leader: The leader's pid, which is also the number of the leader's group and session; 0 if the pid is not to count.
+        tag: The command's tag.
+        mark: The command's mark.
     """
     return (
         (leader > 0 and leader in (row.pid, row.group, row.session))
@@ -109,7 +109,7 @@ def is_member(
 
 
 def descendants(young: Mapping[int, ProcessRow[Mark]], members: Collection[int]) -> set[int]:
-    """The processes among those given that descend from others of them, by way of given ones alone."""
+    """Return the processes of `young` that descend from `members`, by parents that are all in `young` themselves."""
     children: dict[int, list[int]] = {}
     for pid, row in young.items():
         children.setdefault(row.parent, []).append(pid)

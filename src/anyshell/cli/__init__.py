@@ -1,6 +1,6 @@
-"""The human's door: the program ``anyshell``, which is `main`.
+"""The command line: the program ``anyshell``, whose entry point is `main`.
 
-Nothing is imported here until `main` is asked for, so that `process` can come before everything else.
+This package imports nothing until `main` is accessed, so that `process` can be imported before everything else.
 """
 
 from __future__ import annotations

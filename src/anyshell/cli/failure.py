@@ -1,4 +1,4 @@
-"""A failure of anyshell itself: its exit code and its message; and the message for a command that does not exist."""
+"""The exit code and the message of a failure of anyshell itself, and the message for a command that does not exist."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 OWN_FAILURE = 125  # no bound
-"""The exit code that says: anyshell itself failed. What GNU's timeout, env and nohup use, and docker run."""
+"""The exit code of a failure of anyshell itself, the same as of GNU's timeout, env and nohup, and of docker run."""
 
 
 class Failure(click.ClickException):
-    """anyshell could not do its part. The message says what was tried and what to do."""
+    """A failure of anyshell itself. The message names the attempt and the remedy."""
 
     exit_code = OWN_FAILURE
 
@@ -23,12 +23,12 @@ class Failure(click.ClickException):
 
 
 class CommandGroup(click.Group):
-    """Commands. Of one that is not there it says which is meant; click has the names of those that are imported alone."""
+    """A group of commands that suggests a command for an unknown name. click itself knows only imported commands."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command."""
+        """Find a command; fail with a suggestion for an unknown name."""
         name, known = args[0], self.list_commands(ctx)
         if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
@@ -46,7 +46,7 @@ class CommandGroup(click.Group):
 
 
 def cure_of(error: click.ClickException) -> str:
-    """The fix, to stand behind a message of click's that names only the fault; or an empty text."""
+    """Return the remedy to append to a message of click that names only the fault; empty without a remedy."""
     if not isinstance(error, click.UsageError) or error.ctx is None:
         return ""
     arguments = {each.name for each in error.ctx.command.params if isinstance(each, click.Argument)}

@@ -16,19 +16,19 @@ _MARKS = (
     (r"^ {4,6}[0-9]+(?:\+n)?(?=  )", {"fg": "cyan"}),
     (r"^ {4,6}(?:[a-z. ]+ \| )?(?:anyshell|eval) .*", {"fg": "green"}),
 )
-"""The styles of a help, by pattern: headings, options and commands, exit codes, examples."""
+"""The styles of a help text, by pattern: headings, options and commands, exit codes, examples."""
 
 
 def colour() -> bool | None:
-    """The value of click's ``color``: never colours, or only on a terminal."""
+    """Return the value for click's ``color``: ``False`` for no colours, ``None`` for colours on a terminal only."""
     return None if has_colour() and os.environ.get("TERM") != "dumb" else False
 
 
 class Formatter(click.HelpFormatter):
-    """Marks a help when it is whole, so that no row is folded elsewhere for it."""
+    """A formatter that colours the finished help text, so that colours do not change where rows wrap."""
 
     def getvalue(self) -> str:
-        """The help, with colours; click takes them off where there is no terminal."""
+        """Return the help with colours; click removes the colours if the output is no terminal."""
         text = super().getvalue()
         for pattern, style in _MARKS:
             text = re.sub(
@@ -40,4 +40,4 @@ class Formatter(click.HelpFormatter):
         return text
 
 
-click.Context.formatter_class = Formatter  # each command's, also of groups that click makes contexts for
+click.Context.formatter_class = Formatter  # for every command, even where click itself makes the context

@@ -1,4 +1,4 @@
-"""The options that several commands share, and the values they take."""
+"""The options that several commands share, and the types of the options' values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_duration(text: str) -> float:
     """Read a duration as seconds: ``90``, ``0.5``, ``90s``, ``500ms``, ``5m``, ``1h30m``, ``7d``.
 
     Raises:
-        ValueError: The text is no duration, or too long for a clock.
+        ValueError: The text is no duration, is negative, or is not finite.
     """
     try:
         seconds = float(text)
@@ -46,7 +46,7 @@ def read_duration(text: str) -> float:
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
-    """A duration that a clock can wait for."""
+    """A duration in seconds, above 0 unless 0 is allowed."""
 
     name = "duration"
 
@@ -54,7 +54,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # older versions of 
         self._zero = zero
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read it as seconds."""
+        """Return the duration in seconds."""
         try:
             seconds = read_duration(str(value))
         except ValueError:
@@ -103,7 +103,7 @@ class WholeNumber(click.ParamType):  # type: ignore[type-arg]  # as above
 
 
 class Directory(click.Path):
-    """A directory, or a place where one can be made."""
+    """A directory that exists or can be made."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Refuse a file."""
@@ -113,14 +113,14 @@ class Directory(click.Path):
 
 
 class Variable(click.ParamType):  # type: ignore[type-arg]  # not generic in the oldest click that we take
-    """An environment variable, written ``NAME=VALUE``. No message repeats a value: it may be a secret."""
+    """An environment variable, written ``NAME=VALUE``. No message repeats the value, which may be a secret."""
 
     name = "name=value"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
-        """Split it at the first equals sign."""
+        """Split the text at the first equals sign."""
         from .._types import check_variable
 
         if isinstance(value, tuple):
@@ -151,12 +151,12 @@ class CellCount(click.ParamType):  # type: ignore[type-arg]  # as above
 
 
 class HostAddress(click.ParamType):  # type: ignore[type-arg]  # as above
-    """The address of a host. No message repeats one that holds a password."""
+    """The address of a host. No message repeats an address that holds a password."""
 
     name = "host"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse what is malformed, before anything is contacted."""
+        """Refuse a malformed address, before any host is contacted."""
         from .host.reach import parse
 
         try:
@@ -168,7 +168,7 @@ class HostAddress(click.ParamType):  # type: ignore[type-arg]  # as above
 
 
 def _items(words: Iterable[str], kind: str = "plain") -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem  # here, since it loads what only a completion needs
+    from click.shell_completion import CompletionItem  # imported here, since only a completion needs it
 
     return [CompletionItem(word, type=kind) for word in words]
 
@@ -181,7 +181,7 @@ def _complete_host(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def is_elsewhere(ctx: click.Context) -> bool:
-    """Whether a path would be one of another host, which is not asked for completions."""
+    """Whether a path would be on another host, which is not asked for completions."""
     return ctx.params.get("host") not in (None, "local")
 
 
@@ -199,15 +199,15 @@ def _complete_directory(ctx: click.Context, param: click.Parameter, incomplete: 
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Have the shell complete a path."""
+    """Tell the shell to complete a path of this machine; return no completion for another host."""
     return _items([] if is_elsewhere(ctx) else [incomplete], "file")
 
 
 def filled(what: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
-    """A check of an option that is not to be empty."""
+    """Return a callback that refuses an empty value of an option."""
 
     def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-        if value == "":  # often a variable of a script that is not set
+        if value == "":  # often an unset variable of a script
             raise click.BadParameter(f"it is empty: give {what}, or leave it out", ctx, param)
         return value
 
@@ -324,7 +324,7 @@ reach_option = click.option(
 
 
 def load_reach(name: Preset | None) -> Reach | None:
-    """The reach of ``--reach``."""
+    """Return the reach of ``--reach``; ``None`` without the option."""
     if name is None:
         return None
     from .. import Reach
@@ -340,11 +340,11 @@ snapshot_option = click.option(
 
 
 UP_TO_COMMAND = {"allow_interspersed_args": False}
-"""Settings of click where a command follows: the words after its first one are the command's own."""
+"""Settings of click for a COMMAND argument: options of anyshell end at the first word of COMMAND."""
 
 
 def command_options(command: F) -> F:
-    """Add what every command on one host takes, from ``--host`` to ``--grace``."""
+    """Add the options of every command that runs on one host, from ``--host`` to ``--grace``."""
     for option in (grace_option, silence_option, timeout_option, env_option):
         command = option(command)
     return place_options(command)
@@ -359,7 +359,7 @@ policy_option = click.option(
 
 
 def load_policy(name: str | None) -> Policy | None:
-    """The policy of a preset with the user's rules over it, or of a file of rules alone; ``None`` without a name."""
+    """Return the policy of a preset and the user's rules, or of a file of rules alone; ``None`` without a name."""
     if name is None:
         return None
     from .. import Policy
@@ -415,7 +415,7 @@ def record_options(command: F) -> F:
 
 
 def command_text(command: tuple[str, ...], env: Environment) -> str:
-    """Return the text that a command line gives: one argument as it is, several quoted for the shell."""
+    """Return the text of a command: one argument unchanged, or several arguments quoted for the shell."""
     if len(command) == 1:
         return command[0]
     from ..shells import SHELLS

@@ -1,4 +1,4 @@
-"""Values as text for a terminal, and as JSON."""
+"""The formatting of values as text for a terminal, and as JSON."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .process.inherited import settle
 
 
 def to_json(value: object, *, one_line: bool = False) -> bytes:
-    """Write a value as JSON, in UTF-8, with a line feed at its end."""
+    """Return a value as JSON in UTF-8, with a line feed at the end."""
     import json  # here, since most commands print none
 
     text = json.dumps(value, indent=None if one_line else 2, ensure_ascii=False, default=_plain)
-    # JSON itself leaves DEL, C1 controls and bidirectional formats as they are; a terminal would obey them.
+    # JSON leaves DEL, C1 controls and bidirectional formats unescaped, but a terminal would obey these characters.
     hidden = {character for character in set(text) if not character.isprintable() and character != "\n"}
     text = text.translate({ord(character): json.dumps(character)[1:-1] for character in hidden - {"\x7f"}})
     text = text.replace("\x7f", r"\u007f")
-    # A lone surrogate, which stands for a byte of a file name that is no UTF-8, has no encoding. This writes it
-    # as \udcXX, which is how JSON writes it too.
+    # A lone surrogate stands for a byte of a file name that is not UTF-8, and has no encoding. The error handler
+    # writes the surrogate as \udcXX, as JSON does.
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
@@ -50,7 +50,7 @@ def print_json(value: object) -> None:
 
 
 def mention(*texts: str) -> None:
-    """Print messages of our own on stderr, each a line. A failure to write them is ignored."""
+    """Print anyshell's own messages on stderr, one line each. A failure to write is ignored."""
     try:
         for text in texts:
             click.echo(f"anyshell: {text}", err=True)
@@ -67,9 +67,9 @@ def print_table(rows: Iterable[tuple[str, str]]) -> None:
 
 
 def printable(text: str) -> str:
-    r"""Show control, bidirectional and invisible characters as escapes, so that a name cannot play tricks.
+    r"""Show control, bidirectional and invisible characters as escapes, so that a name cannot deceive a reader.
 
-    A byte that is no UTF-8, which Python holds as a lone surrogate, is shown as ``\xff``.
+    A byte that is not UTF-8, which Python holds as a lone surrogate, is shown as ``\xff``.
     """
     return readable(
         "".join(
@@ -83,34 +83,34 @@ _BYTE = re.compile(r"[\udc80-\udcff]|\\udc(?=[89a-f][0-9a-f])")
 
 
 def printable_lines(text: str) -> str:
-    """Show several lines as `printable` shows one: line feeds are kept, so they have to be our own."""
+    """Escape each line with `printable`. Line feeds are kept, so all line feeds must come from anyshell itself."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def readable(text: str) -> str:
-    r"""Show bytes that are no UTF-8 as ``\xff``, whether they are there as surrogates or as escapes of these."""
+    r"""Show bytes that are not UTF-8 as ``\xff``, whether the text has surrogates or escapes of surrogates."""
     return _BYTE.sub(lambda match: rf"\x{ord(match[0]) - 0xDC00:x}" if len(match[0]) == 1 else r"\x", text)
 
 
 def seconds(value: float) -> str:
-    """A duration as a person writes it."""
+    """Return a duration as a person writes it, such as ``2.5 s``."""
     return f"{value:g} s"
 
 
 def elapsed(value: float) -> str:
-    """An elapsed time in whole seconds, short enough to read at a glance."""
+    """Return an elapsed time in whole seconds, short enough to read at a glance."""
     return as_duration(int(value))
 
 
 def stopping(pids: Iterable[int], system: str) -> str:
-    """The command line with which a person stops processes on a host of some system."""
+    """Return the command line with which a person stops processes on a host with this operating system."""
     if system == "windows":
         return "taskkill /F /T " + " ".join(f"/PID {pid}" for pid in pids)
     return "kill " + " ".join(map(str, pids))
 
 
 def size(count: float) -> str:
-    """A number of bytes as a person writes it."""
+    """Return a number of bytes as a person writes it, such as ``1.5 KiB``."""
     if count < 1024:
         return f"{count:.0f} B"
     for unit in ("KiB", "MiB"):
@@ -121,7 +121,7 @@ def size(count: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """A time that has passed, as a person writes it."""
+    """Return a time that has passed as a person writes it, such as ``5m ago``."""
     for unit, length in (("d", 24 * 3600), ("h", 3600), ("m", 60)):
         if seconds >= length:
             return f"{seconds // length:.0f}{unit} ago"

@@ -1,7 +1,7 @@
-"""The group of all commands, and the messages and exit codes of their failures.
+"""The group of all commands, and the messages and exit codes of failures.
 
-Only click is imported here. Each command is a module of its own, imported when it is named, and imports what
-it needs when it runs: ``anyshell --version`` must not pay for an event loop.
+This module imports only click. Each command has its own module, which is imported when the command is named. A
+command imports its dependencies when the command runs: ``anyshell --version`` must not pay for an event loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
 _COMPLETION = "_ANYSHELL_COMPLETE"
-"""The variable by which a shell asks for completions; click derives it from the program's name."""
+"""The environment variable with which a shell requests completions; click derives the name from the program's name."""
 
 _GROUPS = {
     "Run commands": {
@@ -58,7 +58,7 @@ _GROUPS = {
     },
     "Your shell": {"completion": "commands.completion"},
 }
-"""Each command, and the module that has it under that name. In the groups and the order of the help."""
+"""Each command and the module that defines the command under that name, in the groups and the order of the help."""
 
 _COMMANDS = {name: home for group in _GROUPS.values() for name, home in group.items()}
 
@@ -67,11 +67,11 @@ class MainGroup(CommandGroup):
     """The group of all commands; turns every foreseeable failure into one message and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands, the most used first."""
+        """Return the names of the commands, the most used first."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
+        """Import and return one command; return ``None`` for an unknown name."""
         home = _COMMANDS.get(cmd_name)
         if home is None:
             return None
@@ -95,18 +95,18 @@ class MainGroup(CommandGroup):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run the program. Without `args` it is this process's own: its signals and descriptors are put right."""
+        """Run the program. Without `args`, anyshell is the process's own program, so repair signals and descriptors first."""
         if args is None:
             prepare()
             import logging
 
-            # asyncio warns of each write to a connection that is gone; what that means is said in our own words.
+            # asyncio warns of each write to a lost connection; anyshell reports the loss in its own words.
             logging.getLogger("asyncio").setLevel(logging.CRITICAL)
             logging.getLogger("anyshell").addHandler(_log_handler())
-        # The given command runs unchanged. On Windows click would expand variables, ~ and * in it.
+        # The given command runs unchanged. On Windows, click would expand variables, ~ and * in the command.
         extra.setdefault("windows_expand_args", False)
         if _COMPLETION in os.environ:
-            import_module(".commands.completion", __package__)  # so that click knows our way to complete
+            import_module(".commands.completion", __package__)  # registers our completion with click
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         try:
@@ -122,25 +122,26 @@ class MainGroup(CommandGroup):
             code = error.exit_code
             said = StringIO()
             error.show(said)
-            # click itself repeats some arguments as they are.
+            # Some messages of click repeat arguments unescaped.
             with suppress(OSError):  # a failure to print changes nothing
                 text = said.getvalue().rstrip("\n") + cure_of(error) + "\n"
                 click.echo(printable_lines(text.replace("\n\t", " ")), nl=False, err=True)
         settle(sys.stdout)
         settle(sys.stderr)
-        gc.freeze()  # at its end the interpreter looks for cycles in all that was loaded, which has none worth a look
+        # At exit, the interpreter searches all loaded objects for reference cycles. No cycle there is worth the search.
+        gc.freeze()
         sys.exit(code if isinstance(code, int) else 0)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Read the options of the program itself."""
-        from .help import colour  # and how every help is drawn
+        """Parse the options of the program itself."""
+        from .help import colour  # the import also sets the formatter of every help
 
         kwargs.setdefault("color", colour())
         with _failures():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that was named."""
+        """Run the named command."""
         with _failures():
             return super().invoke(ctx)
 
@@ -162,7 +163,7 @@ def _failures() -> Iterator[None]:
     except OSError as error:
         if (
             _raised_by(error) is click.echo.__code__
-        ):  # also for click's own help; nothing else prints on stdout
+        ):  # click prints its own help in the same way; no other code prints on stdout
             from .process.descriptors import is_deserted
 
             if is_deserted(error, 1):
@@ -177,7 +178,7 @@ def _failures() -> Iterator[None]:
 
 
 def _log_handler() -> logging.Handler:
-    """The log records of the library, as messages of this program."""
+    """Return a handler that prints the library's log records as messages of this program."""
     import logging
 
     class MessageHandler(logging.Handler):

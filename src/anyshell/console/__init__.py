@@ -1,6 +1,6 @@
-"""A console: a person's view of a program on a terminal, as a widget for textual.
+"""The console: a textual widget that shows a program on a terminal to a person.
 
-It needs the extra ``console``: ``pip install 'anyshell[console]'``.
+This package needs the extra ``console``: ``pip install 'anyshell[console]'``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An app that is nothing but a console, for ``anyshell console``."""
+"""An app that shows only a console, for ``anyshell console``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class ConsoleApp(App[None], inherit_bindings=False):
-    """One console, as large as the terminal. It ends when that is dismissed, or when the program could not be started.
+    """An app with one console, as large as the terminal. The app ends when the console is dismissed, or has an error.
 
     Args:
         terminal: As for `Console`.
         stop: As for `Console`.
-        close: Whether it ends with the program.
-        driver_class: The driver; ``None`` is textual's own.
+        close: Whether the app ends with the program.
+        driver_class: The class of the driver; ``None`` is textual's default.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -44,7 +44,7 @@ class ConsoleApp(App[None], inherit_bindings=False):
 
     @property
     def error(self) -> BaseException | None:
-        """The error that prevented the start of the program, or the knowledge of its end."""
+        """The error of the program's start, or of the wait for the program's end; ``None`` without an error."""
         return self.console_widget.error
 
     def compose(self) -> ComposeResult:

@@ -1,4 +1,4 @@
-"""Keys as textual tells of them, and the bytes that a program's terminal sends for them."""
+"""The conversion of textual's key events to the bytes that a terminal sends, and the recognition of stop keys."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MODIFIERS = {"shift": _SHIFT, "alt": _ALT, "meta": _ALT, "ctrl": _CTRL}
 _NAMES = {name.lower(): name for name in keys.KEYS}
 
 Stroke = tuple[int, str]
-"""A key that was pressed: the sum of Shift 1, Alt 2 and Ctrl 4, and the name of the key or one character."""
+"""A pressed key: the sum of the modifiers (Shift 1, Alt 2, Ctrl 4), and the key's name or one character."""
 
 
 def stroke(event: Key) -> Stroke | None:
-    """The key of an event; ``None`` for one that no terminal of a program has, such as those for the volume."""
+    """Return the key of an event; ``None`` for a key that a program's terminal does not have, such as a volume key."""
     *before, base = event.key.split("+") if event.key != "+" else ("+",)
     if not set(before) <= _MODIFIERS.keys():
         return None
@@ -49,7 +49,7 @@ def stroke(event: Key) -> Stroke | None:
 
 
 def typed(pressed: Stroke, modes: InputModes) -> bytes:
-    """The bytes for a key. A key that a terminal cannot send goes with fewer modifiers, as in xterm, or not at all."""
+    """Return the bytes for a key. If a terminal cannot send the key, drop modifiers, as xterm does, or return no bytes."""
     modifiers, key = pressed
     for fewer in dict.fromkeys((modifiers, modifiers & ~_SHIFT, modifiers & _ALT)):
         try:
@@ -67,15 +67,15 @@ def _name(modifiers: int, key: str) -> str:
 
 
 class StopKeys:
-    """The keys by which a person stops a program.
+    """The keys with which a person stops a program.
 
     Args:
-        names: Each is a key's name, such as ``Ctrl-]``, or names with blanks between them, which are pressed one after the
-            other in time, such as ``Escape Escape``.
-        seconds: The longest time between two of them.
+        names: The key sequences. Each is a key's name, such as ``Ctrl-]``, or several names with blanks between them, such as
+            ``Escape Escape``. The keys of a sequence are pressed one after the other.
+        seconds: The longest time between two keys of a sequence.
 
     Raises:
-        InvalidCommand: There is no such key, or none at all.
+        InvalidCommand: A key does not exist, or no key is given.
     """
 
     def __init__(self, names: Sequence[str], seconds: float) -> None:
@@ -88,7 +88,7 @@ class StopKeys:
         self.shown = " or ".join(" ".join(_name(*key) for key in sequence) for sequence in self._sequences)
 
     def press(self, pressed: Stroke, now: float) -> bool:
-        """Take note of a key; whether it is the last of those that stop the program, and so not the program's own."""
+        """Record a key, and return whether the key completes a stop sequence, and so must not go to the program."""
         if now - self._last > self._seconds:
             self._pressed.clear()
         self._last = now

@@ -1,4 +1,4 @@
-"""The console over an app: a screen of its own, under which the app goes on."""
+"""The console as a screen above an app, which goes on below."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class ConsoleScreen(ModalScreen[Outcome | None]):
-    """A `Console` over whatever the app shows, which goes on below: ``await app.push_screen_wait(ConsoleScreen(terminal))``.
+    """A `Console` in a screen above an app: ``await app.push_screen_wait(ConsoleScreen(terminal))``.
 
-    Its result is what became of the program, ``None`` when that is not known. The screen stays until it is dismissed; to
-    dismiss it while the program runs, from the app's own code, stops the program. Every key is the program's, but for those
-    that stop it and those that scroll: also those that the app has bound.
+    The app goes on below. The result of the screen is the program's outcome, ``None`` when the outcome is not known. The
+    screen stays until it is dismissed. If the app's own code dismisses the screen while the program runs, the program is
+    stopped. Every key except the stop keys and the scroll keys goes to the program, even a key that the app has bound.
 
     Args:
         terminal: As for `Console`.
@@ -47,19 +47,19 @@ class ConsoleScreen(ModalScreen[Outcome | None]):
 
     @property
     def _binding_chain(self) -> Any:
-        # An app's bindings with priority come before everything: Ctrl-Q and Ctrl-P would never reach the program. There
-        # is no public way to do without them; a test presses both.
+        # An app's bindings with priority come before all others: Ctrl-Q and Ctrl-P would never reach the program. textual
+        # has no public way to leave these bindings out; a test presses both keys.
         return [each for each in super()._binding_chain if each[0] is not self.app]
 
 
 def opener(app: App[Any], *, stop: Sequence[str] = STOP_KEYS) -> ConsoleOpener:
     """Return an opener with which an app shows consoles: ``ShellTool(console=opener(app))``.
 
-    The app and the caller of `open` must share an event loop. While the app does not run, nothing is shown. A console whose
-    program has ended makes room for the next one.
+    The app and the caller of the opener must share an event loop. While the app does not run, the opener shows nothing. A
+    console whose program has ended is closed when the next console opens.
 
     Args:
-        app: Shows them, above whatever it shows.
+        app: The app that shows the consoles above its own screen.
         stop: As for `Console`.
     """
     shown: list[_Opened] = []
@@ -89,7 +89,7 @@ def opener(app: App[Any], *, stop: Sequence[str] = STOP_KEYS) -> ConsoleOpener:
 
 
 class _Opened(ConsoleScreen):
-    """One that says when it is gone, however that came."""
+    """A console screen that sets an event when it is removed, for whatever reason."""
 
     def __init__(self, terminal: DrivenTerminal, stop: Sequence[str], closed: asyncio.Event) -> None:
         super().__init__(terminal, stop=stop)
@@ -97,7 +97,7 @@ class _Opened(ConsoleScreen):
 
     @property
     def over(self) -> bool:
-        """Whether the program has ended, also when the console has not seen that yet: a next call may come at once."""
+        """Whether the program has ended, even if the console has not seen the end yet: the next call may come at once."""
         terminal = self.console.terminal
         return not self.console.running or (terminal.entered and not terminal.running)
 

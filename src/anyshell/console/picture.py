@@ -1,4 +1,4 @@
-"""A terminal's screen as textual draws it."""
+"""The conversion of a terminal's screen to the strips that textual draws."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from ..output.screen.style import Colour
 
 CACHED_STYLES = 1_024
-"""Styles that are remembered in the form that textual draws."""
+"""Styles that are cached in the form that textual draws; beyond that, the least recently used is dropped."""
 
 
 def strip(row: tuple[Span, ...], width: int, base: RichStyle, cursor: int | None = None) -> Strip:
-    """One row.
+    """Return one row of the screen as a strip.
 
     Args:
         row: The row.
         width: Columns of the widget.
         base: The style of plain text.
-        cursor: The column of the cursor, if that is in this row.
+        cursor: The column of the cursor, if the cursor is in this row.
     """
     segments = [Segment(_text(span), base + _style(span.style)) for span in row]
     used = sum(span.columns for span in row)
@@ -40,7 +40,7 @@ def strip(row: tuple[Span, ...], width: int, base: RichStyle, cursor: int | None
 
 
 def _cell(line: Strip, column: int) -> tuple[int, int]:
-    """The first column of the character at a column, and the number of its columns."""
+    """Return the first column of the character at a column, and the number of the character's columns."""
     start = 0
     for char in line.text:
         columns = cell_len(char)
@@ -51,7 +51,7 @@ def _cell(line: Strip, column: int) -> tuple[int, int]:
 
 
 def _text(span: Span) -> str:
-    """Text that moves nothing, and has the columns that it should, whatever the next program thinks of its width."""
+    """Return a span's text without control characters, cut or padded so that rich counts the span's columns."""
     text = span.text if span.text.isascii() else "".join(filter(str.isprintable, span.text))
     return text if cell_len(text) == span.columns else set_cell_size(text, span.columns)
 

@@ -1,4 +1,4 @@
-"""The widget: a program on a terminal as a person sees it, and types on it."""
+"""The console widget: shows a program's terminal to a person, and sends the person's keys to the program."""
 
 from __future__ import annotations
 
@@ -33,38 +33,38 @@ if TYPE_CHECKING:
     from ..terminal import DrivenTerminal
 
 STOP_KEYS = ("Escape Escape", "Ctrl-]")
-"""The default keys that stop the program: Escape twice, or telnet's chord for leaving."""
+"""The default keys that stop the program: Escape twice, or Ctrl-], as in telnet."""
 
 STOP_SECONDS = 0.5
-"""Seconds between two keys that stop a console's program together, such as Escape and Escape."""
+"""Seconds between two keys of a console's stop sequence, such as Escape Escape; a later key starts a new sequence."""
 
 SCROLLBACK = 1_000
-"""Rows above the screen that a console keeps of what scrolls away, unless given."""
+"""Rows of scrolled-away output that a console keeps above the screen by default; older rows are dropped."""
 
 FRAME_SECONDS = 0.04
-"""Seconds between two drawings of a console, at least; one that took longer is followed by as long a pause."""
+"""Seconds between two drawings of a console, at least; a drawing that takes longer is followed by a pause as long."""
 
 DRAWING_SECONDS = 1.0
-"""Seconds for textual to draw what has changed; then the console goes on."""
+"""Seconds for textual to draw the changed rows of a console; after that the console goes on without waiting."""
 
 TYPED_BYTES = 1024 * 1024
-"""Bytes typed and pasted in a console that wait until the program reads; more are refused, and that is said."""
+"""Bytes of typed and pasted input of a console that wait until the program reads; further input is refused with a notice."""
 
 DISMISS_SECONDS = 0.5
-"""Seconds after the end for which no key dismisses a console: it was meant for the program."""
+"""Seconds after the program's end in which no key dismisses a console: a key pressed so early was meant for the program."""
 
 WHEEL_ROWS = 3
-"""Rows that a step of the wheel scrolls in a console, or cursor keys that it presses on the alternate screen."""
+"""Rows that one wheel step scrolls in a console; on the alternate screen, cursor keys that one step sends."""
 
 LONGEST_COMMAND = 1_000
-"""Characters of a command of which a console's header shows as many as there is room for."""
+"""Characters of a command that a console's header uses; the header shows as many of them as fit."""
 
 _ACTION_ENDS = ("Enter", "Escape", "q")
 _UP, _DOWN = -1, 1
 
 
 class TerminalView(Widget, can_focus=True):
-    """The screen itself. What is typed here goes to the program."""
+    """The program's screen. Keys pressed here go to the program."""
 
     ALLOW_SELECT: ClassVar[bool] = False
 
@@ -84,7 +84,7 @@ class TerminalView(Widget, can_focus=True):
         self._screen: StyledScreen | None = None
 
     def show(self, screen: StyledScreen) -> None:
-        """Draw what has changed."""
+        """Show a screen, and redraw only the changed rows."""
         before, self._screen = self._screen, screen
         if before is None or len(before.rows) != len(screen.rows):
             self.refresh()
@@ -97,7 +97,7 @@ class TerminalView(Widget, can_focus=True):
             self.refresh(*regions)
 
     def render_line(self, y: int) -> Strip:
-        """One row of it."""
+        """Return one row of the screen."""
         base = self.rich_style
         screen = self._screen
         if screen is None or y >= len(screen.rows):
@@ -151,7 +151,7 @@ class TerminalView(Widget, can_focus=True):
 
 
 class ConsoleBar(Widget):
-    """A line of words: the header, or the footer."""
+    """The header or the footer of a console: one line of text."""
 
     DEFAULT_CSS = """
     ConsoleBar { height: 1; width: 1fr; background: $panel; color: $text; }
@@ -163,7 +163,7 @@ class ConsoleBar(Widget):
         self._left = self._right = ""
 
     def write(self, left: str, right: str) -> None:
-        """Have something stand at both ends; there may be too much of the left one."""
+        """Set the texts at the left and the right end; the left text is truncated if it does not fit."""
         if (left, right) != (self._left, self._right):
             self._left, self._right = left, right
             self.refresh()
@@ -175,26 +175,26 @@ class ConsoleBar(Widget):
 
 
 class Console(Vertical):
-    """A program on a terminal, for a person: a header, its screen with its colours, and a footer with the keys.
+    """A program on a terminal, for a person: a header, the program's screen in colour, and a footer with the keys.
 
-    What is typed goes to the program, whatever bindings the app has, but for those that it has with ``priority=True``;
-    in `ConsoleScreen` for those as well. Mouse and focus are told to the program when it asks for them. The terminal has
-    the size of the widget.
+    Keys go to the program, even keys that the app has bound, except bindings with ``priority=True``. In `ConsoleScreen`,
+    keys of such bindings go to the program too. The mouse and the focus are reported to the program on its request. The
+    terminal has the size of the widget.
 
-    A terminal that was not entered is entered by the widget, with the widget's size, and left with it. When the widget is
-    removed, or the app ends, a program that still runs is stopped with all that it started.
+    If the terminal was not entered, the widget enters the terminal with the widget's size, and leaves it after the program's
+    end. When the widget is removed, or the app ends, a program that still runs is stopped with all that it started.
 
     Args:
         terminal: The terminal that is shown: ``env.terminal(command, scrollback=1000)``.
-        stop: The keys that stop the program; each a key's name, or names with blanks between them, to be pressed within
-            0.5 s each. All but the last of these reach the program. Pressed again, they skip the grace.
+        stop: The keys that stop the program. Each entry is a key's name, or several names with blanks between them, each
+            pressed within 0.5 s of the last. All keys but the last reach the program. A second press skips the grace.
         name: The name of the widget.
-        id: Its id.
-        classes: Its CSS classes.
-        disabled: Whether it takes no input.
+        id: The id of the widget.
+        classes: The CSS classes of the widget.
+        disabled: Whether the widget takes no input.
 
     Raises:
-        InvalidCommand: There is no such key.
+        InvalidCommand: A stop key does not exist.
         AnyshellError: The terminal was made without a scrollback, and keeps no colours.
     """
 
@@ -203,12 +203,12 @@ class Console(Vertical):
     """
 
     class Ended(Message):
-        """The program has ended, or could not be started.
+        """The message that the program has ended, or could not be started.
 
         Attributes:
-            console: Where.
-            outcome: Its outcome; ``None`` when that is not known.
-            error: The error of its start, or of the wait for its end.
+            console: The console that showed the program.
+            outcome: The outcome of the program; ``None`` when the outcome is not known.
+            error: The error of the program's start, or of the wait for the program's end; ``None`` without an error.
         """
 
         def __init__(self, console: Console, outcome: Outcome | None, error: BaseException | None) -> None:
@@ -218,10 +218,10 @@ class Console(Vertical):
             self.error = error
 
     class Dismissed(Message):
-        """The user has seen how the program ended and dismisses the console.
+        """The message that the user has seen how the program ended and dismisses the console.
 
         Attributes:
-            console: Which.
+            console: The dismissed console.
         """
 
         def __init__(self, console: Console) -> None:
@@ -261,21 +261,20 @@ class Console(Vertical):
         self._over: float | None = None
         self._error: BaseException | None = None
         self._stopping = False
-        self._anchor: int | None = (
-            None  # the row at the top that is looked at, counted from the first there ever was
-        )
+        # The row at the top of a scrolled-back view, counted from the first row that ever scrolled away.
+        self._anchor: int | None = None
         self._notice = ""
 
-    # --- what there is to know -------------------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------------------------
 
     @property
     def running(self) -> bool:
-        """Whether the program runs, or will; it is over when it was seen to end."""
+        """Whether the program runs or is still to start; false once the console has seen the program's end."""
         return self._over is None
 
     @property
     def outcome(self) -> Outcome | None:
-        """The outcome of the program; ``None`` while it runs, and when it is not known."""
+        """The outcome of the program; ``None`` while the program runs, and when the outcome is not known."""
         try:
             return self.terminal.outcome
         except Exception:  # noqa: BLE001 - whatever it was, `error` has it
@@ -283,10 +282,10 @@ class Console(Vertical):
 
     @property
     def error(self) -> BaseException | None:
-        """The error that prevented the start of the program, or the knowledge of its end."""
+        """The error of the program's start, or of the wait for the program's end; ``None`` without an error."""
         return self._error
 
-    # --- its life --------------------------------------------------------------------------------------------
+    # --- lifecycle -------------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -299,7 +298,7 @@ class Console(Vertical):
         self._tell()
 
     async def on_unmount(self) -> None:
-        """Stop the program if it still runs: it is not shown any more."""
+        """Stop the program if it still runs, since the console no longer shows the program."""
         attending = self._attending
         if attending is None or attending.done():
             return
@@ -307,14 +306,14 @@ class Console(Vertical):
         await asyncio.wait([attending])
 
     def fit(self, size: Size) -> None:
-        """Give the terminal the size of the view. The first one starts the program."""
+        """Resize the terminal to the size of the view. The first call starts the program."""
         self._wanted = size
         if self._fitting is None or self._fitting.done():
             self._fitting = asyncio.create_task(self._fit())
             self._keep(self._fitting)
 
     def stop(self) -> None:
-        """Stop the program, with all that it started, as the person's keys do. A second call skips the grace."""
+        """Stop the program and all that it started, as the stop keys do. A second call skips the grace."""
         self._stop()
 
     async def _fit(self) -> None:
@@ -334,7 +333,7 @@ class Console(Vertical):
                 self._draw()
 
     async def _attend(self) -> None:
-        """See to the program until it has ended."""
+        """Enter the terminal unless it was entered, watch the program until its end, and post ``Ended``."""
         self._began = time.monotonic()
         try:
             if self.terminal.entered:
@@ -353,7 +352,7 @@ class Console(Vertical):
             self.post_message(self.Ended(self, self.outcome, self._error))
 
     async def _watch(self) -> None:
-        if self._stopping:  # before it was there
+        if self._stopping:  # the stop was requested before the terminal was entered
             self._keep(asyncio.create_task(self._stopped()))
         typist = asyncio.create_task(self._type())
         try:
@@ -361,7 +360,7 @@ class Console(Vertical):
                 began, changes = time.monotonic(), self.terminal.changes
                 self._draw()
                 await self._drawn()
-                # The app has half of the time at least, whatever the program draws.
+                # Leave at least half of the time to the app, however much the program draws.
                 await asyncio.sleep(max(FRAME_SECONDS, time.monotonic() - began))
                 if self.terminal.running:
                     await self.terminal.changed(changes)
@@ -370,7 +369,7 @@ class Console(Vertical):
             typist.cancel()
 
     async def _drawn(self) -> None:
-        """Wait until it stands on the person's terminal."""
+        """Wait until textual has drawn the screen, `DRAWING_SECONDS` at most."""
         drawn = asyncio.Event()
         if self._view.call_after_refresh(drawn.set):
             with contextlib.suppress(TimeoutError):
@@ -387,19 +386,19 @@ class Console(Vertical):
         await self.terminal.stop(by_person=True)
 
     def _keep(self, task: asyncio.Task[None]) -> None:
-        """Have a task live as long as it takes. What goes wrong in it is told by the program's own end."""
+        """Keep a reference to a task until the task ends. The program's own end reports a failure in the task."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(note_failure)
 
-    # --- what the person does ----------------------------------------------------------------------------------
+    # --- input from the person ---------------------------------------------------------------------------------
 
     def press(self, pressed: Stroke, now: float) -> None:
-        """Take a key: for scrolling, for stopping, or for the program.
+        """Handle a key: scroll, stop the program, dismiss the console, or pass the key to the program.
 
         Args:
             pressed: The key.
-            now: When it was pressed, by textual's clock: it may have had to wait.
+            now: The time of the key press by textual's clock, since the event may have waited in a queue.
         """
         if self._scroll_key(pressed):
             return
@@ -415,24 +414,24 @@ class Console(Vertical):
         self._put(typed(pressed, self._modes))
 
     def paste(self, text: str) -> None:
-        """Paste text, as one piece where the program has asked for that."""
+        """Paste text, as a bracketed paste if the program has set that mode."""
         if self.running and text:
             self._follow()
             self._put(text)
 
     def tell_focus(self, has: bool) -> None:
-        """Tell the program that it has the focus, or has lost it, if it wants to know."""
+        """Report to the program that the terminal has gained or lost the focus, if the program has asked for reports."""
         if self.running and self.terminal.entered and self._modes.focus:
             self._put(b"\x1b[I" if has else b"\x1b[O")
 
     def point(self, action: mouse.Action, button: int, event: events.MouseEvent) -> None:
-        """Tell the program what the mouse does, if it wants to know."""
+        """Report an action of the mouse to the program, if the program has asked for reports."""
         if self.running and self._anchor is None:
             modifiers = {"shift": event.shift, "alt": event.meta, "ctrl": event.ctrl}
             self._put(mouse.report(self._modes, action, button, event.x, event.y, **modifiers))
 
     def turn_wheel(self, way: int, event: events.MouseEvent) -> None:
-        """Tell the program of the wheel if it wants the mouse; press cursor keys on the alternate screen; or scroll."""
+        """Report the wheel to a program that uses the mouse, send cursor keys on the alternate screen, or scroll."""
         modes = self._modes
         if self.running and self._anchor is None and modes.mouse not in (None, "press"):
             self.point("press", mouse.WHEEL_UP if way == _UP else mouse.WHEEL_DOWN, event)
@@ -446,7 +445,7 @@ class Console(Vertical):
         return self.terminal.modes
 
     def _put(self, what: bytes | str) -> None:
-        """Have something typed when its turn comes."""
+        """Queue keys or pasted text for the program; refuse input beyond `TYPED_BYTES` with a notice and a bell."""
         if not what:
             return
         size = len(what.encode(errors="replace")) if isinstance(what, str) else len(what)
@@ -459,7 +458,7 @@ class Console(Vertical):
         self._typing.set()
 
     async def _type(self) -> None:
-        """Type what waits, in its order, for as long as the program takes to read it."""
+        """Send the queued input to the program in order, for as long as the program takes to read the input."""
         while True:
             await self._typing.wait()
             self._typing.clear()
@@ -470,19 +469,19 @@ class Console(Vertical):
                         await self.terminal.paste(what, timeout=None)
                     else:
                         await self.terminal.send(what, timeout=None)
-                except InvalidCommand as error:  # more than a terminal holds of a line
+                except InvalidCommand as error:  # the line is longer than a terminal can hold
                     self._say(str(error))
                     self.app.bell()
                 except AnyshellError:
-                    return  # it has ended, which is shown
+                    return  # the program has ended, which the console shows
                 finally:
                     size = len(what.encode(errors="replace")) if isinstance(what, str) else len(what)
                     self._pending_bytes -= size
 
-    # --- what was scrolled away --------------------------------------------------------------------------------
+    # --- scrollback --------------------------------------------------------------------------------------------
 
     def _scroll_key(self, pressed: Stroke) -> bool:
-        """Scroll, if that is what a key is for; of the keys that are, only those with Shift are never the program's."""
+        """Scroll if a key is a scroll key, and return whether the key is used up. Without Shift, only after the end."""
         page = max(self._view.size.height - 1, 1)
         ways = {"PageUp": page, "PageDown": -page, "Home": SCROLLBACK * 1_000, "End": -SCROLLBACK * 1_000}
         modifiers, key = pressed
@@ -491,7 +490,7 @@ class Console(Vertical):
         return self._scroll(ways[key]) or modifiers == 1
 
     def _scroll(self, rows: int) -> bool:
-        """Go up by so many rows, or down; whether there is anything to scroll."""
+        """Scroll up by a number of rows, or down if negative; return whether any rows are above the screen."""
         if not self.terminal.entered:
             return False
         now = self.terminal.view(self._back)
@@ -502,7 +501,7 @@ class Console(Vertical):
         return now.above > 0
 
     def _follow(self) -> None:
-        """Show the screen itself again."""
+        """Leave the scrollback, and show the current screen."""
         if self._anchor is not None:
             self._anchor = None
             self._draw()
@@ -514,7 +513,7 @@ class Console(Vertical):
             return 0
         return max(self.terminal.view().scrolled - self._anchor, 0)
 
-    # --- what is drawn -----------------------------------------------------------------------------------------
+    # --- drawing -----------------------------------------------------------------------------------------------
 
     def _draw(self) -> None:
         if not self.is_attached or not self.terminal.entered:
@@ -525,13 +524,13 @@ class Console(Vertical):
         self._view.show(screen)
 
     def _say(self, notice: str) -> None:
-        """Say something until the next second."""
+        """Show a notice in the footer until the next update, a second later at most."""
         self._notice = notice
         self._tell()
         self._notice = ""
 
     def _tell(self) -> None:
-        """Write header and footer anew."""
+        """Update the header and the footer."""
         if not self.is_attached:
             return
         command = visible(" ".join(self.terminal.command[:LONGEST_COMMAND].split()))

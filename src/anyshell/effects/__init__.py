@@ -1,4 +1,4 @@
-"""The effects of a command on files: two looks at directories, and the difference between them."""
+"""The effects of a command on files: looks at directories before and after, and the difference between two looks."""
 
 from .comparison import compare as compare
 from .comparison import parse as parse

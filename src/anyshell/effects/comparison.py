@@ -22,37 +22,37 @@ _BASES = {"x": 16, "o": 8}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file as it was at a look."""
+    """One file at the time of a look."""
 
     kind: FileKind
     mode: int
     size: int
     owner: Hashable
     inode: Hashable
-    """Its number; ``None`` where files are not numbered."""
+    """The number of the file; ``None`` if the host does not number files."""
     modified: Hashable
     changed: Hashable
 
     @property
     def identity(self) -> Hashable:
-        """By what it is known again under another path; ``None`` if by nothing.
+        """The facts that identify the file under another path; ``None`` if the file has no number.
 
-        A number may be given again to a new file: the time tells.
+        A new file may get the number of a removed file: the modification time tells the two files apart.
         """
         size = 0 if self.kind == "directory" else self.size
         return None if self.inode is None else (self.inode, self.kind, size, self.modified)
 
 
 def parse(records: Mapping[str, Iterable[Record]], names: Mapping[str, str]) -> dict[str, Entry]:
-    """Read records.
+    """Read the records of a look into entries by path.
 
     Args:
-        records: As a look has them.
-        names: The name of each root in the paths of effects; empty for the directory to which these are relative.
+        records: The records, by directory, as in `Look.records`.
+        names: The name of each root in the paths of effects; empty for the directory that these paths are relative to.
     """
     entries: dict[str, Entry] = {}
     told: dict[str, str] = {}
-    """The name by which each file is told: roots may lie in one another, and their files are told once, by the shortest name."""
+    """The path of each file in effects. One root may contain another: each file is listed once, by its shortest path."""
     for directory, record in ((each, record) for each, found in records.items() for record in found):
         if isinstance(record, tuple):
             name, mode, size, owner, inode, modified, changed = record
@@ -85,13 +85,13 @@ def _read(record: bytes) -> tuple[str, Entry]:
 
 
 def _name(path: str, names: Mapping[str, str]) -> str:
-    """The name of a path in effects; empty for a root itself."""
+    """Return the name of a path in effects; empty for a root itself."""
     root, _, inside = path.partition("/./")
     return posixpath.join(names[root], inside) if inside else ""
 
 
 def _below(path: str, names: Mapping[str, str]) -> str:
-    """The prefix of all paths in a directory; empty for the directory to which they are relative."""
+    """Return the prefix of all paths in a directory; empty for the directory that these paths are relative to."""
     root, _, inside = path.removesuffix("/.").partition("/./")
     called = posixpath.join(names.get(root, ""), inside)
     return called and f"{called.rstrip('/')}/"
@@ -104,11 +104,11 @@ def _without(unseen: tuple[str, ...], entries: dict[str, Entry]) -> dict[str, En
 
 
 def compare(before: Look, after: Look, names: Mapping[str, str]) -> Effects:
-    """Tell what differs. Nothing is told where a look has seen nothing since it had to be given up."""
+    """Return the differences between two looks as effects; no difference is listed if one of the looks was given up."""
     incomplete = tuple(dict.fromkeys(filter(None, (before.incomplete, after.incomplete))))
     if before.records is None or after.records is None:
         return Effects(incomplete=incomplete)
-    # A file in a directory that could not be read at one of the looks is neither gone nor new.
+    # Files in a directory that one of the looks could not read count as neither deleted nor created.
     unseen = tuple({_below(path, names) for path in before.unseen | after.unseen})
     then = _without(unseen, parse(_differing(before.records, after.records), names))
     now = _without(unseen, parse(_differing(after.records, before.records), names))
@@ -140,7 +140,7 @@ def compare(before: Look, after: Look, names: Mapping[str, str]) -> Effects:
 def _differing(
     some: Mapping[str, Sequence[Record]], others: Mapping[str, Sequence[Record]]
 ) -> dict[str, set[Record]]:
-    """The records that are not among the others."""
+    """Return the records of `some` that are not among `others`, by directory."""
     return {
         directory: set(records).difference(others.get(directory, ()))
         for directory, records in some.items()
@@ -149,7 +149,7 @@ def _differing(
 
 
 def _renamed(gone: Mapping[str, Entry], new: Mapping[str, Entry]) -> dict[str, str]:
-    """The old path of each new one under which a file was found again."""
+    """Return the old path of each new path whose file had another path before."""
     paths: dict[Hashable, list[str]] = {}
     for path in sorted(gone, reverse=True):
         if (identity := gone[path].identity) is not None:
@@ -163,14 +163,14 @@ def _renamed(gone: Mapping[str, Entry], new: Mapping[str, Entry]) -> dict[str, s
 
 
 def _follows(path: str, old: str, renamed: Mapping[str, str]) -> bool:
-    """Whether a path is another because a directory above it is."""
+    """Whether a path only changed because its parent directory was renamed."""
     above, name = posixpath.split(path)
     old_above, old_name = posixpath.split(old)
     return name == old_name and renamed.get(above) == old_above
 
 
 def _is_untouched(then: Entry, now: Entry) -> bool:
-    """Whether nothing was done to a file beside renaming a directory above it, which changes none of its facts."""
+    """Whether a file's facts are unchanged, as after a rename of a directory above it."""
     if then.kind == "directory":
         return (then.mode, then.owner) == (now.mode, now.owner)
     return then == now
@@ -179,7 +179,7 @@ def _is_untouched(then: Entry, now: Entry) -> bool:
 def _is_change(then: Entry, now: Entry) -> bool:
     if then.kind != "directory" or now.kind != "directory":
         return True
-    # A file that is made or removed in a directory changes both times of the directory.
+    # Making or removing a file in a directory changes both times of the directory; other changes only the change time.
     quietly = then.modified == now.modified and then.changed != now.changed
     return quietly or (then.mode, then.owner, then.inode) != (now.mode, now.owner, now.inode)
 

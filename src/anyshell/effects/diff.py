@@ -1,4 +1,4 @@
-"""The changes of text files as a unified diff, from contents that were read before and after a command."""
+"""Unified diffs of changed text files, from contents that were read before and after a command."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ if TYPE_CHECKING:
     from .comparison import Entry
 
 LARGEST_FILE = 64 * 1024
-"""Bytes of a file of which there is a diff (`Scan.diff`); a larger one is in `Effects.without_diff`."""
+"""Bytes of a file with a diff (`Scan.diff`); a larger file is listed in `Effects.without_diff`."""
 
 LARGEST_KEPT = 8 * 1024 * 1024
-"""Bytes of all files that are read for a diff before a command, and as many after it; before it, those changed longest ago
-are left out."""
+"""Bytes of all files that are read for a diff before a command, and as many after the command; beyond that, files are not read:
+before the command, the files changed longest ago."""
 
 MOST_LINES = 2000
-"""Lines of a file of which there is a diff, before as well as after; comparing takes their square at worst."""
+"""Lines of a file with a diff, before as well as after; a longer file gets no diff: the time grows with its square."""
 
 LONGEST_DIFF = 256 * 1024
-"""Characters of a diff, after which no file is added to it."""
+"""Characters of a diff; to a longer diff no further file is added."""
 
 _EMPTY_FILE, _NO_FILE = "e69de29", "0000000"
-"""The name of git for these. Without it `patch` does not remove an empty file, which has no line to remove."""
+"""Git's object names for an empty file and for no file. Without these names `patch` does not remove an empty file."""
 
 _LARGE = f"larger than {LARGEST_FILE >> 10} KiB"
 
 
 def to_keep(entries: Mapping[str, Entry]) -> list[str]:
-    """The files to read before a command: the smaller ones, as many as may be kept."""
+    """Return the files to read before a command: small files, the last changed first, up to `LARGEST_KEPT` bytes."""
     files = [(path, entry) for path, entry in entries.items() if entry.kind == "file"]
     files.sort(key=lambda item: str(item[1].modified), reverse=True)
     return _as_many_as_may_be((path, entry.size) for path, entry in files)
 
 
 def to_read(effects: Effects) -> list[str]:
-    """The files to read after it, in the order of the diff."""
+    """Return the files to read after a command, in the order of the diff."""
     return _as_many_as_may_be(
         (effect.path, effect.size or 0)
         for effect in _in_order(effects.created, effects.changed)
@@ -48,7 +48,7 @@ def to_read(effects: Effects) -> list[str]:
 
 
 def _as_many_as_may_be(sizes: Iterable[tuple[str, int]]) -> list[str]:
-    """Files that are small, together too. An empty one need not be read."""
+    """Return the small files up to `LARGEST_KEPT` bytes in total, without empty files, which need no reading."""
     kept, total = [], 0
     for path, size in sizes:
         if 0 < size <= LARGEST_FILE:
@@ -62,17 +62,17 @@ def _as_many_as_may_be(sizes: Iterable[tuple[str, int]]) -> list[str]:
 def unified(
     effects: Effects, then: Mapping[str, bytes], now: Mapping[str, bytes]
 ) -> tuple[str, dict[str, str]]:
-    """Make the diff, and say of which files it has nothing, and why.
+    """Return the diff, and the files without a diff with the reason for each.
 
     Args:
-        effects: The differences.
-        then: Contents before.
-        now: Contents after.
+        effects: The effects of the command.
+        then: Contents of files before the command, by path.
+        now: Contents of files after the command, by path.
     """
     parts: list[str] = []
     without: dict[str, str] = {}
     length = 0
-    # The deleted ones first: a directory that became a file has to be empty before that is made.
+    # Deleted files come first: a directory that became a file has to be empty before the file is made.
     for effect in (*effects.deleted, *_in_order(effects.created, effects.changed)):
         path = effect.path
         was, became = effect.kind_before or effect.kind, effect.kind
@@ -101,12 +101,12 @@ def unified(
 
 
 def _in_order(*some: Iterable[FileEffect]) -> list[FileEffect]:
-    """By their paths, but what became a directory is first: until then nothing can be made in it."""
+    """Sort effects by path, but new directories first: files can be made in a directory only after it exists."""
     return sorted(chain(*some), key=lambda each: (each.kind != "directory", each.path))
 
 
 def _why_not(content: bytes | None, size: int | None) -> str:
-    """Why there is no diff with this on a side of it; empty if there is. A `size` of ``None`` is no file."""
+    """Return the reason why a content prevents a diff; empty if it does not. A `size` of ``None`` means no file."""
     if size is None:
         return ""
     if content is None:
@@ -123,7 +123,7 @@ def _why_not(content: bytes | None, size: int | None) -> str:
 
 
 def _part(effect: FileEffect, before: bytes | None, after: bytes | None) -> str:
-    """The change of a file as git writes it, whose header says what has no line; empty if there is none."""
+    """Return the change of a file in git's format, with a header for changes without lines; empty if nothing changed."""
     inside = effect.path.lstrip("/")
     old, new = _name(f"a/{inside}"), _name(f"b/{inside}")
     mode_before, mode = _mode(effect.mode_before), _mode(effect.mode)
@@ -133,7 +133,7 @@ def _part(effect: FileEffect, before: bytes | None, after: bytes | None) -> str:
         says = f"deleted file mode {mode_before}\n" + ("" if before else f"index {_EMPTY_FILE}..{_NO_FILE}\n")
     else:
         says = f"old mode {mode_before}\nnew mode {mode}\n" if mode_before != mode else ""
-    # A tab ends a name that has a space, of which `patch` would read the first word alone.
+    # A tab ends a name with a space: without the tab, `patch` would read only the first word.
     end = "\t" if " " in effect.path else ""
     names = ("/dev/null" if before is None else old + end, "/dev/null" if after is None else new + end)
     lines = "".join(
@@ -144,19 +144,19 @@ def _part(effect: FileEffect, before: bytes | None, after: bytes | None) -> str:
 
 
 def _mode(mode: int | None) -> str:
-    """A mode as git has it: it knows whether the owner may execute a file, and no more."""
+    """Return a mode as git writes it: git only records whether the owner may execute a file."""
     return "100755" if (mode or 0) & 0o100 else "100644"
 
 
 def _lines(content: bytes | None) -> list[str]:
-    """Lines as `patch` has them: it knows the line feed alone, and Python's own ``splitlines`` many ends more."""
+    """Split a content into lines as `patch` does: only at line feeds. Python's ``splitlines`` splits at more characters."""
     lines = [f"{line}\n" for line in (content or b"").decode().split("\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
 
 
 def _name(path: str) -> str:
-    """A path on a line of its own, quoted as git quotes it where it has to be."""
+    """Return a path for a header line, quoted as git quotes it if the path needs quotes."""
     if path.isprintable() and not set('"\\').intersection(path):
         return path
     quoted = "".join(

@@ -1,7 +1,7 @@
-"""A look at all files of directories: by Python on this machine, by a program of the host elsewhere.
+"""A look at all files of directories: by Python on this machine, by a shell program on another host.
 
-Either gives *records*, one for each file, that are equal as long as nothing of the file has changed. They are compared a
-directory at once, and only those that differ are ever read: most of the time is the kernel's, for one stat of each file.
+A look returns *records*, one for each file. Two records of a file are equal as long as the file has not changed. Records are
+compared a directory at a time, and only differing records are read. Most of the time is the kernel's, for one stat per file.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 _Found: TypeAlias = tuple[str, int, int, int, int, int, int]
 Record: TypeAlias = bytes | _Found
-"""A printed line; or name, mode, size, of a directory the owner, inode, and the times of modification and change."""
+"""A printed line; or name, mode, size, owner (of a directory only), inode, and the times of modification and change."""
 
 END = b"//\n"
-"""The end of a printed record. No path holds it, since no name holds a slash."""
+"""The end of a printed record. No path contains these characters, since no name contains a slash."""
 
-_FORMAT = 0o170000  # no bound: S_IFMT, of which stat has no number; on Windows stat.S_IFMT() takes 16 bits
+_FORMAT = 0o170000  # no bound: S_IFMT, no constant of `stat`; on Windows stat.S_IFMT() takes 16 bits
 
 _BY_DESCRIPTOR = os.scandir in os.supports_fd
 _TO_LIST = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -34,10 +34,11 @@ _DIRECTORIES = (b"d", b"x 4", b"o 4")
 """The beginning of a directory's printed record."""
 
 _REFUSED = re.compile(rb"^find: '?(.+?)'?: Permission denied$", re.MULTILINE)
-"""Complaints of find after which the rest of a directory is not known. A file that is gone by then is not among them."""
+"""Complaints of find after which the rest of a directory is not known; without complaints about files that are gone."""
 
-# KIND MODE SIZE LINKS OWNER INODE, the two times and the path, with tabs between; the path is last, and may hold anything.
-# find of GNU prints it by itself; elsewhere stat does, busybox's as GNU's. `x` and `o` say what the whole mode is written in.
+# The program prints KIND MODE SIZE LINKS OWNER INODE, the two times and the path, with tabs between. The path is last, since it
+# may contain any character. GNU find prints records itself; elsewhere stat does, and busybox's stat takes GNU's format. `x` and
+# `o` say that the whole mode is hexadecimal or octal.
 _PROGRAM = r"""
 LC_ALL=C; export LC_ALL
 tab=$(printf '\t')
@@ -54,16 +55,16 @@ exit 127
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The files that a look has seen.
+    """The files that a look has found.
 
     Attributes:
-        records: One for each file, by the directory that it is in; all together where the host has printed them. ``None``
+        records: A record for each file, grouped by directory; all in one group if the host has printed the records. ``None``
             if the look was given up.
-        incomplete: Why not all was seen; empty if it was.
-        missing: Roots that are no directory, or cannot be entered.
+        incomplete: The reason why the look is incomplete; empty if it is complete.
+        missing: Roots that are not directories, or cannot be entered.
         skipped: Directories that were not entered.
-        unseen: Directories in which not all could be looked at.
-        newest: The last time of all files, in nanoseconds since the epoch; ``None`` is not known.
+        unseen: Directories with files that could not be looked at.
+        newest: The latest time of all files, in nanoseconds since the epoch; ``None`` if not known.
     """
 
     records: Mapping[str, Sequence[Record]] | None
@@ -75,7 +76,7 @@ class Look:
 
 
 def arguments(roots: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
-    """The program for a POSIX host, with its arguments: it prints records, exits with 127 if the host cannot do it.
+    """Return the program for a POSIX host, with its arguments. It prints records, or exits with 127 if the host has no tool.
 
     Args:
         roots: Directories, absolute.
@@ -85,20 +86,20 @@ def arguments(roots: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
     for pattern in skip:
         test = ("-path", f"*/{pattern}") if "/" in pattern else ("-name", pattern)
         pruned += ["-o", *test] if pruned else test
-    # A directory that is not entered is printed itself.
+    # A skipped directory is printed itself, but not entered.
     names = ("(", "-type", "d", "(", *pruned, ")", "-prune", "-o", "-type", "d", "-o", "!", "-type", "d", ")")
     return ("/bin/sh", "-c", _PROGRAM, "anyshell", *map(start, roots), *(names if pruned else ()))
 
 
 def printed(out: bytes, complaint: bytes, roots: Sequence[str], skip: Sequence[str], *, whole: bool) -> Look:
-    """The look that the program has printed.
+    """Read the look that the program has printed.
 
     Args:
-        out: Its stdout.
-        complaint: Its stderr: a line for each file that could not be looked at.
+        out: The stdout of the program.
+        complaint: The stderr of the program: a line for each file that could not be looked at.
         roots: The directories of the look.
-        skip: As it was given.
-        whole: Whether it has said that it looked at all.
+        skip: The patterns that `arguments` got.
+        whole: Whether the exit status of the program says that no file was missed.
     """
     records = out.split(END)[:-1]
     missing = tuple(root for root in roots if b"\t" + os.fsencode(start(root)) + END not in out)
@@ -123,9 +124,9 @@ def here(
     Args:
         roots: The directories, absolute and with slashes.
         skip: Patterns of the directories that are not entered.
-        seconds: Bound of the time; it blocks for that.
-        most: Bound of the files.
-        known: An earlier look. What is as it was then is not kept once more.
+        seconds: The time limit; the function blocks for at most that time.
+        most: The largest number of files.
+        known: An earlier look. Records of unchanged directories are shared with it to save memory.
     """
     seen: dict[str, Sequence[Record]] = {}
     then = (known and known.records) or {}
@@ -140,7 +141,7 @@ def here(
             records: list[_Found] = []
             opened: int | str = directory
             try:
-                # By the descriptor of their directory, the kernel need not follow the path for each.
+                # With the directory's descriptor, the kernel does not have to resolve the whole path for each file.
                 if _BY_DESCRIPTOR:
                     opened = os.open(directory, _TO_LIST)
                 with os.scandir(opened) as entries:
@@ -186,7 +187,7 @@ def here(
 
 
 def start(root: str) -> str:
-    """The start of a look at a root. The dot keeps it from being skipped, and has a link to a directory followed."""
+    """Return the path where the look at a root starts. The final dot prevents skipping the root, and follows a link."""
     return f"{root.rstrip('/')}/."
 
 
@@ -196,12 +197,12 @@ def _is_skipped(path: str, skip: Iterable[str]) -> bool:
 
 
 def too_many(bound: str) -> str:
-    """Why nothing is known of directories with too many files."""
+    """Return the reason why a look was given up: more files than a bound."""
     return f"there are too many files, more than {bound}: name fewer directories"
 
 
 def too_slow(seconds: float) -> str:
-    """Why nothing is known of directories that are read too slowly."""
+    """Return the reason why a look was given up: the directories took too long to read."""
     return f"the files could not be looked at within {seconds:g} s: name fewer directories"
 
 

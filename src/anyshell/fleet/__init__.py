@@ -1,8 +1,8 @@
-"""One command on many hosts: so many at a time, one outcome each as it comes, and no host that costs another.
+"""One command on many hosts: a bounded number of hosts in parallel, one outcome per host, and no host that affects another.
 
-Each host has an environment of its own, which is opened for the command and closed behind it. So what is held at any
-moment is bounded by how many hosts run in parallel, and not by how many there are. What becomes of one host, whatever it
-is, is its own `HostOutcome`; nothing that a host does is raised here.
+Each host has an environment of its own, which is opened for the command and closed after it. So memory and connections are
+bounded by the number of hosts that run in parallel, not by the number of all hosts. Any failure of a host becomes its own
+`HostOutcome`, and is never raised by the run.
 """
 
 from .fleet import CONNECT_SECONDS as CONNECT_SECONDS

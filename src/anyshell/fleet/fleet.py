@@ -1,4 +1,4 @@
-"""Hosts on which one command runs at a time."""
+"""A fleet: a set of hosts on which one command runs at a time."""
 
 from __future__ import annotations
 
@@ -45,39 +45,40 @@ PARALLELISM = 32
 """Hosts to run on in parallel, unless `Fleet(parallelism=)` or `--parallel` says otherwise; as with pssh and clush."""
 
 CONNECT_SECONDS = 60.0
-"""Seconds to reach a host and learn what it is, unless `Fleet(connect_timeout=)` or `--connect-timeout` says otherwise."""
+"""Seconds to reach a host and detect its facts, unless `Fleet(connect_timeout=)` or `--connect-timeout` says otherwise."""
 
 
 class Fleet(AsyncOnly):
-    """Hosts on which one command runs at a time, and how many of them at once.
+    """A set of hosts on which one command runs at a time, on several hosts in parallel.
 
     ``async with Fleet(["web-1", "web-2", "local"]) as fleet:``, then ``async for result in fleet.run("uptime"):``. Leaving
-    it stops what still runs there, and is sure of that. Nothing is contacted before.
+    ``async with`` stops the commands that still run, and waits until they are gone. No host is contacted before `run`.
 
     Args:
-        hosts: Each is ``"local"``, an address as `Environment.detect` takes it, `SSHOptions`, or a backend of your own,
-            which stays yours to close. They are started in this order.
+        hosts: The hosts, in the order of their start. Each is ``"local"``, an address as for `Environment.detect`,
+            `SSHOptions`, or a backend of your own, which stays yours to close.
         parallelism: Hosts to run on in parallel; 1 or more.
-        batch: So many hosts begin together, and the next ones when all of these have ended; 1 or more. ``None`` is no
+        batch: Hosts in a batch; 1 or more. The next batch begins when all hosts of a batch have ended. ``None`` is no
             batches: each host that ends makes room for the next.
-        stop_on_failure: Begin no further host once one has failed. Those that have begun go on.
-        connect_timeout: Seconds in which a host must be reached and have said what it is, with all that is asked on the
-            way; the bounds of `SSHOptions` hold besides. ``None`` leaves it to those.
-        shell: As for `Environment.detect`, on every host; and so are those that follow.
-        cwd: See there.
-        interactive: See there.
-        limits: See there. What is held of a host's output is bounded by it.
-        artifacts: See there.
-        snapshot: See there.
-        prefix: See there.
-        variables: See there.
-        redact: See there.
-        audit: See there.
-        resolvers: See there.
-        reach: See there. Each host enforces it by what it has itself; one that cannot fails with that reason.
+        stop_on_failure: Begin no further host after a host has failed. Hosts that have begun go on.
+        connect_timeout: Seconds to reach a host and detect its facts, all requests of the detection included. The bounds of
+            `SSHOptions` apply as well; ``None`` is no further bound.
+        shell: As for `Environment.detect`, on every host.
+        cwd: As for `Environment.detect`.
+        interactive: As for `Environment.detect`.
+        limits: As for `Environment.detect`. The limits bound the output that is held of each host.
+        artifacts: As for `Environment.detect`.
+        snapshot: As for `Environment.detect`.
+        prefix: As for `Environment.detect`.
+        variables: As for `Environment.detect`.
+        redact: As for `Environment.detect`.
+        audit: As for `Environment.detect`.
+        resolvers: As for `Environment.detect`.
+        reach: As for `Environment.detect`. Each host enforces the reach by its own means; a host that cannot fails with the
+            reason.
 
     Raises:
-        InvalidCommand: No hosts, one that is there twice, a malformed address, a number out of range, a bad prefix.
+        InvalidCommand: No hosts, a duplicate host, a malformed address, a number out of range, a bad prefix.
         BackendUnavailable: An address that no backend knows.
     """
 
@@ -161,32 +162,33 @@ class Fleet(AsyncOnly):
         listener: FleetListener | None = None,
         observer: FleetObserver | None = None,
     ) -> FleetRun:
-        """Run a command on every host, each in a fresh shell. It begins with the first step of ``async for``.
+        """Run a command on every host, each in a fresh shell. The run begins with the first step of ``async for``.
 
         Args:
-            command: As for `Environment.run`; or a function that is given a host's environment and gives the
-                command for it, where hosts differ. It may look, and must not wait.
-            cwd: The directory in which it runs; relative to the fleet's.
-            env: Variables set over everything else; ``None`` as a value removes one.
-            stdin: Its input, the same on every host; by default end-of-file at once.
-            timeout: Seconds for the command on each host, from when that was reached; ``None`` is no bound.
+            command: As for `Environment.run`; or a function that gets a host's environment and returns the command for that
+                host. The function may read the environment's facts, and must not wait.
+            cwd: The working directory of the command; relative to the fleet's.
+            env: Variables that override all others; ``None`` as a value removes a variable.
+            stdin: The command's input, the same on every host; by default end-of-file at once.
+            timeout: Seconds for the command on each host, counted after the host was reached; ``None`` is no bound.
             silence: On each host, as for `Environment.run`.
             grace: Seconds between the request to end and the kill.
             left_behind: The fate of processes that outlive the command: ``stop`` or ``keep``, as for
                 `Environment.run`.
-            split_stderr: Two texts. Otherwise one, in which both channels are in true order.
-            stdout: A directory on this machine, made if it is not there, in which a file of each host's name takes what it prints, as
-                with ``pssh -o``; as `Environment.run` does with its `stdout`, and `Output.file` is its path. ``/``, ``:`` and what else is not
-                for the name of a file is written as in a URL, ``%2F``.
-            effects: As for `Environment.run`, on every host: the `Outcome.effects` of each.
-            listener: Is given a host's `HostProgress`, the channel and the bytes of every piece of output as it comes,
-                and is awaited.
-            observer: Is given a host's `HostProgress` when its state has changed. It must not wait. What it raises
-                cancels the run, and is raised where that is iterated over, when all has ended.
+            split_stderr: Whether an outcome has separate texts for stdout and stderr. Otherwise one text has both channels in
+                true order.
+            stdout: A directory on this machine, made if missing, with a file of each host's name for the host's output, as with
+                ``pssh -o``. Each file is written as for `Environment.run`; `Output.file` is its path. ``/``, ``:`` and other
+                characters that do not suit the name of a file are written as in a URL, ``%2F``.
+            effects: As for `Environment.run`, on every host; each host has its own `Outcome.effects`.
+            listener: An async function that gets every piece of output on arrival: the host's `HostProgress`, the channel and
+                the bytes. The listener is awaited.
+            observer: A function that gets a host's `HostProgress` after each change of its state, and must not wait. An
+                exception of the observer cancels the run, and the iteration raises the exception after all hosts have ended.
 
         Raises:
-            InvalidCommand: Bad input, before anything is contacted; the message names the culprit.
-            AnyshellError: The fleet was not entered with ``async with``, or runs something already.
+            InvalidCommand: Bad input, before any host is contacted; the message names the culprit.
+            AnyshellError: The fleet was not entered with ``async with``, or runs a command already.
         """
         if not self._entered:
             raise AnyshellError(
@@ -198,7 +200,7 @@ class Fleet(AsyncOnly):
             raise InvalidCommand(
                 f"stdin must be bytes, text or a Path, which every host can be given, not {type(stdin).__name__}"
             )
-        # That of each host quotes it, below; here it is checked.
+        # This only checks the command: the shell of each host quotes it below.
         request = to_command("" if callable(command) else command, cwd, env, stdin, kind="sh")
         check_choice("left_behind", left_behind, ("stop", "keep"))
         options = RunOptions(
@@ -225,7 +227,7 @@ class Fleet(AsyncOnly):
             here = replace(options, listener=hear, stdout=None if file is None else OutputFile(file))
             return await environment.runner.run(own, here, control=control)
 
-        # A function may ask its environment for anything.
+        # A function may read any fact of its environment, so the host is asked for all of them.
         asked_of_each = replace(self._options, brief=not callable(command))
         self._running = FleetRun(
             self._targets,
@@ -241,7 +243,7 @@ class Fleet(AsyncOnly):
     async def _open(
         self, options: EnvironmentOptions, host: str, target: Target, keep: Callable[[Environment], object]
     ) -> None:
-        """Open a host's environment, in time. It is kept as soon as it exists: a cancellation then closes it."""
+        """Open a host's environment within the timeout, and hand it to `keep` at once, so that a cancellation closes it."""
         clock = asyncio.timeout(self._connect_timeout)
         try:
             async with clock:
@@ -257,10 +259,10 @@ class Fleet(AsyncOnly):
 
 
 def _files(stdout: object, hosts: Iterable[str]) -> dict[str, Path]:
-    """The files for what hosts print, none of which is there from before: a host that is not reached has none.
+    """Return the file for each host's output, and remove old files: a host that is not reached then has no file.
 
     Raises:
-        InvalidCommand: It is no path, or no directory and cannot be made.
+        InvalidCommand: `stdout` is no path, or is no directory and cannot be made.
     """
     if not isinstance(stdout, str | PathLike):
         raise InvalidCommand(
@@ -276,7 +278,9 @@ def _files(stdout: object, hosts: Iterable[str]) -> dict[str, Path]:
         ) from None
     files = {host: directory / quote(host, safe="@ ()") for host in hosts}
     for path in files.values():
-        with suppress(OSError):  # what cannot be removed, its host's command cannot replace, and says so
+        with suppress(
+            OSError
+        ):  # if this fails, replacing the file for the host's command fails too, with an error
             if S_ISREG(path.lstat().st_mode):
                 path.unlink()
     return files

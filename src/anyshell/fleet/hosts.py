@@ -1,4 +1,4 @@
-"""The hosts of a fleet: their names and their targets, each once."""
+"""The hosts of a fleet: the parsed list of unique names and targets."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     """A target for `Environment.detect`; ``None`` is this machine."""
 
 MAX_HOSTS = 10_000
-"""Hosts in one fleet; more is an error."""
+"""Hosts in one fleet; more hosts are an error."""
 
 
 def read_hosts(hosts: Iterable[str | SSHOptions | Backend]) -> dict[str, Target]:
-    """Each host's name, and what reaches it.
+    """Return each host's name, with the target that reaches the host.
 
     Raises:
         InvalidCommand, BackendUnavailable: As for `Fleet`.
@@ -71,7 +71,7 @@ def _read_host(host: object, number: int) -> tuple[str, Target]:
 
 
 def _identity(target: Target) -> str:
-    """The identity of a host: two entries for the same host have the same one."""
+    """Return a key for a host: two entries for the same host have the same key."""
     if target is None:
         return ""
     return describe_address(target) if isinstance(target, SSHOptions) else f"backend {id(target)}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HostState = Literal["waiting", "connecting", "running", "closing", "done", "failed", "not_started"]
 
 TAIL = 4096
-"""Bytes of the end of a host's output in which its last line is looked for."""
+"""Bytes at the end of a host's output that are searched for the last line; of a longer line only the end is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,15 +24,16 @@ class HostOutcome:
     """The outcome of a command on one host.
 
     Attributes:
-        host: The host's name, as it was given; another entry of the same name has a number behind it, `` (2)``.
-        state: ``done``: it ran there and exited with 0. ``failed``: it did not. ``not_started``: the host's turn never
-            came, since another had failed or all was cancelled; nothing was sent there.
-        outcome: The outcome of the command, if the host was reached. Cancelled while it was being reached, it has the
-            status ``cancelled`` and was not started.
-        error: Why there is no outcome: the host could not be reached, its key is not trusted, its directory or shell is
-            not there. Beside an outcome: what failed when the environment was closed.
-        notices: Facts for a person about the way to the host, one sentence each.
-        duration: Seconds from the beginning of its turn to its end, connecting and closing included.
+        host: The host's name, as the caller gave it; a further entry of the same name gets a number, `` (2)``.
+        state: ``done``: the command ran on the host and exited with 0, without an error. ``failed``: any other end of the
+            host's turn. ``not_started``: the host's turn never came, since another host had failed or the run was cancelled;
+            the host was not contacted.
+        outcome: The outcome of the command, if the host was reached. After a cancellation while connecting, the outcome has
+            the status ``cancelled``, and the command was not started.
+        error: The error without an outcome: the host could not be reached, its key is not trusted, or its directory or shell
+            is missing. Beside an outcome: the error when the environment was closed.
+        notices: Facts for a person about the connection to the host, one sentence each.
+        duration: Seconds from the beginning of the host's turn to its end, connecting and closing included.
     """
 
     host: str
@@ -44,21 +45,21 @@ class HostOutcome:
 
     @property
     def ok(self) -> bool:
-        """Whether it ran there and exited with 0."""
+        """Whether the command ran on the host and exited with 0."""
         return self.state == "done"
 
     @property
     def survivors(self) -> tuple[ProcessInfo, ...]:
-        """The processes of the command that lived at the last answer of the host, or may live as it no longer answers."""
+        """The processes of the command that lived at the host's last answer, and may still live."""
         return () if self.outcome is None else alive_of(self.outcome)
 
     def check(self) -> Outcome:
-        """Return the outcome if it ran there and exited with 0.
+        """Return the outcome if the command ran on the host and exited with 0.
 
         Raises:
-            CommandFailed: It ran, and did not; the exception carries the outcome.
-            AnyshellError: It was not started.
-            Exception: `error`, if there is one.
+            CommandFailed: The command did not exit with 0; the exception carries the outcome.
+            AnyshellError: The command was not started.
+            Exception: `error`, if that is not ``None``.
         """
         if self.error is not None:
             raise self.error
@@ -68,7 +69,7 @@ class HostOutcome:
 
 
 class HostProgress:
-    """The progress of one host, for a display while a fleet runs. It changes as the host does."""
+    """The live progress of one host, for a display while a fleet runs."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -87,12 +88,12 @@ class HostProgress:
 
     @property
     def state(self) -> HostState:
-        """The state of the host: waits for its turn, connects, runs, closes, or its end, as in its `HostOutcome`."""
+        """The present state of the host: ``waiting`` to ``closing``, and then the final state, as in `HostOutcome.state`."""
         return self._state
 
     @property
     def elapsed(self) -> float:
-        """Seconds since its turn began, until that is over; 0 before."""
+        """Seconds from the beginning of the host's turn to now or to the turn's end; 0 before the turn."""
         if self._began is None:
             return 0.0
         return (self._ended or time.monotonic()) - self._began
@@ -104,26 +105,26 @@ class HostProgress:
 
     @property
     def last_line(self) -> str:
-        """The last line of its output that is not blank, cleaned; of a very long one the end."""
+        """The last line of the output that is not blank, cleaned; of a very long line only the end."""
         page = None if self._info is None else Page.of(self._info.code_page)
         decoder = LineDecoder(page)
         lines = [line.text for line in (*decoder.feed(self._tail), *decoder.flush())]
         if len(lines) > 1 and self._bytes > len(self._tail):
-            del lines[0]  # its beginning is not there
+            del lines[0]  # the beginning of the line is missing
         return next((text for text in reversed(lines) if text.strip()), "")
 
     @property
     def info(self) -> HostInfo | None:
-        """The facts of the host, once it has been reached.
+        """The facts of the host, after the host was reached; ``None`` before.
 
-        Of a host by SSH it has what a command needs: the system, the directories and the shell. All of it is asked for where the
-        command is a function.
+        Of an SSH host only the facts that a command needs: the system, the directories and the shell. If the command is a
+        function, all facts.
         """
         return self._info
 
     @property
     def survivors(self) -> tuple[ProcessInfo, ...]:
-        """As in its `HostOutcome`; also before that was taken."""
+        """The surviving processes, as `HostOutcome.survivors`, but available before the outcome is taken."""
         return self._survivors
 
     def _hear(self, data: bytes) -> None:
@@ -132,12 +133,12 @@ class HostProgress:
 
 
 FleetListener = Callable[[HostProgress, "Channel", bytes], Awaitable[None]]
-"""Is given every piece of output as it comes, and is awaited: a slow one slows the host's command down."""
+"""An async function that gets every piece of output on arrival, and is awaited: a slow listener slows the command down."""
 
 FleetObserver = Callable[[HostProgress], object]
-"""Is told when a host's state has changed."""
+"""A function that is called when a host's state has changed."""
 
 
 def alive_of(outcome: Outcome) -> tuple[ProcessInfo, ...]:
-    """The processes of a command that were alive when its host was asked last."""
+    """Return the processes of a command that were alive when the host was last asked."""
     return tuple(process for process in outcome.left_behind if process.alive)

@@ -1,4 +1,4 @@
-"""A command on the hosts of a fleet: the order of their turns, and their outcomes."""
+"""A command's run on the hosts of a fleet: the order of the hosts' turns, and the outcomes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class FleetRun:
-    """A command on the hosts of a fleet: iterate over it for each host's outcome, as it comes.
+    """A command's run on the hosts of a fleet: iterate over the run for the hosts' outcomes, in the order of their end.
 
-    A slow reader of outcomes holds back the hosts that have not begun yet; so no more outcomes are held than hosts
-    run in parallel.
+    A slow reader of outcomes delays the hosts that have not begun yet. So the number of held outcomes never exceeds the
+    number of hosts that run in parallel.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class FleetRun:
         self._send, self._receive = anyio.create_memory_object_stream[HostOutcome](0)
         self._task: asyncio.Task[None] | None = None
         self._left = False
-        """Whether its fleet was left."""
+        """Whether the fleet's ``async with`` was left."""
         self._told = False
-        """Whether its own failure, if it has one, was raised."""
+        """Whether a failure of the run itself was already raised."""
 
     @property
     def hosts(self) -> tuple[HostProgress, ...]:
@@ -73,10 +73,10 @@ class FleetRun:
         return self._task is not None and self._task.done()
 
     def cancel(self) -> None:
-        """Ask for the end on every host, and begin no other. Returns at once.
+        """Ask the command to end on every host, and begin no further host. Returns at once.
 
-        The outcomes go on coming: of what ran, each when its tree is seen to be gone there, or with what may live in
-        `HostOutcome.survivors`; of the others, that they were not started. A second call skips the grace.
+        The iteration still yields every outcome. The outcome of a host that ran comes when its process tree is gone, or with
+        `HostOutcome.survivors`. The other hosts get the state ``not_started``. A second call skips the grace.
         """
         self._over = True
         for turn in self._turns:
@@ -101,13 +101,13 @@ class FleetRun:
                 raise failure from None
             raise StopAsyncIteration from None
         except anyio.ClosedResourceError:
-            raise StopAsyncIteration from None  # its fleet was left
+            raise StopAsyncIteration from None  # the fleet was left
 
     async def _aclose(self, *, quiet: bool) -> None:
-        """Stop what runs, wait until it is gone, and be cancelled then if that was requested meanwhile.
+        """Stop the command on every host, and wait until it is gone. A cancellation of the caller is raised after that.
 
         Args:
-            quiet: Whether a failure of the run's own is passed over, since another is raised already.
+            quiet: Whether to drop a failure of the run itself, since another exception is already raised.
         """
         self._left = True
         self.cancel()
@@ -123,14 +123,14 @@ class FleetRun:
             raise failure
 
     def _take_failure(self) -> BaseException | None:
-        """Take the error with which the run itself has failed."""
+        """Return the error of the run itself, once; ``None`` without an error, or if it was already taken."""
         if self._task is None or self._task.cancelled() or self._told:
             return None
         self._told = True
         return self._task.exception()
 
     async def _run(self) -> None:
-        """Give every host its turn, batch by batch."""
+        """Run every host's turn, batch by batch."""
         with self._send:
             waiting = deque(self._hosts.values())
             while waiting and not self._over:
@@ -167,7 +167,7 @@ class FleetRun:
             await self._send.send(outcome)
 
     async def _turn(self, host: HostProgress) -> HostOutcome:
-        """One host, from its beginning to its end. Raises nothing but a cancellation, when all is gone there."""
+        """Run one host's turn to its end. Raises only a cancellation, after the host's environment is closed."""
         turn = _Turn()
         self._turns.add(turn)
         host._began = time.monotonic()
@@ -175,8 +175,8 @@ class FleetRun:
         error: Exception | None = None
         notices: tuple[str, ...] = ()
         done = False
-        # A cancellation of the fleet is raised only after the environment is closed. One that the host's own code has raised is
-        # a failure of this host (`_is_cancelled` tells the two apart). The first error of a host is the one that is kept.
+        # A cancellation of the fleet is raised only after the environment is closed. A cancellation that the host's own code
+        # has raised is a failure of this host (`_is_cancelled` tells the two apart). The first error of a host is kept.
         try:
             try:
                 self._set(host, "connecting")
@@ -229,7 +229,9 @@ class FleetRun:
             return
         try:
             self._observer(host)
-        except asyncio.CancelledError:  # it waits for nothing, so it is the observer's own
+        except (
+            asyncio.CancelledError
+        ):  # the call awaits nothing, so the observer itself has raised the cancellation
             self._failure = _own_cancellation("the observer")
             self.cancel()
         except Exception as error:  # noqa: BLE001 - it is raised when all is stopped
@@ -238,7 +240,7 @@ class FleetRun:
 
 
 class _Turn:
-    """The handle that stops a host which has its turn."""
+    """The handle of a host's running turn, which can stop the turn."""
 
     def __init__(self) -> None:
         self.control = Control()
@@ -246,11 +248,11 @@ class _Turn:
         self._reaching: asyncio.Future[None] | None = None
 
     def keep(self, env: Environment) -> None:
-        """Take the environment."""
+        """Keep the environment, which the turn closes at its end."""
         self.env = env
 
     async def reach(self, opening: Awaitable[None]) -> None:
-        """Wait until the environment is there, or `cancel` has given it up."""
+        """Wait until the environment is open, or `cancel` has stopped the wait."""
         self._reaching = asyncio.ensure_future(opening)
         cancelled = await outlast(self._reaching, self._reaching.cancel)
         failure = None if self._reaching.cancelled() else self._reaching.exception()
@@ -262,18 +264,18 @@ class _Turn:
             raise failure
 
     def cancel(self) -> None:
-        """Ask for the end; the second time, without the grace."""
+        """Ask the host's command to end; a second call skips the grace."""
         self.control.cancel()
         if self._reaching is not None:
             self._reaching.cancel()
 
 
 def _is_cancelled() -> bool:
-    """Whether this task was cancelled. Otherwise a cancellation is that of something that it has waited for."""
+    """Whether this task itself was cancelled. Otherwise a `CancelledError` comes from an operation that the task awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _own_cancellation(what: str) -> AnyshellError:
-    """The error in the place of a cancellation that was not requested: raised as it is, that would end the run in silence."""
+    """Return the error for a cancellation that was not requested: an unchanged `CancelledError` would end the run silently."""
     return AnyshellError(f"{what} was cancelled from within; that is a bug in its code")

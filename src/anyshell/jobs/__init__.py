@@ -1,4 +1,4 @@
-"""Jobs: the same run, awaited by a scope instead of the caller."""
+"""Jobs: runs that an environment awaits in the background, in place of the caller."""
 
 from __future__ import annotations
 

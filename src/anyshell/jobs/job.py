@@ -1,4 +1,4 @@
-"""One job."""
+"""A job: a command that runs in the background of an environment."""
 
 from __future__ import annotations
 
@@ -33,34 +33,35 @@ SEARCHED = 64 * 1024
 """Bytes of a job's output that are searched before other tasks get a turn."""
 
 SEARCH_PAUSE = 0.01
-"""Seconds between two searches of a job's output, at least: what is searched twice is bounded, however small pieces are."""
+"""Seconds between two searches of a job's output, at least: this bounds repeated searches, however small the chunks are."""
 
 SETTLE_SECONDS = 0.05
-"""Seconds of silence after which a match at the very end of a job's output counts: it might have grown longer."""
+"""Seconds of silence after which a match at the very end of a job's output counts: more output might extend the match."""
 
 PORT_PAUSE = 0.1
 """Seconds between two attempts to connect to a port."""
 
 SEND_SECONDS = 5.0
-"""Seconds for a job to read its input; then that is still on its way, and what follows is refused."""
+"""Seconds for a job to read what it was sent; after that the data stays pending, and further data is refused."""
 
 ATOMIC = 512
-"""Bytes that a job is sent first, alone: all of them arrive, or none (POSIX, ``PIPE_BUF``)."""
+"""Bytes of the first write to a job's stdin, sent alone: all of them arrive, or none (POSIX, ``PIPE_BUF``)."""
 
 
 class SentInPart(AnyshellError):  # noqa: N818 - says what happened
-    """A job reads nothing more, and may have read the beginning of what it was sent."""
+    """The job reads no more input, and may have read the first part of the sent data."""
 
 
 class Job:
-    """A command that runs in the background of an environment, which stops it at its end at the latest.
+    """A command that runs in the background of an environment. The environment stops the job when it closes, at the latest.
 
     Attributes:
-        id: Such as ``j1``; unique in its environment.
-        command: Its text. Of what a command left behind, the text of that command.
-        adopted: Whether it is what a command left behind. Such a job has no exit code, and no input.
-        ready: Whether it was ready in time; ``None`` when readiness was not asked for.
-        notice: A further fact about it, such as why it was not ready; empty without one.
+        id: The id, such as ``j1``; unique in its environment.
+        command: The text of the command. An adopted job has the text of the command that left it behind.
+        adopted: Whether the job consists of the processes that a command left behind. An adopted job has no exit code and no
+            input.
+        ready: Whether the job was ready in time; ``None`` when readiness was not asked for.
+        notice: A further fact about the job, such as why it was not ready; empty without a fact.
     """
 
     def __init__(
@@ -88,10 +89,11 @@ class Job:
 
     @property
     def status(self) -> JobStatus:
-        """The state of the job: ``running``; ``completed`` with exit code 0, or adopted and gone; ``failed`` with any other end.
+        """The state of the job: ``running``, ``completed``, ``failed``, ``stopped``, ``timed_out`` or ``lost``.
 
-        ``stopped`` and ``timed_out``, also by silence, with the whole tree gone; ``lost`` when how or that it ended could
-        not be learnt.
+        ``completed`` is exit code 0, or an adopted job that is gone; ``failed`` is any other end of a program by itself.
+        After ``stopped`` or ``timed_out``, also by silence, the whole tree is gone. ``lost`` means that the end, or the kind
+        of the end, could not be learnt.
         """
         if not self._work.task.done():
             return "running"
@@ -108,47 +110,47 @@ class Job:
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code; ``None`` while it runs, when a signal ended it, and when that cannot be known."""
+        """The exit code of the job; ``None`` while the job runs, after a signal, and when the code cannot be known."""
         return None if self.outcome is None else self.outcome.exit_code
 
     @property
     def pid(self) -> int | None:
-        """The number of its program on the host; of an adopted one, that of one of its processes."""
+        """The pid of the job's program on the host; of an adopted job, the pid of one of its processes."""
         return self._work.pid
 
     @property
     def printed(self) -> int:
-        """Raw bytes that it has printed so far."""
+        """Raw bytes that the job has printed so far."""
         return self._work.log.total
 
     @property
     def started(self) -> datetime:
-        """When it began, or was adopted, in UTC."""
+        """The time at which the job began or was adopted, in UTC."""
         return self._work.started
 
     @property
     def ended(self) -> datetime | None:
-        """When it ended, in UTC; ``None`` while it runs."""
+        """The time at which the job ended, in UTC; ``None`` while the job runs."""
         return self._work.ended
 
     @property
     def outcome(self) -> Outcome | None:
-        """Its outcome; ``None`` while it runs, or when the outcome could not be learnt."""
+        """The outcome of the job; ``None`` while the job runs, or when the outcome could not be learnt."""
         done = self._work.task.done() and self._error is None
         return self._work.task.result() if done else None
 
     async def wait(self, *, timeout: Seconds | None = None) -> Outcome | None:
-        """Wait for its end. To be cancelled here does not stop it.
+        """Wait for the end of the job. A cancellation of this wait does not stop the job.
 
         Args:
             timeout: Seconds, 0 or more; ``None`` is no bound.
 
         Returns:
-            What became of it, or ``None`` when it still runs.
+            The outcome of the job, or ``None`` when the job still runs.
 
         Raises:
             InvalidCommand: A bad timeout.
-            Exception: What kept it from being started, or what the caller's own input raised.
+            Exception: The error that kept the job from being started, or that the caller's own input raised.
         """
         timeout = check_seconds("timeout", timeout, zero=True)
         task = self._work.task
@@ -156,20 +158,20 @@ class Job:
         return task.result() if task.done() else None
 
     async def stop(self, *, grace: Seconds | None = None) -> Outcome:
-        """Stop its whole tree, as a timeout does, and wait for that. To be cancelled here does not call it off.
+        """Stop the job's whole tree, as a timeout does, and wait for its end. A cancelled wait does not cancel the stop.
 
-        A second call skips the grace.
+        A second call skips the grace period.
 
         Args:
-            grace: Seconds between the request to end and the kill, at most those that the job was started with;
-                ``None`` is those.
+            grace: Seconds between the request to end and the kill, at most those with which the job was started; ``None`` is
+                the job's own grace.
 
         Returns:
-            What became of it. If it had ended before, nothing else happens.
+            The outcome of the job. If the job had ended before, the call does nothing else.
 
         Raises:
             InvalidCommand: A bad grace.
-            Exception: What `wait` raises.
+            Exception: As `wait` raises.
         """
         grace = check_seconds("grace", grace, zero=True)
         if grace is not None and grace > self._grace:
@@ -185,19 +187,19 @@ class Job:
         return work.task.result()
 
     async def output(self, since: int = 0, *, limit: int = PIECE, wait: Seconds = 0) -> JobOutput:
-        """Read what it has printed. Takes nothing away: every reader can read the same again.
+        """Read the job's output. Reading removes nothing: every reader can read the same bytes again.
 
         Args:
-            since: Bytes of its output to skip; 0 or more. `JobOutput.offset` is where to go on.
+            since: Bytes of the output to skip; 0 or more. `JobOutput.offset` is the next value.
             limit: Raw bytes to read at most; 1 or more.
-            wait: Seconds to wait for something after `since`, if there is nothing; 0 or more. Over when the job ends.
+            wait: Seconds to wait for output after `since`, if there is none; 0 or more. The wait ends when the job ends.
 
         Returns:
-            What it printed there. What is not kept any more is left out and counted. A character, or an escape
-            sequence, that is not whole yet is left for the next piece while more may come.
+            The output after `since`. Bytes that are not kept any more are left out and counted. While more output may come,
+            an incomplete character or escape sequence at the end is left for the next read.
 
         Raises:
-            InvalidCommand: A number out of its range; `since` beyond what was printed.
+            InvalidCommand: A number out of its range; `since` beyond the printed bytes.
         """
         wait = check_seconds("wait", wait, zero=True, none=False)
         log = self._work.log
@@ -208,7 +210,7 @@ class Job:
             start, data = log.read(since, limit)
             ended = self._work.task.done()
             if not ended or start + len(data) < log.total:
-                rest = log.stretch(start, data).unfinished()  # of what may still come, nothing is cut in two
+                rest = log.stretch(start, data).unfinished()  # no character is cut in two
                 if rest < len(data):
                     data = data[: len(data) - rest]
                 elif len(data) < limit and not ended:
@@ -247,20 +249,20 @@ class Job:
         timeout: Seconds | None = READY_SECONDS,
         since: int = 0,
     ) -> re.Match[str] | bool | None:
-        """Wait until it has printed something, accepts connections, or is silent: one of the three.
+        """Wait until the job prints a pattern, accepts connections at a port, or is silent: one of the three.
 
         Args:
-            pattern: A regular expression that is searched for in its output, decoded and without escape sequences. In a
-                text, ``^`` and ``$`` are the ends of lines. A match of more than 8,192 characters may not be
-                found. One that takes exponential time blocks the event loop, as it always does.
+            pattern: A regular expression for a search in the job's output, decoded and without escape sequences. In a text
+                pattern, ``^`` and ``$`` are the ends of lines. A match of more than 8,192 characters may not be found. A
+                pattern that takes exponential time blocks the event loop, as it always does.
             port: A TCP port of the host, 1 to 65535, that accepts connections.
-            idle: Seconds for which it prints nothing and is sent nothing; more than 0.
+            idle: Seconds for which the job prints nothing and is sent nothing; more than 0.
             timeout: Seconds, 0 or more; ``None`` is no bound.
-            since: Bytes of its output that are not searched; 0 or more.
+            since: Bytes of the output that are not searched; 0 or more.
 
         Returns:
-            For a pattern, the first match; for the others, true. ``None`` or false when it did not come in time, or
-            when the job ended before.
+            For a pattern, the first match; for the others, true. ``None`` or false when the event did not come in time, or
+            the job ended before.
 
         Raises:
             InvalidCommand: Not exactly one of the three, a pattern that does not compile, a number out of its range.
@@ -281,21 +283,21 @@ class Job:
         return await _within(timeout, self._wait_idle(idle))
 
     async def send(self, data: str | bytes, *, close: bool = False) -> bool:
-        """Send something to its stdin, which it reads as if a person had typed it; a line needs its line feed.
+        """Send data to the job's stdin, as if a person typed it; a line needs its line feed.
 
-        Waits until it is read, 5 s at most; then it is still on its way. What is sent next waits for that.
+        Waits until the data is read, 5 s at most; after that the data is still pending. The next call waits for pending data.
 
         Args:
             data: Text or bytes.
-            close: End its input afterwards.
+            close: Whether to close the job's stdin afterwards.
 
         Returns:
-            Whether all of it was taken, and its input ended if asked for; false while some is on its way.
+            Whether all data was taken, and stdin was closed if asked for; false while some data is pending.
 
         Raises:
-            InvalidCommand: No text, and no bytes either.
-            AnyshellError: It has ended, its input is closed or was given at its start, or it does not read: nothing
-                of `data` was sent. Or it read no more when part was sent: the message says that it may have read
+            InvalidCommand: `data` is neither text nor bytes.
+            AnyshellError: The job has ended, its stdin is closed or was given at its start, or the job does not read: nothing
+                of `data` was sent. Or the job stopped reading after a part was sent: the message says that it may have read
                 that part.
         """
         if isinstance(data, str):
@@ -331,7 +333,7 @@ class Job:
     def _check_offset(self, since: object) -> None:
         total = self._work.log.total
         if isinstance(since, bool) or not isinstance(since, int) or not 0 <= since <= total:
-            # The value is left out: Python makes no text of a number of thousands of digits.
+            # The message omits the value: Python makes no text of a number of thousands of digits.
             raise InvalidCommand(f"since must be 0 to {total}, the bytes that the job has printed")
 
     async def _feed(self, stdin: ByteSendStream, data: bytes, *, close: bool) -> None:
@@ -365,13 +367,13 @@ class Job:
     ) -> re.Match[str] | None:
         work = self._work
         give_up = None if timeout is None else time.monotonic() + timeout
-        known = work.log.total  # is searched however little time there is
+        known = work.log.total  # output up to here is searched even if the timeout is over
         search = Search(pattern)
         while True:
             ended = work.task.done()
             start, data = work.log.read(offset, SEARCHED)
             if start > offset:
-                search = Search(pattern)  # something between is gone: what stands before it is another text
+                search = Search(pattern)  # bytes between were dropped: the text before them is separate
             offset = start + len(data)
             match = search.feed(work.log.stretch(start, data))
             if match is not None and (match.end() < len(match.string) or len(match[0]) >= WINDOW):

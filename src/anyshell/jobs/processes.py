@@ -1,4 +1,4 @@
-"""Processes that stand between the engine and a backend, so that a job can be made of a run."""
+"""Process wrappers between the engine and a backend, which turn a run into a job."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from ..abc import Process
 
 LOOK_AGAIN = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""Seconds between two looks whether an adopted job has ended; the last one repeats."""
+"""Seconds between two looks whether an adopted job has ended; the last pause repeats."""
 
 
 class Adopting:
-    """Has the processes that a run leaves behind adopted instead of released.
+    """An adopter of the processes that a run leaves behind: they become a job instead of being released.
 
     Args:
-        adopt: Makes a job of a process that the engine has let go of, with those of its tree that live, and gives its id.
-        ends_input: Whether the input of the process ends with the run.
+        adopt: Makes a job of a process that the engine has given up, with the survivors of its tree; returns the job's id.
+        ends_input: Whether the stdin of the process is closed at the end of the run.
 
     Attributes:
-        job: The id of the job that was made; ``None`` when nothing was left behind.
+        job: The id of the new job; ``None`` when no process was left behind.
     """
 
     def __init__(self, adopt: Callable[[Process, Sequence[ProcessInfo]], str], *, ends_input: bool) -> None:
@@ -36,7 +36,7 @@ class Adopting:
         self._ends_input = ends_input
 
     def take(self, process: Process) -> Process:
-        """Take the process that was started, and give what the engine runs."""
+        """Wrap the started process for the engine."""
 
         def let_go(survivors: Sequence[ProcessInfo]) -> None:
             self.job = self._adopt(process, survivors)
@@ -45,9 +45,9 @@ class Adopting:
 
 
 class _HandOver(Wrapped):
-    """A process whose tree is handed on when it is released, unless it was to be stopped.
+    """A process whose tree is handed on when the engine releases it, unless the tree was signalled.
 
-    That happens when it is closed: its output is not read any more by then.
+    `aclose` hands the tree on: at that time the engine no longer reads the output.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class _HandOver(Wrapped):
 
 
 class Survivors(Wrapped):
-    """The processes that a program left behind, as one process that ends when nothing of it is left.
+    """The processes that a program left behind, as one process that ends when none of them is alive.
 
     Args:
-        process: The program that left it.
-        named: The processes that an outcome has named. The first stands for it.
+        process: The program that left the processes behind.
+        named: The processes that an outcome has named. The first gives the pid.
     """
 
     def __init__(self, process: Process, named: Sequence[ProcessInfo]) -> None:
@@ -100,26 +100,26 @@ class Survivors(Wrapped):
 
     @property
     def pid(self) -> int | None:
-        """The number of one that lived when it was left."""
+        """The pid of a process that was alive when the program left it behind."""
         return self._pid
 
     async def wait(self) -> ExitStatus:
-        """Wait until nothing lives, or nothing more can be learnt. How the last of it ended cannot be known."""
+        """Wait until no process is alive, or the connection is lost. The exit status of the last process cannot be known."""
         for pause in itertools.chain(LOOK_AGAIN, itertools.repeat(LOOK_AGAIN[-1])):
             if self.lost:
                 return ExitStatus()
             if not await self._process.survivors():
                 break
             await asyncio.sleep(pause)
-        return ExitStatus(code=0)  # none would mean that not even the end is known
+        return ExitStatus(code=0)  # no code at all would mean that not even the end is known
 
 
 class StartedSpawner:
-    """A spawner that gives a process which was started before."""
+    """A spawner that returns a process which was started before."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
     async def spawn(self, spawn: Spawn) -> Process:
-        """Give it."""
+        """Return that process."""
         return self._process

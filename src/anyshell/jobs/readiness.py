@@ -1,4 +1,4 @@
-"""When a job counts as ready."""
+"""The condition under which a job counts as ready."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Readiness:
     """The condition under which a job is ready.
 
     Attributes:
-        pattern: The pattern that its output matches.
+        pattern: The pattern that the job's output matches.
         port: The port that accepts connections.
-        seconds: For all of it; ``None`` is no bound.
+        seconds: Seconds for the whole condition; ``None`` is no bound.
     """
 
     pattern: re.Pattern[str] | None
@@ -34,7 +34,7 @@ class Readiness:
 
     @classmethod
     def of(cls, ready: object, seconds: float | None) -> Readiness:
-        """Read what a caller gave.
+        """Parse the value that a caller gave.
 
         Raises:
             InvalidCommand: The value is of another type, or a number is out of its range.
@@ -52,11 +52,11 @@ class Readiness:
         return cls(pattern, port, seconds)
 
     async def wait(self, job: Job, *, taken: bool) -> None:
-        """Wait until a job is ready, and note on it whether it is. Nothing that goes wrong here harms it.
+        """Wait until a job is ready, and record the result in the job. An error here never harms the job.
 
         Args:
             job: The job.
-            taken: Whether something accepted connections at the port before the job began.
+            taken: Whether another process accepted connections at the port before the job began.
         """
         pattern, port, seconds = self.pattern, self.port, self.seconds
         if pattern is None and port is None:

@@ -29,32 +29,32 @@ if TYPE_CHECKING:
     from .readiness import Ready
 
 Observer = Callable[[Job, str], object]
-"""Is given a job and the end of what it has printed so far, cleaned."""
+"""A function that is called with a job and the cleaned end of the job's output so far."""
 
 KEEP_FINISHED = 64
-"""Jobs that have ended and are remembered; then the one that ended first is forgotten."""
+"""Jobs that have ended and are remembered; with more, the job that ended first is forgotten."""
 
 KEEP_FINISHED_SECONDS = 3600.0
-"""Seconds for which a job that has ended is remembered."""
+"""Seconds for which a job that has ended is remembered; then the job is forgotten."""
 
 NEWS_SECONDS = 0.05
-"""Seconds between two times that observers hear of one job's progress, at least."""
+"""Seconds between two reports of one job's progress to observers, at least."""
 
 NEWS_BYTES = 4096
 """Bytes of the end of a job's output that observers are given."""
 
 CLOSE_SECONDS = 5.0
-"""Seconds in which leaving an environment has its jobs stopped, beside the longest grace of them."""
+"""Seconds for the stop of all jobs when an environment is left, besides the jobs' longest grace; then the wait ends."""
 
 
 class Jobs:
-    """The jobs of one environment, which makes it.
+    """The jobs of one environment, made by the environment.
 
     Args:
-        builder: Makes what takes the output of a job, and has the log as its whole.
+        builder: Makes the output builder of a job; the job's log is the whole output.
         connects: Whether a port of the host accepts connections.
         store: The store of whole outputs.
-        max_jobs: Jobs that run at once, those left out that are adopted.
+        max_jobs: Jobs that run at once, adopted jobs not counted.
         code_page: The number of the host's code page; ``None`` is no code page.
     """
 
@@ -80,15 +80,15 @@ class Jobs:
         self._closed = False
 
     def list(self) -> Sequence[Job]:
-        """The jobs that run, and those that ended lately, in the order of their start."""
+        """Return the running jobs, and those that ended lately, in the order of their start."""
         self._forget()
         return tuple(self._jobs.values())
 
     def get(self, job_id: str) -> Job:
-        """Find one.
+        """Return the job with an id.
 
         Raises:
-            JobNotFound: No job has that id; it may have ended long ago.
+            JobNotFound: No job has that id; the job may have ended long ago.
         """
         self._forget()
         job = next((job for job in self._jobs.values() if job.id == job_id), None)
@@ -98,16 +98,16 @@ class Jobs:
         return job
 
     def observe(self, observer: Observer) -> Callable[[], None]:
-        """Call a listener on every job's progress and end, until the function that is returned is called.
+        """Call an observer on every job's progress and end, until the returned function is called.
 
         Args:
-            observer: Is given the job and the end of its output so far, cleaned and bounded: at intervals while it
-                prints, and once when it has ended, as `Job.status` says; then never again of that job. Called in the
-                event loop, never by the job's own run. One that raises is told to the loop's exception
-                handler, and not called again; the job goes on.
+            observer: Called with the job and the cleaned and bounded end of its output: at intervals while the job prints,
+                and once when the job has ended, as `Job.status` says; then never again for that job. Called in the event
+                loop, never by the job's own run. An observer that raises is reported to the loop's exception handler and not
+                called again; the job goes on.
 
         Raises:
-            InvalidCommand: It is no function, or one that must be awaited.
+            InvalidCommand: `observer` is not a function, or must be awaited.
         """
         given: object = observer
         if not callable(given) or inspect.iscoroutinefunction(given):
@@ -122,7 +122,7 @@ class Jobs:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more may be started."""
+        """Whether one more job may be started."""
         return len(self._running()) < self._max_jobs
 
     async def start(
@@ -135,7 +135,7 @@ class Jobs:
         ready: Ready | None,
         ready_timeout: float | None,
     ) -> Job:
-        """Start a job; `Environment.start` says how."""
+        """Start a job, as described for `Environment.start`."""
         readiness = Readiness.of(ready, ready_timeout)
         taken = readiness.port is not None and await self._answers(readiness.port)
         if self._closed:
@@ -153,7 +153,7 @@ class Jobs:
             begun_or_over: list[asyncio.Future[Any]] = [work.begun, work.task]
             await asyncio.wait(begun_or_over, return_when=asyncio.FIRST_COMPLETED)
             if not work.begun.done() and work.task.done():
-                work.task.result()  # it could not be started: raises why
+                work.task.result()  # the job could not be started: raises the reason
             await readiness.wait(job, taken=taken)
         except asyncio.CancelledError:  # the caller does not have the job yet
             work.task.cancel()
@@ -162,7 +162,7 @@ class Jobs:
         return job
 
     def adopt(self, process: Process, survivors: Sequence[ProcessInfo], spawn: Spawn, command: str) -> str:
-        """Make a job of what a command left behind, and give its id. It is awaited by the engine, like every process."""
+        """Make a job of the processes that a command left behind; return the job's id. The engine awaits the job."""
         work = Work(self._store, code_page=self._code_page)
         work.begin(self._outlive(work, work.take(Survivors(process, survivors)), spawn))
         job = self._add(command, work, DEFAULT_GRACE, adopted=True)
@@ -171,11 +171,11 @@ class Jobs:
         return job.id
 
     def take(self, command: str, work: Work, grace: float) -> Job:
-        """Make a job of a run that a caller waited for."""
+        """Make a job of a run that a caller has waited for."""
         return self._add(command, work, grace)
 
     async def aclose(self) -> None:
-        """Stop every job and wait until that is verified, each with its own grace, all at once."""
+        """Stop all jobs at once, each with its own grace, and wait until their end is verified."""
         self._closed = True
         running = [job for job in self._jobs.values() if job.status == "running"]
         for job in running:
@@ -188,7 +188,7 @@ class Jobs:
             await asyncio.wait(tasks, timeout=left)
 
     async def _answers(self, port: int) -> bool:
-        """Whether another process has a port already. Where that cannot be tried, waiting for it will say so."""
+        """Return whether another process already has a port. Where the port cannot be tried, the later wait reports the error."""
         try:
             return await self._connects(port)
         except AnyshellError:
@@ -226,7 +226,7 @@ class Jobs:
         job._work.log.finish()
         error = job._error
         if error is not None and not announced and not job._work.begun.done():
-            self._drop(job.id)  # it could not be started, and the caller of start() is told so
+            self._drop(job.id)  # the job could not be started, and the caller of start() gets the error
             return
         if isinstance(error, AnyshellError):
             job.notice = str(error)
@@ -237,7 +237,7 @@ class Jobs:
         self._forget()
 
     def _forget(self) -> None:
-        """Forget what ended too long ago, or before too many others."""
+        """Forget the jobs that ended too long ago, or before too many others."""
         oldest = time.monotonic() - KEEP_FINISHED_SECONDS
         for job_id, ended in tuple(self._ended.items()):
             if ended > oldest and len(self._ended) <= KEEP_FINISHED:
@@ -266,7 +266,7 @@ class Jobs:
 
 
 class _News:
-    """Says when observers are to hear of a job: of progress at intervals, of the end once."""
+    """The timer of a job's reports to observers: progress at intervals, the end once."""
 
     def __init__(self, job: Job, tell: Callable[[Job], None]) -> None:
         self._job = job
@@ -275,7 +275,7 @@ class _News:
         self._timer: asyncio.TimerHandle | None = None
 
     def progress(self) -> None:
-        """Note new output. Observers are called from the loop, and not from the run."""
+        """Note new output. The observers are called from the loop, not from the run."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(max(self._not_before, loop.time()), self._fire)

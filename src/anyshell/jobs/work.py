@@ -1,4 +1,4 @@
-"""A run that goes on by itself."""
+"""A run that continues in a task of its own."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class Work:
-    """A run that goes on by itself, and what is learnt of it meanwhile. Made by an `Environment`, for a `Job`.
+    """A run in a task of its own, and the facts learnt meanwhile. Made by an `Environment`, for a `Job`.
 
     Args:
-        store: The store of its whole output.
-        control: Ends it early; by default one of its own.
-        sends: Whether its input is a pipe for what `Job.send` is given, and not the run's.
+        store: The store of the run's whole output.
+        control: Ends the run early; by default a new control.
+        sends: Whether the run's stdin is a pipe for the data of `Job.send`, instead of the run's own input.
         code_page: The number of the host's code page; ``None`` is no code page.
     """
 
@@ -55,12 +55,12 @@ class Work:
         self._changes = Changes()
 
     def begin(self, run: Coroutine[Any, Any, Outcome]) -> None:
-        """Run in a task of its own. That has an outcome also when it is cancelled, after the tree is gone."""
+        """Start the run in a task of its own. A cancelled task also has an outcome, after the tree is gone."""
         self.task = asyncio.get_running_loop().create_task(_to_outcome(run))
         self.task.add_done_callback(self._end)
 
     def take(self, process: Process) -> Process:
-        """Take the process that was started."""
+        """Store the pid and the stdin of the started process, and return the process."""
         self.pid = process.pid
         if not self.begun.done():
             self.begun.set_result(None)
@@ -69,7 +69,7 @@ class Work:
         return process
 
     async def hear(self, channel: Channel, data: bytes) -> None:
-        """Take a piece of output; the run's listener. Never waits."""
+        """Store a chunk of output, as the run's listener. Never waits."""
         self.log.write(data)
         self.last_heard = time.monotonic()
         self._changes.notify()
@@ -77,7 +77,7 @@ class Work:
             self.on_output()
 
     async def changed(self, seconds: float | None = None) -> bool:
-        """Wait for output or for the end, at most so long; whether anything came."""
+        """Wait for output or for the end, at most `seconds`; return whether either came."""
         if self.task.done():
             return False
         return await self._changes.wait(seconds)

@@ -1,1 +1,1 @@
-"""``anyshell mcp``: the tools for programs that speak the Model Context Protocol. It needs the extra ``mcp``."""
+"""``anyshell mcp``: the tools for programs that speak the Model Context Protocol. Needs the extra ``mcp``."""

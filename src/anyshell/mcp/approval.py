@@ -1,8 +1,8 @@
 """The approval of a call by the user of a client, in both eras of the protocol.
 
-In the handshake era the server asks the client while the call goes on. In the stateless era it cannot: the call ends with the
-question and a sealed state, and the client calls again with the answer and that state. The state names the call and the digest of
-what would run. Only the state of a question that is still open is taken, and a question is open for one call.
+In the handshake era the server asks the client during the call. In the stateless era the server cannot ask: the call ends with
+the question and a sealed state, and the client calls again with the answer and the state. The state names the call and the
+digest of the request. Only the state of an open question is accepted, and a question is open for one call.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     Context = ServerRequestContext[Any, Any]
 
 QUESTION_SECONDS = 600.0
-"""Seconds for the user of a client to answer; then nothing runs, and the call has to be made again."""
+"""Seconds for the user of a client to answer; then nothing runs, and the client must call again."""
 
 QUESTIONS = 1000
-"""Questions to the clients of the stateless era that are open; of more, the oldest is closed."""
+"""Questions that are open to clients of the stateless era; for one more, the oldest is closed."""
 
 LONGEST_QUESTION = 64 * 1024
-"""Characters of a question to the user of a client; what needs more is refused."""
+"""Characters of a question to the user of a client; a request with a longer question is refused."""
 
 _ID = "approval"
 _ONCE, _AGAIN, _NO = "yes, this once", "yes, and the same again", "no"
@@ -74,9 +74,9 @@ class CallExchange:
     Attributes:
         id: The id of the call.
         context: The request of the client.
-        client: The client.
-        call: The digest of the tool's name and arguments.
-        approved: The digest of what the client was asked about; ``None`` when it was not asked yet.
+        client: The session or handle of the client; may be empty.
+        call: The digest of the client, the tool's name and the arguments.
+        approved: The digest of the request that the client's user was asked about; ``None`` before the question.
         answer: The answer of the user.
         asked: The open question to the user; ``None`` without one.
     """
@@ -91,22 +91,22 @@ class CallExchange:
 
     @property
     def stateless(self) -> bool:
-        """Whether the client is of the stateless era."""
+        """Whether the client speaks the protocol of the stateless era."""
         return self.context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 class ClientApprovals:
-    """Asks the users of clients. `ask_client` is the approver of their tools."""
+    """The approvals by the users of clients; `ask_client` is the approver of the clients' tools."""
 
     def __init__(self) -> None:
-        # The key lives as long as this process: what another one has sealed approves nothing here.
+        # The key lives as long as this process: a state sealed by another process approves nothing here.
         self._codec = AESGCMRequestStateCodec([secrets.token_bytes(32)])
         self._open: OrderedDict[str, None] = OrderedDict()
         self._exchanges: dict[str, CallExchange] = {}
         self._numbers = itertools.count(1)
 
     def begin(self, context: Context, params: types.CallToolRequestParams, client: str) -> CallExchange:
-        """Begin the approval of a call of a client, which `end` ends.
+        """Begin the approval of a client's call; `end` must follow.
 
         Raises:
             BadStateError: The call brings a state that approves nothing.
@@ -126,13 +126,13 @@ class ClientApprovals:
         del self._exchanges[exchange.id]
 
     def client_of(self, state: str | None) -> str | None:
-        """The client that was given a state; ``None`` if it was not given here."""
+        """Return the client to which a state was given; ``None`` for a state that this server did not give."""
         with contextlib.suppress(BadStateError):
             return None if state is None else str(self._claims(state)["client"])
         return None
 
     async def ask_client(self, request: ApprovalRequest) -> Approved | Refused:
-        """Ask the user of the client whose call it is."""
+        """Ask the user of the client that made the call, as an approver."""
         exchange = self._exchanges.get(request.call_id)
         if exchange is None or (exchange.stateless and isinstance(request, NetworkRequest)):
             return Refused("its client cannot be asked while a command runs", by="unanswered")
@@ -154,7 +154,7 @@ class ClientApprovals:
         return Refused("the user is asked first", by="unanswered")
 
     def question(self, exchange: CallExchange) -> types.InputRequiredResult | None:
-        """The question that a call ends with; ``None`` when there is none."""
+        """Return the question with which a call ends; ``None`` without a question."""
         if exchange.asked is None:
             return None
         number = secrets.token_hex(16)
@@ -175,7 +175,7 @@ class ClientApprovals:
         )
 
     def _redeem(self, state: str, call: str) -> str:
-        """Close the question of a state, and give the digest of what it was about."""
+        """Close the question of a state, and return the digest of the request in question."""
         claims = self._claims(state)
         if claims["call"] != call:
             raise BadStateError("what was approved is another call")
@@ -214,7 +214,7 @@ def _question(request: ApprovalRequest) -> str:
 
 
 def _read(result: types.ElicitResult | None) -> Approved | Refused:
-    """The answer of a user. Only a plain yes is a yes."""
+    """Return the answer of a user; only an explicit yes approves."""
     if result is None or result.action == "cancel":
         return Refused("the question was left without an answer", by="unanswered")
     content = result.content or {}

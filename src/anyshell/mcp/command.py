@@ -1,4 +1,4 @@
-"""``anyshell mcp``: the options, and the end of the server."""
+"""The command ``anyshell mcp``: its options, and the run of the server until its end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..reach import Preset
     from .tools import ClientTools
 
-PORT = 8365  # no bound: a number that is assigned to nothing
+PORT = 8365  # no bound: an unassigned port number
 INSTALL = "python -m pip install 'anyshell[mcp]', or '.[mcp]' in a clone"
 
 
@@ -109,7 +109,7 @@ def mcp(
         flags = {"--session": session, "--jobs": jobs, "--terminals": terminals}
         options = [part for name, value in given.items() if value is not None for part in (name, value)]
         options += [name for name, on in flags.items() if on]
-        # -P: a program starts it in a project, of which no file may pass for a module.
+        # -P: the client starts the server in a project, and no file of the project may be imported as a module.
         click.echo(config_of(print_config, [sys.executable, "-P", "-m", "anyshell", "mcp", *options]))
         mention(f"these lines are for {FILES[print_config]}")
         return
@@ -128,7 +128,7 @@ def mcp(
 
     @asynccontextmanager
     async def open_tools() -> AsyncIterator[ClientTools]:
-        # The terminal, if there is one, is the client's: no question is asked there.
+        # A terminal of this process belongs to the client: never ask a question there.
         async with Environment.detect(
             parse(host), shell=shell, cwd=cwd, policy=decides, reach=load_reach(reach)
         ) as env:
@@ -147,7 +147,7 @@ def mcp(
         from .server import make
 
         async with open_tools():
-            pass  # says at once what would keep every client from being served
+            pass  # report at once an error that would affect every client
         clients = HTTPClients(open_tools, approvals, stateful=session or jobs or terminals)
         await serve(make(clients), clients, port=port, tell=mention)
         return 0

@@ -1,4 +1,4 @@
-"""The lines by which a program is told of the server, in the form of each program."""
+"""The configuration lines for the server, in the format of each client program."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ FILES = {
     "vscode": ".vscode/mcp.json",
     "zed": "Zed's settings.json",
 }
-"""The programs, and the file that each reads. It was looked up in the documentation of each in November 2026."""
+"""The client programs and their configuration files, from the documentation of each program in November 2026."""
 
 _KEYS = {"vscode": "servers", "zed": "context_servers"}
-_STARTUP_SECONDS = 30  # no bound: what a program is told to wait, at the start
-_LONGEST_CALL_SECONDS = 3900  # no bound: the same for a call, which can take an hour and an approval
+_STARTUP_SECONDS = 30  # no bound: the start-up timeout in the configuration
+_LONGEST_CALL_SECONDS = 3900  # no bound: the call timeout in the configuration, for an hour and an approval
 
 
 def config_of(program: str, argv: Sequence[str]) -> str:
-    """The lines for a program: JSON to be merged into the file, for codex TOML to be appended to it.
+    """Return the lines for a program: JSON to merge into the file; for codex, TOML to append to the file.
 
     Args:
         program: One of `FILES`.
         argv: The command line of the server.
     """
     command, *args = argv
-    if program == "codex":  # a string of JSON is one of TOML as well
+    if program == "codex":  # a JSON string is also a TOML string
         return (
             f"[mcp_servers.anyshell]\ncommand = {json.dumps(command)}\nargs = {json.dumps(args)}\n"
             f"startup_timeout_sec = {_STARTUP_SECONDS}\ntool_timeout_sec = {_LONGEST_CALL_SECONDS}"

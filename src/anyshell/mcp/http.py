@@ -1,7 +1,8 @@
-"""The protocol over streamable HTTP on loopback: the check of clients, and an environment for each.
+"""The protocol over streamable HTTP on loopback: the check of clients, and an environment for each client.
 
-A client of the handshake era is its session. One of the stateless era has none: where its calls leave a state behind, it is given a
-handle with their first result, and names it in its later calls. Whatever asks has shown the token, so all of them are this user's.
+A client of the handshake era is identified by its session. A client of the stateless era has no session: if calls leave a state
+behind, the first result has a handle, and the client names the handle in later calls. All clients belong to this user, since
+every request must show the token.
 """
 
 from __future__ import annotations
@@ -42,22 +43,22 @@ if TYPE_CHECKING:
     from .tools import ClientTools
 
 CLIENTS = 50
-"""Clients that have an environment of their own at once. For one more, the one that has been idle for longest and has no jobs is ended."""
+"""Clients with an environment of their own at once; for one more, the client without jobs that is idle longest is ended."""
 
 IDLE_SECONDS = 1800.0
-"""Seconds in which no request of a client is open, after which its environment ends, with its shell and its jobs."""
+"""Seconds without an open request of a client; then the client's environment ends, with its shell and its jobs."""
 
 ENDED = 1000
-"""Ended clients that are remembered, to tell them; of more, the oldest is forgotten."""
+"""Ended clients that are remembered, so that a later call is told of the end; beyond that the oldest is forgotten."""
 
 CONNECTIONS = 200
-"""Connections of all clients at once; one more is turned away."""
+"""Connections of all clients at once; one more is refused."""
 
 IDLE_CONNECTIONS = 100
-"""Connections at once on which no request is open; for one more, the one that has been idle for longest is closed."""
+"""Connections without an open request at once; for one more, the connection that is idle longest is closed."""
 
 ENDING_SECONDS = 1
-"""Seconds that requests have to end when the server ends; then they are cancelled."""
+"""Seconds for open requests to end when the server ends; then the requests are cancelled."""
 
 _TOKEN_BYTES = 32  # no bound: the length of a key
 _STATELESS = ""
@@ -68,7 +69,7 @@ _STATE = {
 
 
 class _Client:
-    """One client: its environment, held by a task of its own, so that any other can end it."""
+    """One client. A task of its own holds the client's environment, so that any other task can end it."""
 
     def __init__(self, tools: AbstractAsyncContextManager[ClientTools]) -> None:
         self.idle_since = 0.0
@@ -101,9 +102,9 @@ class HTTPClients:
     """The clients of one server, each with an environment of its own.
 
     Args:
-        open_tools: Makes the tools of a client.
-        approvals: Asks them.
-        stateful: Whether calls leave behind what a later call needs.
+        open_tools: Makes the tools of a client, in a context.
+        approvals: The approvals, which ask the users of clients.
+        stateful: Whether calls leave a state behind that later calls need.
     """
 
     def __init__(
@@ -123,11 +124,11 @@ class HTTPClients:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def tools_of(self, context: Context) -> ClientTools:
-        """The tools of the client that a request comes from; of the stateless era, those that all share."""
+        """Return the tools of the client that sent a request; clients of the stateless era share one set of tools."""
         return await self._opened(_session_of(context))
 
     async def list_tools(self, context: Context) -> list[types.Tool]:
-        """The tools as the model of a client sees them."""
+        """Return the tools that the model of a client sees."""
         tools = await (await self.tools_of(context)).list_tools(context)
         if self._stateful and not _session_of(context):
             for tool in tools:
@@ -142,7 +143,7 @@ class HTTPClients:
         """Carry out a call in the environment of its client.
 
         Raises:
-            MCPError: There is no room for another client, or no environment for it.
+            MCPError: Too many clients have an environment, or the environment cannot be made.
         """
         session = _session_of(context)
         if session in self._ended and session not in self._clients:
@@ -172,7 +173,7 @@ class HTTPClients:
 
     @contextlib.contextmanager
     def busy(self, key: str) -> Iterator[None]:
-        """Hold the environment of a client meanwhile, also one that it is only given meanwhile."""
+        """Keep a client's environment from becoming idle within the context; the environment may be made only later."""
         self._used[key] += 1
         self._end_timer(key)
         try:
@@ -216,7 +217,7 @@ class HTTPClients:
         self.end(min(idle, key=lambda key: idle[key]))
 
     def end(self, key: str) -> None:
-        """End the environment of a client, if it has one."""
+        """End the environment of a client; do nothing without an environment."""
         self._end_timer(key)
         client = self._clients.pop(key, None)
         if client is not None:
@@ -230,11 +231,11 @@ class HTTPClients:
 
     @property
     def known(self) -> tuple[str, ...]:
-        """The sessions and handles of those that have an environment."""
+        """The sessions and handles of the clients with an environment."""
         return tuple(self._clients)
 
     async def aclose(self) -> None:
-        """End them all."""
+        """End the environments of all clients."""
         for key in tuple(self._clients):
             self.end(key)
         if self._ending:
@@ -249,7 +250,7 @@ def _session_of(context: Context) -> str:
 
 
 class _Guarded:
-    """Lets those in who show the token, and holds the environment of a session as long as a request of it is open."""
+    """A filter that passes only requests with the token, and keeps a session's environment during open requests."""
 
     def __init__(self, app: ASGIApp, token: str, clients: HTTPClients) -> None:
         self._app = app
@@ -262,7 +263,7 @@ class _Guarded:
             return
         headers = Headers(scope=scope)
         scheme, _, shown = headers.get("authorization", "").partition(" ")
-        # The case of a scheme does not matter (RFC 9110, 11.1).
+        # The scheme is case-insensitive (RFC 9110, 11.1).
         if scheme.lower() != "bearer" or not hmac.compare_digest(shown.strip(" ").encode(), self._expected):
             refusal = PlainTextResponse("a token is needed", 401, {"WWW-Authenticate": "Bearer"})
             await refusal(scope, receive, send)
@@ -278,7 +279,7 @@ class _Guarded:
 
 
 class _Connection(H11Protocol):
-    """A connection. Uvicorn bounds the time of one without a request only after a request, and only while it is silent."""
+    """A connection with a bound on idle ones: uvicorn closes only silent connections, and only after their first request."""
 
     idle_since = 0.0
 
@@ -295,7 +296,7 @@ class _Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is open; one begins when its head is complete."""
+        """Whether no request is open; a request begins when its head is complete."""
         if self.transport.is_closing():
             return False
         cycle: RequestResponseCycle | None = self.cycle
@@ -312,7 +313,7 @@ class _Uvicorn(uvicorn.Server):
 async def serve(
     server: Server[Any], clients: HTTPClients, *, port: int, tell: Callable[[str], object]
 ) -> None:
-    """Serve until this is cancelled. `tell` is given the address and the file of the token.
+    """Serve until the task is cancelled; `tell` is given the address and the file of the token.
 
     Raises:
         AnyshellError: The port is taken, or the token cannot be read.
@@ -344,7 +345,7 @@ async def serve(
 
 
 def application(server: Server[Any], clients: HTTPClients, token: str, port: int) -> ASGIApp:
-    """The application that answers requests to a port: those that show the token, and are meant for this server."""
+    """Return the application for a port; it answers only requests with the token and with this server's host name."""
     names = [f"{name}:{port}" for name in ("127.0.0.1", "localhost")]
     app = server.streamable_http_app(
         max_request_body_size=LONGEST_MESSAGE,
@@ -365,10 +366,10 @@ def _listening(port: int) -> socket.socket:
 
 
 def read_token(file: Path) -> str:
-    """The token in a file of this user alone, which is made if it is not there.
+    """Return the token in a file that only this user can read; make a missing file.
 
     Raises:
-        AnyshellError: It cannot be made or read, or others may have written it.
+        AnyshellError: The file cannot be made or read, the token is too short, or other users may have written the file.
     """
     refusal = "the directory of the token need not be yours: {fault}"
     try:
@@ -385,7 +386,7 @@ def read_token(file: Path) -> str:
 
 
 def _make_token(file: Path) -> None:
-    """Make the file at once with its content, unless another server is faster."""
+    """Create the file atomically with its content, unless another server has created the file first."""
     new = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     with open(create_file(str(new)), "w", encoding="ascii") as made:
         made.write(secrets.token_urlsafe(_TOKEN_BYTES))

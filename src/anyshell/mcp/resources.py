@@ -1,4 +1,4 @@
-"""Resources for a client besides results: kept outputs and jobs, with news of jobs; and completions of their addresses."""
+"""MCP resources for a client: kept outputs and jobs, with news of jobs, and completions of addresses."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from .approval import Context
 
 SUBSCRIPTIONS = 100
-"""Resources that one client is told the news of at once; one more is an error."""
+"""Resources with news for one client at once; one more is an error."""
 
 NEWS_SECONDS = 1.0
-"""Seconds between two pieces of news of one job, at least."""
+"""Seconds between two notifications about one job, at least."""
 
 COMPLETIONS = 100
-"""Completions that are given at once, the first ones; the protocol has no room for more."""
+"""Completions that one answer holds, the first ones; the protocol allows no more."""
 
 _PATIENCE = 60.0
-"""Seconds for which a job is waited for at once; then it is looked at again."""
+"""Seconds of one wait for a job's output; then the job's status is checked, and the wait begins again."""
 
 TEMPLATES = [
     types.ResourceTemplate(
@@ -59,7 +59,7 @@ TEMPLATES = [
         mime_type="text/plain",
     ),
 ]
-"""The forms of all that can be read."""
+"""The templates of all addresses that can be read."""
 
 PROMPT = types.Prompt(
     name="run",
@@ -70,11 +70,11 @@ PROMPT = types.Prompt(
         types.PromptArgument(name="host", description="A host of ssh_config, to run it there by ssh."),
     ],
 )
-"""The only prompt. A client can complete its arguments."""
+"""The only prompt; a client can complete the prompt's arguments."""
 
 
 class ClientResources:
-    """The resources of one client, whose commands the tool runs in the environment."""
+    """The resources of one client: the outputs that the tool has kept, and the jobs of the environment."""
 
     def __init__(self, env: Environment, tool: ShellTool) -> None:
         self._env = env
@@ -85,7 +85,7 @@ class ClientResources:
         self._names: set[str] = set()
 
     def listed(self) -> list[types.Resource]:
-        """The resources: the jobs, and the outputs that results have named."""
+        """Return the resources: the jobs, and the outputs that results have named."""
         kept = [
             types.Resource(name=name, uri=f"artifact://{name}", title="A kept output")
             for name in self._tool.kept
@@ -93,10 +93,10 @@ class ClientResources:
         return [*map(_resource, self._jobs()), *kept]
 
     async def read(self, uri: str) -> types.ReadResourceResult:
-        """Read one.
+        """Read a resource.
 
         Raises:
-            MCPError: There is none of this address.
+            MCPError: The address is unknown or malformed, or the resource cannot be read.
         """
         scheme, _, name = uri.partition("://")
         try:
@@ -137,17 +137,17 @@ class ClientResources:
         return self._env.jobs.list() if self._env.entered else ()
 
     async def tell_of_new(self) -> None:
-        """Tell the client's open streams if there are other resources than before."""
+        """Notify the client's open streams if the set of resources has changed."""
         names = {resource.uri for resource in self.listed()}
         if names != self._names:
             self._names = names
             await self._bus.publish(ResourcesListChanged())
 
     def subscribe(self, context: Context, uri: str) -> None:
-        """Have a client of the handshake era told the news of a job. A kept output has none.
+        """Notify a client of the handshake era about news of a job. A kept output and an unknown job have no news.
 
         Raises:
-            MCPError: There is no such job, or there are too many subscriptions.
+            MCPError: The client has too many subscriptions.
         """
         if uri in self._told:
             return
@@ -159,7 +159,7 @@ class ClientResources:
         )
 
     def unsubscribe(self, uri: str) -> None:
-        """End that."""
+        """End the subscription to a resource; do nothing without a subscription."""
         task = self._told.pop(uri, None)
         if task is not None:
             task.cancel()
@@ -167,7 +167,7 @@ class ClientResources:
     async def listen(
         self, context: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Tell a client of the stateless era the news, as long as it listens."""
+        """Notify a client of the stateless era about news of resources, as long as the client listens."""
         uris = (params.notifications.resource_subscriptions or ())[:SUBSCRIPTIONS]
         async with anyio.create_task_group() as tasks:
             for uri in uris:
@@ -185,7 +185,7 @@ class ClientResources:
                 await tell()
 
     async def complete(self, argument: str, begun: str) -> types.Completion:
-        """The completions of a value, by the name of its argument."""
+        """Return the completions of a value for an argument."""
         match argument:
             case "id":
                 found = [job.id for job in self._jobs()] + list(self._tool.kept)
@@ -195,7 +195,7 @@ class ClientResources:
                 found = await self._directories(begun)
             case _:
                 found = []
-        # A name that is no text, as Linux allows, cannot be sent.
+        # Linux allows names that are no text; such a name cannot be sent.
         fitting = [
             each
             for each in found
@@ -218,18 +218,18 @@ class ClientResources:
         return [f"{parent}{name}{separator}" for name in names]
 
     def close(self) -> None:
-        """Tell no more news."""
+        """End all subscriptions and streams."""
         for uri in tuple(self._told):
             self.unsubscribe(uri)
         self._streams.close()
 
 
 async def news(job: Job) -> AsyncIterator[None]:
-    """Say each time that a job has printed something, and when it has ended."""
+    """Yield after new output of a job, and after the job's end."""
     seen, ended = job.printed, job.status != "running"
     while not ended:
         await job.output(seen, limit=1, wait=_PATIENCE)
-        # It may end while nothing is asked, and that is told as well.
+        # The job may end without new output: the end is news as well.
         ended = job.status != "running"
         if ended or job.printed > seen:
             seen = job.printed
@@ -238,10 +238,10 @@ async def news(job: Job) -> AsyncIterator[None]:
 
 
 def prompt(name: str, arguments: dict[str, str]) -> types.GetPromptResult:
-    """The text of a prompt.
+    """Return the text of a prompt.
 
     Raises:
-        MCPError: There is no such prompt, or its command is missing.
+        MCPError: The prompt is unknown, or its command is missing.
     """
     if name != PROMPT.name or not arguments.get("command"):
         raise MCPError(types.INVALID_PARAMS, "there is the prompt 'run', with the argument 'command'")

@@ -1,4 +1,4 @@
-"""The server of the protocol: the requests of a client, and their handlers."""
+"""The MCP server, with a handler for each kind of request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def make(clients: Clients) -> Server[Any]:
-    """Make a server for clients."""
+    """Return an MCP server that answers the requests of clients."""
     tools_of = clients.tools_of
 
     async def list_tools(

@@ -1,6 +1,6 @@
 """The protocol over this program's own stdin and stdout: one message a line.
 
-The SDK's own reads lines of any length, in a thread that a signal does not end.
+The SDK's own transport is not used: it reads lines of any length, in a thread that a signal does not end.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     Outgoing = MemoryObjectSendStream[SessionMessage]
 
 LONGEST_MESSAGE = 64 * 1024 * 1024
-"""Bytes of a message from a client; a longer one is left unanswered, as what is no message."""
+"""Bytes of a message from a client; a longer message is left unanswered, like a line that is no message."""
 
 
 @asynccontextmanager
 async def messages() -> AsyncIterator[tuple[Incoming, Outgoing]]:
-    """Have the client's messages and a place for the answers. When the client is gone, there are no more messages."""
+    """Yield the stream of the client's messages and the stream for answers; the messages end when the client is gone."""
     into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, out = anyio.create_memory_object_stream[SessionMessage](0)
     reader, writer, reading = DescriptorReader(0), DescriptorWriter(1), anyio.CancelScope()
@@ -76,11 +76,11 @@ def _parsed(line: bytes) -> SessionMessage | Exception:
 
 
 def _refusal(line: bytes) -> SessionMessage | None:
-    """The answer to a request that cannot be read, for which its client would wait; ``None`` of what has no readable id."""
+    """Return the error for a malformed request, so that its client does not wait; ``None`` if the id is not readable."""
     try:
         given = json.loads(
             line
-        )  # takes half of a surrogate pair, too, which the protocol's own parser does not
+        )  # also accepts half of a surrogate pair, which the protocol's own parser rejects
         number = given["id"] if "method" in given else None
         if type(number) not in (int, str):
             return None

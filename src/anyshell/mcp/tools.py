@@ -1,4 +1,4 @@
-"""The tools of one client: its calls in, results of the protocol out."""
+"""The tools of one client: calls of the protocol in, results of the protocol out."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from .approval import ClientApprovals, Context
 
 CALLS = 1000
-"""Calls of one client that are under way; one more is an error."""
+"""Calls of one client under way at once; one more is an error."""
 
 RUNNING = 16
-"""Calls of the tool shell of one client that are carried out at once; more wait for their turn."""
+"""Calls of one client's shell tool that run at once; more wait for a turn."""
 
 PROGRESS_SECONDS = 0.25
 """Seconds between two notifications of a call's progress, at least."""
 
 PROGRESS_BYTES = 2048
-"""Bytes of output in a notification of progress, at most: the end of what was printed."""
+"""Bytes of output in a notification of progress, at most: the end of the output so far."""
 
 _READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
 
@@ -37,10 +37,10 @@ class Clients(Protocol):
     """The clients whose requests a server serves."""
 
     async def tools_of(self, context: Context) -> ClientTools:
-        """The tools of the client that a request comes from."""
+        """Return the tools of the client that sent a request."""
 
     async def list_tools(self, context: Context) -> list[types.Tool]:
-        """The tools as the model of a client sees them."""
+        """Return the tools that the model of a client sees."""
 
     async def call(
         self, context: Context, params: types.CallToolRequestParams
@@ -49,14 +49,14 @@ class Clients(Protocol):
 
 
 class ClientTools:
-    """The tools `shell` and `job` of one client, which may be the only one of a server.
+    """The tools `shell` and `job` of one client; over stdio this is the only client of the server.
 
     Args:
         env: The environment of the commands.
-        approvals: Asks the client.
-        session: As of `ShellTool`.
-        jobs: As of `ShellTool`.
-        terminals: As of `ShellTool`.
+        approvals: The approvals, which ask the client's user.
+        session: As for `ShellTool`.
+        jobs: As for `ShellTool`.
+        terminals: As for `ShellTool`.
 
     Attributes:
         resources: The resources that the client can read.
@@ -94,15 +94,15 @@ class ClientTools:
 
     @property
     def has_jobs(self) -> bool:
-        """Whether something goes on that no call waits for."""
+        """Whether a job of the client runs."""
         return any(job.status == "running" for job in self._env.jobs.list())
 
     async def tools_of(self, context: Context) -> ClientTools:
-        """These tools, where there is no other client."""
+        """Return these tools, for a server with one client."""
         return self
 
     async def list_tools(self, context: Context) -> list[types.Tool]:
-        """The tools as the model of the client sees them."""
+        """Return the tools that the model of the client sees."""
         shell = _tool_description(self._shell.definition, ShellResult)
         if self._only_reads(context):
             shell["annotations"] |= _READ_ONLY
@@ -110,7 +110,7 @@ class ClientTools:
         return [types.Tool.model_validate(each) for each in told]
 
     def _only_reads(self, context: Context) -> bool:
-        """Whether nothing can run but what only reads: what the preset allows, as the client cannot ask for more."""
+        """Whether only reading commands can run: the preset allows no others, and the client cannot ask its user for more."""
         policy = self._env.policy
         if policy is None or policy.name != "read-only":
             return False
@@ -123,7 +123,7 @@ class ClientTools:
         """Carry out one call of a client.
 
         Raises:
-            MCPError: There is no such tool, too many calls are under way, or the call's state approves nothing.
+            MCPError: The tool is unknown, too many calls are under way, or the call's state approves nothing.
         """
         if params.name != "shell" and (params.name != "job" or self._job is None):
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name[:60]!r}")
@@ -166,7 +166,7 @@ def _tool_description(definition: ToolDefinition, result: type[ShellResult | Job
 
 
 def schema_of(result: type[ShellResult | JobResult]) -> dict[str, Any]:
-    """The JSON schema of the structured content of a result."""
+    """Return the JSON schema of a result's structured content."""
     schema: dict[str, Any] = _plain(result.model_json_schema())
     for name in _IN_TEXT:
         del schema["properties"][name]
@@ -176,7 +176,7 @@ def schema_of(result: type[ShellResult | JobResult]) -> dict[str, Any]:
 
 
 def _plain(schema: Any) -> Any:
-    """A schema without the words of our own reference, which no program needs."""
+    """Return a schema without titles and descriptions, which no program needs."""
     if isinstance(schema, dict):
         words = {key for key in ("title", "description") if isinstance(schema.get(key), str)}
         return {key: _plain(value) for key, value in schema.items() if key not in words}
@@ -184,11 +184,11 @@ def _plain(schema: Any) -> Any:
 
 
 _IN_TEXT = {"text", "display"}
-"""Fields of a result that are left out of its structured content: for a model, and for a person."""
+"""Fields of a result that the structured content leaves out: `text` is for a model, `display` for a person."""
 
 
 def result_of(made: ShellResult | JobResult) -> types.CallToolResult:
-    """A result as the protocol has it: for the model as text, for a program as structured content."""
+    """Return a result in the protocol's form: as text for the model, as structured content for a program."""
     return types.CallToolResult(
         content=[types.TextContent(text=made.text)],
         structured_content=made.model_dump(mode="json", exclude=_IN_TEXT),
@@ -197,7 +197,7 @@ def result_of(made: ShellResult | JobResult) -> types.CallToolResult:
 
 
 def refused(message: str) -> types.CallToolResult:
-    """The result of a call of which nothing ran."""
+    """Return the result of a call that ran nothing."""
     details = {"status": "refused"}
     return types.CallToolResult(
         content=[types.TextContent(text=f"[anyshell] {message}")],

@@ -1,4 +1,4 @@
-"""The way of a command's output: carried, decoded, bounded, counted, and kept whole in a file."""
+"""The path of a command's output: read, decoded, bounded, counted, and kept whole in a file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Outputs kept whole, in files, because their text had to be bounded.
+"""Artifacts: whole outputs, kept in files because their text had to be bounded.
 
-One directory, one file each: ``<id>.part`` while it is written, ``<id>.out`` from then on. Any number of
-processes may share the directory: a file can be gone at any moment, and nothing here is surprised by that.
+One directory has one file for each artifact: ``<id>.part`` while the file is written, ``<id>.out`` from then on. Any number
+of processes may share the directory: a file can vanish at any moment, and the code here expects that.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _STALE_PART = 24 * 3600.0
-"""Seconds that a file is kept which a dead process left half written."""
+"""Seconds for which a file is kept that a dead process left half written."""
 _PRUNE_EVERY = 60.0
 """Seconds between two removals of artifacts that are too old or too many."""
 _TAIL = 4 * 1024 * 1024
-"""Bytes of the end of an output longer than ``max_size`` that are kept too; at most a sixteenth of ``max_size``."""
+"""Bytes from the end that are kept of an output longer than ``max_size``; at most a sixteenth of ``max_size``."""
 _SMALL = 4 * 1024
-"""Bytes below which a piece of that end is copied: its object would weigh as much as its bytes."""
+"""Bytes below which a piece of an output's end is copied: the piece's object would take as much memory as its bytes."""
 _BLOCK = 64 * 1024
-"""Bytes of a block into which such small pieces are copied."""
+"""Bytes of a block into which small pieces of an output's end are copied."""
 _PAUSES = (0.001, 0.004, 0.015, 0.06, 0.12)
-"""Seconds between two attempts at an artifact that another program has open on Windows; after the last it is an error."""
+"""Seconds between two attempts at an artifact that another program has open on Windows; a failure after the last is an error."""
 
-# What a platform does not have, it does not need: Windows does not let every user make links, and no link is made in a
-# directory that is its user's alone. O_BINARY is for Windows alone.
+# A platform that lacks a flag does not need the flag: Windows does not let every user make links, and no other user makes
+# a link in a directory of one's own. O_BINARY is for Windows alone.
 _COMMON_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NOINHERIT", "O_BINARY"))
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON_FLAGS
 _READ_FLAGS = os.O_RDONLY | _COMMON_FLAGS
@@ -53,7 +53,7 @@ _REFUSAL = (
 )
 
 LONGEST_VIEW = 1024 * 1024
-"""Bytes of a kept output that `ArtifactStore.view` returns, unless more are asked for; its note names the next part."""
+"""Bytes of a kept output that `ArtifactStore.view` returns, unless more are asked for; the note names the next part."""
 
 _locks: Any
 try:
@@ -64,13 +64,13 @@ except ImportError:  # Windows, where an open file cannot be removed anyway
 
 @dataclass(frozen=True, slots=True)
 class ArtifactEntry:
-    """A kept output, as it lies in the directory.
+    """A finished artifact in the directory.
 
     Attributes:
         id: The id for `ArtifactStore.path`.
-        path: The file: raw bytes.
-        size: Its size in bytes.
-        modified: When it was finished, in seconds since the epoch.
+        path: The file with the raw bytes.
+        size: The size of the file, in bytes.
+        modified: When the artifact was finished, in seconds since the epoch.
     """
 
     id: str
@@ -84,9 +84,9 @@ class ArtifactView:
     """A part of a kept output.
 
     Attributes:
-        data: Raw bytes; of a search, lines as ``grep -n`` shows them.
-        note: One sentence: which part it is, of how much, and what was left out.
-        next: The address of what was left out; ``None`` when nothing was.
+        data: Raw bytes; for a search, lines in the form of ``grep -n``.
+        note: One sentence about the part: its place, the size of the whole, and the omitted rest.
+        next: The address of the omitted rest; ``None`` when nothing was omitted.
     """
 
     data: bytes
@@ -95,17 +95,17 @@ class ArtifactView:
 
 
 class ArtifactStore:
-    """The directory of kept outputs. Making one touches nothing on disk.
+    """The store of artifacts: a directory of kept outputs. Making a store touches nothing on disk.
 
-    The directory and its missing parents are made with the first artifact, for their owner alone. One that is
-    a link, belongs to another user or can be written by others is refused, for reading too: what lies in it
-    need not be what was kept.
+    The first artifact creates the directory and its missing parents, accessible to their owner alone. A directory that is a
+    link, belongs to another user or can be written by others is refused, also for reading: its files may have been
+    changed.
 
     Args:
         directory: The directory of the files. ``None`` is ``artifacts`` below ``$ANYSHELL_STATE_DIR``, or below the
             user's own state directory when that variable is unset or empty; looked up at the first use.
         max_age: Seconds after which an artifact may be removed; zero or more.
-        max_total: Bytes that all finished artifacts may have together; zero or more.
+        max_total: Bytes that all finished artifacts may have together, beyond which the oldest are removed; zero or more.
         max_size: Bytes of output that one artifact keeps; at least 1.
 
     Raises:
@@ -138,13 +138,13 @@ class ArtifactStore:
 
     @property
     def directory(self) -> Path:
-        """The directory of the files; absolute. It need not exist."""
+        """The absolute path of the directory of the files, which need not exist."""
         if self._directory is None:
             self._directory = state_directory("artifacts").absolute()
         return self._directory
 
     def create(self) -> ArtifactWriter:
-        """Start an artifact. At most once a minute, this also prunes.
+        """Start an artifact. The call also prunes the store, at most once a minute.
 
         Raises:
             OSError: The directory or the file cannot be made, or the directory is not ours alone.
@@ -166,7 +166,7 @@ class ArtifactStore:
         return ArtifactWriter(fd, artifact_id, part, self.max_size)
 
     def list(self) -> builtins.list[ArtifactEntry]:
-        """Every finished artifact, newest first; empty when there is no directory.
+        """Return all finished artifacts, newest first; an empty list without a directory.
 
         Raises:
             OSError: The directory cannot be read, or is not ours alone.
@@ -177,7 +177,7 @@ class ArtifactStore:
         """Find one artifact.
 
         Raises:
-            ArtifactNotFound: No artifact has that id, or it is no id at all; no such path is ever looked at.
+            ArtifactNotFound: No artifact has the id, or the text is no id; a text that is no id never reaches the file system.
             OSError: The directory cannot be read, or is not ours alone.
         """
         if not _ID.fullmatch(artifact_id):
@@ -193,20 +193,20 @@ class ArtifactStore:
         return ArtifactEntry(artifact_id, path, status.st_size, status.st_mtime)
 
     def path(self, artifact_id: str) -> Path:
-        """The path of an artifact's file. Raises what `get` raises."""
+        """Return the path of an artifact's file. Raises the errors of `get`."""
         return self.get(artifact_id).path
 
     def read(self, artifact_id: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        """Read from an artifact.
+        """Read bytes of an artifact.
 
         Args:
             artifact_id: The id of the artifact.
-            offset: Bytes to skip; past the end, there is nothing to read.
-            length: Bytes to read at most; ``None`` is all that follows.
+            offset: Bytes to skip; past the end, the result is empty.
+            length: Bytes to read at most; ``None`` reads up to the end.
 
         Raises:
             ArtifactNotFound: As in `get`.
-            OSError: It cannot be read.
+            OSError: The artifact cannot be read.
             ValueError: A number is negative.
         """
         if offset < 0 or (length is not None and length < 0):
@@ -216,16 +216,16 @@ class ArtifactStore:
             return file.read(-1 if length is None else length)
 
     def open(self, artifact_id: str) -> BinaryIO:
-        """Open an artifact, to be read. It is not pruned, by any process, until the file is closed.
+        """Open an artifact for reading. No process prunes the artifact before the file is closed.
 
         Raises:
             ArtifactNotFound: As in `get`.
-            OSError: It cannot be read.
+            OSError: The artifact cannot be read.
         """
         path = self.path(artifact_id)
         try:
             fd = os.open(path, _READ_FLAGS)
-        except FileNotFoundError:  # pruned since
+        except FileNotFoundError:  # pruned after path() found the file
             raise _not_found(artifact_id) from None
         _lock(fd, shared=True)
         return builtins.open(fd, "rb", buffering=_BLOCK)
@@ -234,18 +234,18 @@ class ArtifactStore:
         """Read a part of an artifact, in bounded memory.
 
         Args:
-            address: Such as ``artifact://ID?lines=100-200``, with or without ``artifact://``.
-            limit: Bytes that are returned, at most; 1 or more; ``None`` is all of the part.
+            address: An address such as ``artifact://ID?lines=100-200``, with or without ``artifact://``.
+            limit: Bytes that are returned, at most; 1 or more; ``None`` is the whole part.
 
         Raises:
-            InvalidCommand: It is no such address, or the output is shorter than where the part begins.
+            InvalidCommand: The address is invalid, or the output ends before the part begins.
             ArtifactNotFound: As in `get`.
-            OSError: It cannot be read.
+            OSError: The artifact cannot be read.
             ValueError: `limit` is out of its range.
         """
         if limit is not None and limit < 1:
             raise ValueError(f"limit must be 1 byte or more, not {limit!r}")
-        from .selection import ArtifactAddress, PartReading  # here, since few programs read a part
+        from .selection import ArtifactAddress, PartReading  # imported here, since few programs read a part
 
         place = ArtifactAddress.parse(address) if isinstance(address, str) else address
         with self.open(place.id) as file:
@@ -254,19 +254,19 @@ class ArtifactStore:
         return ArtifactView(data, reading.note, reading.next)
 
     def prune(self, *, max_age: Seconds | None = None, max_total: int | None = None) -> builtins.list[str]:
-        """Remove what is too old, then the oldest until the rest fits.
+        """Remove the artifacts that are too old, and then the oldest until the remaining artifacts fit.
 
-        What is being written, by any process, is neither removed nor counted. What is being read by `open`, `read` or
-        `view`, by any process, is counted and not removed. What a dead process left half
-        written is removed a day after its last byte.
+        An artifact that any process writes is neither removed nor counted. An artifact that any process reads, by `open`,
+        `read` or `view`, is counted and not removed. A file that a dead process left half written is removed a day after
+        its last byte.
 
         Args:
             max_age: Seconds, zero or more; ``None`` is the store's own.
             max_total: Bytes, zero or more; ``None`` is the store's own.
 
         Returns:
-            The ids that this call removed: finished ones first, the oldest before the others. A file that
-            cannot be removed is left.
+            The ids that this call removed: finished artifacts first, the oldest before the others. A file that
+            cannot be removed stays.
 
         Raises:
             OSError: The directory cannot be read, or is not ours alone.
@@ -281,7 +281,7 @@ class ArtifactStore:
         for entry in reversed(entries):
             if now - entry.modified <= oldest and total <= max_total:
                 break
-            total -= entry.size  # also when it cannot be removed: no newer one shall pay for it
+            total -= entry.size  # also when the removal fails: no newer artifact is removed instead
             if _remove_unread(entry.path):
                 removed.append(entry.id)
         stale = now - _STALE_PART
@@ -310,7 +310,7 @@ class ArtifactStore:
                     if artifact_id == file.name or not _ID.fullmatch(artifact_id):
                         continue
                     with suppress(FileNotFoundError):
-                        # On Windows, scandir's own numbers are late for a file that is open.
+                        # On Windows, scandir's own numbers are out of date for an open file.
                         status = os.lstat(file.path)
                         if stat.S_ISREG(status.st_mode):
                             found.append(
@@ -322,14 +322,14 @@ class ArtifactStore:
 
 
 class ArtifactWriter:
-    """One artifact being written; `ArtifactStore.create` makes it.
+    """The writer of one artifact; `ArtifactStore.create` makes writers.
 
-    Output that fits into `max_size` bytes is kept byte for byte. Of a longer one, the file holds the first
-    ``max_size - tail`` bytes, written as they come; one marker line that starts with a line feed of its own,
+    Output that fits into `max_size` bytes is kept byte for byte. The file of a longer output has three parts: the first
+    ``max_size - tail`` bytes, written at once; one marker line that starts with a line feed of its own,
     ``[anyshell: 123 bytes were left out here, as an artifact keeps at most 67108864]``; and the last `tail` bytes,
-    which wait in memory until the end. `tail` is 4 MiB, or a sixteenth of `max_size` when that is less.
+    which wait in memory until the end. `tail` is 4 MiB, or a sixteenth of `max_size` if that is less.
 
-    Not for several threads at once. Memory never grows past the tail, one chunk and 64 KiB.
+    A writer is not for several threads at once. Its memory never grows past the tail, one chunk and 64 KiB.
     """
 
     def __init__(self, fd: int, artifact_id: str, part: Path, max_size: int) -> None:
@@ -340,18 +340,20 @@ class ArtifactWriter:
         self._tail = min(_TAIL, max_size // 16)
         self._room = max_size - self._tail  # bytes that the head can still take
         self._size = 0  # bytes on disk
-        self._chunks: deque[bytes] = deque()  # what came after the head, whole chunks
-        self._small = bytearray()  # and after these, small chunks in one piece
+        self._chunks: deque[bytes] = deque()  # whole chunks after the head
+        self._small = bytearray()  # small chunks after `_chunks`, in one piece
         self._held = 0  # bytes in _chunks
         self._omitted = 0
         self._tail_at = 0  # where the tail begins in the finished file
         self._artifact: Artifact | None = None
 
     def write(self, data: bytes) -> None:
-        """Add to the artifact. Once the head is full, this neither copies `data` nor touches the disk.
+        """Add bytes to the artifact. Once the head is full, the call does not touch the disk.
+
+        `data` is then copied only if shorter than 4 KiB or longer than the tail.
 
         Raises:
-            OSError: The disk did not take it. The file is already removed, and the writer is closed.
+            OSError: The write failed. The file is already removed, and the writer is closed.
             ValueError: The writer is closed.
         """
         if self._fd < 0:
@@ -368,10 +370,10 @@ class ArtifactWriter:
                 self._gather()
 
     def finish(self) -> Artifact:
-        """Write the tail, close the file and give it its final name. Later calls return the same again.
+        """Write the tail, close the file and give the file its final name. Later calls return the same artifact again.
 
         Raises:
-            OSError: The disk did not take it, or another process removed the file. Nothing of it is left.
+            OSError: A write failed, or another process removed the file. No part of the file remains.
             ValueError: The writer was discarded, or failed before.
         """
         if self._artifact is not None:
@@ -381,8 +383,8 @@ class ArtifactWriter:
         path = self._part.with_suffix(".out")
         try:
             self._write_tail()
-            # Age counts from here: a command that was silent for a week must not lose its output at once.
-            # Before the file is closed, since then nothing else keeps others from removing it.
+            # The age counts from here: a command that was silent for a week must not lose its output at once. The time is set
+            # before the file is closed, since a closed file has no lock that keeps other processes from removing the file.
             os.utime(self._part)
             fd, self._fd = self._fd, -1
             os.close(fd)
@@ -394,17 +396,17 @@ class ArtifactWriter:
         return self._artifact
 
     def read(self, offset: int, length: int) -> tuple[int, bytes]:
-        """Read some of what is kept, finished or not.
+        """Read kept bytes of the output, finished or not.
 
         Args:
             offset: Bytes of the output to skip; 0 or more.
             length: Bytes to read at most; fewer come back where the head or the tail ends.
 
         Returns:
-            The offset of what was read, which is a later one where the middle was left out, and the bytes.
+            The offset of the bytes, which is later than `offset` where the middle was left out, and the bytes.
 
         Raises:
-            OSError: The file cannot be read; it may have been pruned.
+            OSError: The file cannot be read; the file may have been pruned.
             ValueError: The writer was discarded, or failed.
         """
         if self._fd < 0 and self._artifact is None:
@@ -427,7 +429,7 @@ class ArtifactWriter:
         return start, bytes(found)
 
     def discard(self) -> None:
-        """Close and remove the file. Does nothing to one that is finished or discarded; never raises."""
+        """Close and remove the file. Does nothing to a finished or discarded artifact; never raises."""
         if self._artifact is not None:
             return
         fd, self._fd = self._fd, -1
@@ -445,7 +447,7 @@ class ArtifactWriter:
             return file.read(length)
 
     def _fill_head(self, data: bytes) -> bytes:
-        """Write as much as the head takes; return the rest."""
+        """Write the bytes that fit into the head; return the rest."""
         head = min(self._room, len(data))
         try:
             self._write_all(data if head == len(data) else data[:head])
@@ -503,7 +505,7 @@ class ArtifactWriter:
 
 
 def _new_id() -> str:
-    """A new id such as ``20261120-051200-a1b2c3d4``, in UTC: sorts by time, and cannot be guessed from it."""
+    """Return a new id such as ``20261120-051200-a1b2c3d4``: the time in UTC, for sorting, and a part that cannot be guessed."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
 
 
@@ -516,22 +518,22 @@ def _not_found(artifact_id: str) -> ArtifactNotFound:
 
 def _checked(max_age: Seconds, max_total: int) -> float:
     oldest = max_age if isinstance(max_age, int | float) else max_age.total_seconds()
-    if not (oldest >= 0 and max_total >= 0):  # so written, it refuses NaN too
+    if not (oldest >= 0 and max_total >= 0):  # this form refuses NaN too
         raise ValueError(f"max_age and max_total must be 0 or more, not {max_age!r} and {max_total!r}")
     return oldest
 
 
 def _lock(fd: int, *, shared: bool = False) -> None:
-    """Say to every other process that the file is being written, or read, for as long as it is open."""
+    """Lock an open file: other processes see that the file is written or read, until the file is closed."""
     if _locks is not None:
         with suppress(OSError):  # a file system without locks; age alone decides then
             _locks.flock(fd, (_locks.LOCK_SH if shared else _locks.LOCK_EX) | _locks.LOCK_NB)
 
 
 def _is_abandoned(part: Path, stale: float) -> bool:
-    """Whether no writer lives, however long ago it wrote: a background command may be silent for days."""
+    """Whether a file has no living writer. Age alone does not tell: a background command may be silent for days."""
     if _locks is None:
-        return True  # and removing it fails while it is open
+        return True  # on Windows, the removal of an open file fails
     try:
         fd = os.open(part, _READ_FLAGS)
     except OSError:
@@ -543,16 +545,16 @@ def _is_abandoned(part: Path, stale: float) -> bool:
     except OSError:  # a file system without locks
         return True
     else:
-        # Asked again under the lock: its writer may have finished just now, before giving it its name.
+        # Checked again under the lock: the writer may have finished just now, and renames the file next.
         return os.fstat(fd).st_mtime < stale
     finally:
         os.close(fd)
 
 
 def _remove_unread(path: Path) -> bool:
-    """Remove a file that no reader has open. A reader that opens it at this moment has all of it still."""
+    """Remove a file that no reader has open. A reader that opens the file at this moment can still read all bytes."""
     if _locks is None:
-        return _remove(path)  # which fails while it is open
+        return _remove(path)  # on Windows, the removal of an open file fails
     try:
         fd = os.open(path, _READ_FLAGS)
     except OSError:
@@ -571,7 +573,7 @@ def _remove_unread(path: Path) -> bool:
 
 
 def _patiently(work: Callable[[], None]) -> None:
-    """Do what Windows refuses as long as another program, such as a scanner, has the file open; give up soon."""
+    """Retry work that Windows refuses while another program, such as a scanner, has the file open; give up soon."""
     for pause in () if hasattr(os, "geteuid") else _PAUSES:
         try:
             work()

@@ -1,4 +1,4 @@
-"""Text laid out in the columns of a terminal: exactly one code point for each."""
+"""Text laid out in the columns of a terminal, with exactly one code point for each column."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ import re
 from functools import lru_cache
 
 LONGEST_CELL = 9
-"""Code points that one column holds: a character and the marks drawn over it. More are not shown."""
+"""Code points that one column holds: a character and the marks drawn over the character. Further marks are not shown."""
 
 CLUSTERS = 4_096
-"""Characters with marks over them, or protected, that one terminal tells apart; further ones lose that."""
+"""Characters with marks, or protected characters, that one terminal tells apart; further characters lose marks and protection."""
 
 CACHED_WIDTHS = 8_192
-"""Characters whose width is remembered."""
+"""Characters whose width is cached."""
 
 REST = "\uffff"
-"""The content of a wide character's second column. It is a noncharacter: no text has it."""
+"""The content of a wide character's second column: a noncharacter, which no text has."""
 
-# Stand-ins for what one code point cannot say: plane 16 is for private use, and output that uses it loses it.
+# Stand-ins for cells that one code point cannot express. Plane 16 is for private use: output that uses plane 16 loses it.
 _FIRST = 0x100000  # no bound: a code point
 _STAND_INS = re.compile("[\uffff\U00100000-\U0010ffff]")
-_PROTECTED = 0x8000  # no bound: of a stand-in's number, says that the character is protected
+_PROTECTED = 0x8000  # no bound: the bit of a stand-in's number that marks a protected character
 PROTECTED = re.compile("(?:[\U00108000-\U0010ffff]\uffff?+)++")
-"""Cells of a row that are protected."""
+"""The protected cells of a row."""
 
-# One column each, as `wcwidth` says; a test compares. The common ranges only: the others are looked up one by one.
+# Characters of one column each, by `wcwidth`; a test compares. Only the common ranges: other characters are looked up one by one.
 NARROW = (
     " -~\xa0-\u02ff\u0370-\u0482\u1e00-\u200a\u2010-\u2027\u2030-\u205e\u2070-\u20cf\u2100-\u2319\u2400-\u25fc"
     "\u2654-\u267e\u2758-\u2794\u27c0-\u2b1a\ue000-\uf8ff\ufffd"
 )
-"""Characters of a regular expression's class."""
+"""Characters of one column, as the class of a regular expression."""
 
 _NARROW = re.compile(f"[{NARROW}]*+")
 
 
 def is_narrow(text: str) -> bool:
-    """Whether every character of a text surely has one column. Text without controls is meant."""
+    """Whether every character of a text certainly has one column. The text has no controls."""
     return text.isascii() or _NARROW.fullmatch(text) is not None
 
 
 def width(char: str) -> int:
-    """Columns of one character: 0, 1 or 2; always 1 where no descriptor is left to load the tables with."""
+    """Return the columns of one character: 0, 1 or 2; always 1 where no descriptor is free for loading the width tables."""
     try:
         return _width(char)
     except (ImportError, OSError):
@@ -49,17 +49,17 @@ def width(char: str) -> int:
 
 @lru_cache(maxsize=CACHED_WIDTHS)
 def _width(char: str) -> int:
-    from wcwidth import wcwidth  # most output never needs it, and its tables take 20 ms
+    from wcwidth import wcwidth  # imported here: most output does not need wcwidth, and its tables take 20 ms
 
     return max(0, wcwidth(char))
 
 
 class Cells:
-    """Turns text into cells and back.
+    """The conversion of text to cells, and back.
 
-    A cell is a code point: the character itself; `REST` after a wide one; or a stand-in for a character with marks
-    over it, or for a protected one, which only the `Cells` that made it can read. So a row of a terminal is a string, as
-    long as it is wide.
+    A cell is one code point: the character; `REST` after a wide character; or a stand-in for a character with marks, or for a
+    protected character. Only the `Cells` that made a stand-in can read it. So a row of a terminal is a string with one code
+    point for each column.
     """
 
     def __init__(self) -> None:
@@ -70,11 +70,11 @@ class Cells:
         """Lay out text without controls.
 
         Args:
-            text: What is laid out.
-            before: The cells before it, of which the last character takes the marks that the text begins with.
+            text: The text to lay out.
+            before: The cells before the text; their last character takes the marks that the text begins with.
 
         Returns:
-            What the last character before is now, one cell or two, and the cells of the text.
+            The new cells of the last character in `before`, empty if unchanged; and the cells of the text.
         """
         if is_narrow(text):
             return "", text
@@ -96,11 +96,11 @@ class Cells:
         return changed, "".join(cells)
 
     def protect(self, cells: str) -> str:
-        """The same text as cells that `PROTECTED` finds; blanks stay as they are."""
+        """Return the same cells in a form that `PROTECTED` finds; blanks are unchanged."""
         return "".join([cell if cell in " \uffff" else self._protect(cell) for cell in cells])
 
     def read(self, cells: str) -> str:
-        """The text of cells."""
+        """Return the text of cells."""
         return cells if is_narrow(cells) else _STAND_INS.sub(lambda match: self._text(match[0]), cells)
 
     def _text(self, cell: str) -> str:

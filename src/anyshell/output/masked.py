@@ -1,4 +1,4 @@
-"""The output of a program without secrets, masked between a stream and its reader."""
+"""A stream of output without secrets: a mask between the program's stream and the reader."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
 
 
 class Mask(Protocol):
-    """A filter that masks secrets in bytes as they come, however these are cut."""
+    """A filter that masks secrets in a stream of bytes, however the bytes are cut into pieces."""
 
     @property
     def holds(self) -> bool:
-        """Whether something is held back that may be the beginning of a secret."""
+        """Whether bytes are held back that may begin a secret."""
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes, and give those that may be shown by now."""
+        """Take bytes, and return the bytes that may be shown now."""
 
     def release(self) -> bytes:
-        """Give what is held back: nothing came that would make a secret of it."""
+        """Return the held bytes: no further bytes came that complete a secret."""
 
     def end(self) -> bytes:
-        """Release all that is held, where the output has ended."""
+        """Release the held bytes at the end of the output."""
 
 
 class MaskedStream(ByteReceiveStream):
-    """A stream without secrets.
+    """A stream whose bytes pass through a mask.
 
     Args:
-        stream: The stream.
-        mask: Masks them.
-        seconds: For which output is held back that may be the beginning of a secret, after the last of it.
-        longer: The same while `likely` says so.
-        likely: Whether what is held back is more than a chance, and more may come.
-        at_once: Bytes in which secrets are looked for before other tasks get a turn, asked for each time; ``None`` is no bound.
-        heard: Called when something came, whether or not it is held back.
+        stream: The stream with the secrets.
+        mask: The mask that removes the secrets.
+        seconds: The time for which output that may begin a secret is held back, after its last byte.
+        longer: The same time while `likely` returns true.
+        likely: Returns whether the held bytes are probably a secret's, and more bytes may come.
+        at_once: Returns the bytes that are masked before other tasks get a turn; ``None`` is no bound. Called for each receive.
+        heard: Called when bytes came, held back or not.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class MaskedStream(ByteReceiveStream):
         self._coming: asyncio.Task[bytes] | None = None
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """Receive what may be shown."""
+        """Receive bytes that may be shown."""
         mask = self._mask
         if (most := self._at_once()) is not None:
             max_bytes = min(max_bytes, most)
@@ -80,7 +80,7 @@ class MaskedStream(ByteReceiveStream):
                     data = await self._stream.receive(max_bytes)
             except (anyio.EndOfStream, anyio.BrokenResourceError):
                 if mask.holds:
-                    return mask.end()  # what broke it is told again
+                    return mask.end()  # the next receive raises the error again
                 raise
             self._heard()
             if shown := mask.feed(data):
@@ -92,12 +92,12 @@ class MaskedStream(ByteReceiveStream):
         await self._stream.aclose()
 
     def stop(self) -> None:
-        """Wait for nothing more."""
+        """Cancel a pending read."""
         if self._coming is not None:
             self._coming.cancel()
 
     async def _next(self, max_bytes: int) -> bytes | None:
-        """The next bytes, or ``None`` when they are long in coming. A read under way is never given up."""
+        """Return the next bytes; ``None`` when no bytes come in time. A pending read is never given up."""
         if self._coming is None:
             self._coming = asyncio.ensure_future(self._stream.receive(max_bytes))
             self._coming.add_done_callback(note_failure)

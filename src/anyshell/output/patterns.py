@@ -1,8 +1,8 @@
-"""Patterns that cannot take long, for what a model waits for or searches.
+"""Patterns that cannot take long, for a model that waits for output or searches output.
 
-The expressions of `re` backtrack, and hold up every thread while they do. One that repeats a group, or repeats twice in a row,
-can take minutes over a few kilobytes. What is accepted takes time in proportion to the square of a line, at most. RE2, which the
-extra ``re2`` brings, takes time in proportion to its input, whatever the pattern.
+The expressions of `re` backtrack, and hold up every thread meanwhile. An expression that repeats a group, or repeats twice in a
+row, can take minutes over a few kilobytes. An accepted expression takes time in proportion to the square of a line, at most. RE2,
+which the extra ``re2`` brings, takes time in proportion to its input, whatever the pattern.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 MAYBES = 3
-"""Parts of a model's pattern that may be missing (``?``), at most: each doubles what is tried."""
+"""Parts of a model's pattern that may be missing (``?``), at most: each part doubles the ways that are tried."""
 
 WAYS = 16
 """Ways through a model's pattern, at most: the branches of its groups (``(a|b)``) and the parts that may be missing, multiplied."""
 
 LONGEST_PATTERN = 1000
-"""Characters of a pattern in an address; a longer one is an error."""
+"""Characters of a pattern in an address; a longer pattern is an error."""
 
 LONGEST_SEARCHED = 1024 * 1024
-"""Bytes of a line that a pattern in an address is looked for in, with the extra ``re2``."""
+"""Bytes of a line that are searched for the pattern in an address, with the extra ``re2``."""
 
 MOST_STEPS = 256 * 1024 * 1024
-"""Steps of RE2 over one line, at most: bytes that are searched, times the size of the pattern's program; some two seconds. Of a longer
-line, fewer bytes are searched, which is said."""
+"""Steps of RE2 over one line, at most: searched bytes, times the size of the pattern's program; some two seconds. Beyond that,
+only the first bytes of a line are searched, and the note counts the longer lines."""
 
 LONGEST_BACKTRACKED = 4 * 1024
-"""Bytes of a line that a pattern in an address is looked for in, without that extra."""
+"""Bytes of a line that are searched for the pattern in an address, without the extra ``re2``."""
 
 _SEQUENCE = re.compile(CONTROL + b"|" + OTHER)
 _WITHOUT = (
@@ -55,23 +55,23 @@ SIMPLER = (
 
 
 def pattern_of(said: str) -> re.Pattern[str]:
-    """Compile what a model says: a text as it is, or an expression between slashes.
+    """Compile the pattern of a model: a literal text, or an expression between slashes.
 
     Raises:
-        ValueError: It could take long; the message says what is accepted.
-        re.error: It does not compile.
+        ValueError: The expression could take long; the message says which expressions are accepted.
+        re.error: The expression does not compile.
     """
     found = _SLASHES.fullmatch(said)
     if found is None:
         return re.compile(re.escape(said))
     many, most, maybes = 0, 0, 0
-    ways = [(1, 0)]  # of each open group: through its present branch, and through those before
+    ways = [(1, 0)]  # of each open group: ways through its present branch, and through its earlier branches
     for token in _TOKEN.finditer(found[1]):
         match token.lastgroup:
             case "group" | "special":
                 raise ValueError(SIMPLER)
             case "escape" if token[0][1].isdigit():
-                raise ValueError(SIMPLER)  # refers to what a group matched
+                raise ValueError(SIMPLER)  # a back reference
             case "many":
                 many += 1
             case "maybe":
@@ -95,13 +95,13 @@ def pattern_of(said: str) -> re.Pattern[str]:
 
 
 def searcher(pattern: str) -> tuple[Callable[[bytes], bool], int]:
-    """Compile a pattern that is looked for in raw lines, without their escape sequences.
+    """Compile a pattern for raw lines; escape sequences in a line are removed before the search.
 
     Returns:
-        Whether it matches a line; and the bytes of a line that are to be given, at most.
+        A function that tells whether a line matches; and the largest number of bytes of a line to pass to the function.
 
     Raises:
-        InvalidCommand: It is empty or too long, does not compile, or may take long and RE2 is not there.
+        InvalidCommand: The pattern is empty or too long, does not compile, or may take long without RE2.
     """
     if not 0 < len(pattern) <= LONGEST_PATTERN:
         raise InvalidCommand(f"grep: a pattern has 1 to {LONGEST_PATTERN:,} characters, not {len(pattern):,}")
@@ -119,7 +119,7 @@ def _re2(pattern: str) -> tuple[Callable[[bytes], bool], int] | None:
     except ImportError:
         return None
     options = re2.Options()
-    options.log_errors = False  # they are raised
+    options.log_errors = False  # errors are raised instead
     try:
         compiled = re2.compile(pattern, options)
     except re2.error as error:

@@ -1,4 +1,4 @@
-"""Carry a command's output from its stream into its builder, and to a listener on the way."""
+"""The pump that carries a command's output from its stream to the builder, and to a listener."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from .text.builder import Builder
 
 READ_SIZE = 64 * 1024
-"""Bytes asked for by one read: a Linux pipe holds as many, and a larger read is slower (it allocates anew)."""
+"""Bytes asked for by one read: the capacity of a Linux pipe. A larger read is slower, since each read allocates anew."""
 
 
 class Pump:
-    """Reads one stream to its end.
+    """The reader of one stream, up to the stream's end.
 
     Args:
         stream: The stream that is read.
-        builder: Is given every byte, first.
-        channel: The channel of the output, as the listener is told.
-        listener: Is given every piece of output after that and awaited, so a slow listener slows the
-            program down instead of filling our memory.
+        builder: The builder of the output; the builder gets every byte before the listener.
+        channel: The channel of the output, for the listener.
+        listener: Called with every piece of output and awaited, so a slow listener slows the program down instead of
+            filling our memory.
 
     Attributes:
-        last_heard: When output came last, or the listener was done with it, by the monotonic clock; 0 before any.
+        last_heard: The time of the last output, or of the listener's last return, by the monotonic clock; 0 before any output.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Pump:
         self.last_heard = 0.0
 
     async def run(self) -> None:
-        """Carry output until the stream ends or breaks. What a stream breaks with is not an error here."""
+        """Carry output until the stream ends or breaks. A broken stream is not an error here."""
         receive, feed, now = self._stream.receive, self._builder.feed, time.monotonic
-        # Now: anyio imports names when they are first used, which fails where the interpreter is ending.
+        # Looked up before the first read: anyio imports names at first use, which fails while the interpreter is ending.
         ends = anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError
         try:
             while True:
@@ -67,11 +67,11 @@ class Pump:
 
     @property
     def held_up(self) -> bool:
-        """Whether the listener, and not the program, is what keeps output from coming."""
+        """Whether the listener, not the program, holds up the output."""
         return self._hearing is not None
 
     def mute(self) -> None:
-        """Stop telling the listener, at once; everything still reaches the builder."""
+        """Stop calling the listener, at once; all output still reaches the builder."""
         self._listener = None
         if self._hearing is not None:
             expire(self._hearing)
@@ -86,7 +86,7 @@ class Pump:
             self._listener = None  # the listener has failed; the command goes on
         except TimeoutError:
             if not hearing.expired():
-                raise  # the listener's own
+                raise  # a timeout of the listener itself
         finally:
             self.last_heard = time.monotonic()
-            self._hearing = None  # also when it fails: or the engine would wait for it for ever
+            self._hearing = None  # also when the listener fails: otherwise the engine would wait for ever

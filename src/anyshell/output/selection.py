@@ -1,8 +1,8 @@
-"""A part of a kept output, as its address names it: ``artifact://ID?lines=100-200&grep=REGEX``.
+"""Parts of a kept output, named by an address such as ``artifact://ID?lines=100-200&grep=REGEX``.
 
-Lines are counted from 1 and end with a line feed; bytes are counted from 0. Both ends of a range are in it. ``lines``, ``bytes``
-or ``tail`` choose a part of the output, and ``grep`` searches the lines of that part. What is found is shown as ``grep -n`` shows
-it: ``12:`` before a line that matches, ``11-`` before one of its context, ``--`` between what is apart.
+Lines are counted from 1 and end with a line feed; bytes are counted from 0. A range includes both its ends. ``lines``,
+``bytes`` or ``tail`` choose a part of the output, and ``grep`` searches the lines of that part. Matches have the form of
+``grep -n``: ``12:`` before a line that matches, ``11-`` before a line of context, ``--`` between lines that are apart.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 SCHEME = "artifact"
 
 LONGEST_ADDRESS = 4096
-"""Characters of the address of a kept output; a longer one is an error."""
+"""Characters of the address of a kept output; a longer address is an error."""
 
 LARGEST_CONTEXT = 1000
 """Lines around each match (``context=``), at most; more is an error."""
 
 SEARCH_SECONDS = 20.0
-"""Seconds for a search in a kept output; then the note says how far it came, and names the rest."""
+"""Seconds for a search in a kept output; then the search stops, and the note says how far it came and names the rest."""
 
 _PIECE = 1024 * 1024
 """Bytes of a kept output that are read at once."""
@@ -43,14 +43,14 @@ class Selection:
     """A part of a kept output.
 
     Attributes:
-        lines: The first and the last line, from 1; ``None`` as the last is the end.
-        bytes: The first and the last byte, from 0, likewise.
-        tail: So many lines at the end.
+        lines: The first and the last line, from 1; ``None`` as the last line is the end.
+        bytes: The first and the last byte, from 0; ``None`` as the last byte is the end.
+        tail: The number of lines at the end.
         grep: The pattern to search in the lines of that part.
-        context: Lines that are shown before and after each that matches.
+        context: Lines that are shown before and after each line that matches.
 
     Raises:
-        InvalidCommand: A number is out of its range, a range is empty, or these do not go together.
+        InvalidCommand: A number is out of its range, a range is empty, or the attributes do not go together.
     """
 
     lines: tuple[int, int | None] | None = None
@@ -81,11 +81,11 @@ class Selection:
         if self.context and self.grep is None:
             raise InvalidCommand("context goes with grep: grep=REGEX&context=3")
         if self.grep is not None:
-            searcher(self.grep)  # says what is wrong with it
+            searcher(self.grep)  # raises if the pattern is invalid
 
     @property
     def query(self) -> str:
-        """The selection as part of an address; empty for the whole."""
+        """The selection as part of an address; empty for the whole output."""
         named = [
             f"{name}={_range_text(given)}" for name in ("lines", "bytes") if (given := getattr(self, name))
         ]
@@ -98,10 +98,10 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactAddress:
-    """The address of a kept output, or of a part of it.
+    """The address of a kept output, or of a part of the output.
 
     Attributes:
-        id: As `ArtifactStore.get` takes it; it is checked there.
+        id: The id for `ArtifactStore.get`, which checks the id.
         selection: The part.
     """
 
@@ -114,9 +114,9 @@ class ArtifactAddress:
 
     @classmethod
     def parse(cls, text: str) -> ArtifactAddress:
-        """Read ``artifact://ID?lines=100-200&grep=REGEX``, or the same without its scheme.
+        """Parse ``artifact://ID?lines=100-200&grep=REGEX``, or the same without its scheme.
 
-        In the value of ``grep``, ``%26`` is ``&``, ``%25`` is ``%``; ``+`` is itself.
+        In the value of ``grep``, ``%26`` is ``&``, ``%25`` is ``%``; ``+`` stays ``+``.
 
         Raises:
             InvalidCommand: An unknown or repeated key, a bad number, an empty range, a pattern that does not compile, or
@@ -137,7 +137,7 @@ class ArtifactAddress:
                 raise InvalidCommand(f"{name} stands twice in the address: give it once")
             found[name] = value
         if "%" in found.get("grep", ""):
-            from urllib.parse import unquote  # here, since it is seldom needed
+            from urllib.parse import unquote  # imported here, since few addresses need unquote
 
             found["grep"] = unquote(found["grep"])
         return cls(
@@ -153,10 +153,10 @@ class ArtifactAddress:
 
 
 def range_of(name: str, said: str | None) -> tuple[int, int | None] | None:
-    """Read a range: ``100-200``, ``100-`` up to the end, or ``100`` alone.
+    """Parse a range: ``100-200``, ``100-`` up to the end, or ``100`` alone.
 
     Raises:
-        InvalidCommand: It is not valid.
+        InvalidCommand: The text is no range.
     """
     if said is None:
         return None
@@ -182,26 +182,26 @@ def _range_text(given: tuple[int, int | None]) -> str:
 
 
 class PartReading:
-    """One reading of a part of a kept output, with bounded memory, however long its lines are.
+    """One reading of a part of a kept output, with bounded memory, however long the lines are.
 
     Args:
-        file: The whole; it is read from its start, and not closed.
+        file: The whole output; the file is read from its start, and not closed.
         address: The address of the part.
-        limit: Bytes that are given, at most; ``None`` is no bound.
+        limit: Bytes that are returned, at most; ``None`` is no bound.
 
     Attributes:
-        note: One sentence: which part it was, of how much, and what was left out of it. Complete when the pieces are over.
-        next: The address of what was left out; ``None`` when nothing was.
+        note: One sentence about the part: its place, the size of the whole, and the omitted rest. Complete after the last piece.
+        next: The address of the omitted rest; ``None`` when nothing was omitted.
 
     Raises:
-        InvalidCommand: There is nothing of the part: the output is shorter.
+        InvalidCommand: The output ends before the part begins.
     """
 
     def __init__(self, file: BinaryIO, address: ArtifactAddress, *, limit: int | None) -> None:
         self.note = ""
         self.next: str | None = None
         self._file = file
-        self._moved = True  # by a look at another place
+        self._moved = True  # whether the file's position was changed by another read
         self._address = address
         self._room = limit
         self._lines, self._size = self._count()
@@ -220,7 +220,7 @@ class PartReading:
         return given[0], last if given[1] is None else min(given[1], last)
 
     def pieces(self) -> Iterator[bytes]:
-        """Give the part, piece by piece, and make the note."""
+        """Yield the part in pieces, and make the note."""
         chosen = self._address.selection
         if chosen.grep is not None:
             yield from self._found(chosen.grep, chosen.context)
@@ -233,14 +233,14 @@ class PartReading:
             yield from self._copied(start, self._start_of(self._last + 1), by_lines=True)
 
     def _count(self) -> tuple[int, int]:
-        """The lines, of which the last need not end, and the bytes."""
+        """Return the number of lines, with an unfinished last line, and the number of bytes."""
         lines, size, last = 0, 0, b""
         for piece in self._read(0, None):
             lines, size, last = lines + piece.count(b"\n"), size + len(piece), piece[-1:]
         return lines + (last not in (b"", b"\n")), size
 
     def _start_of(self, line: int) -> int:
-        """The byte at which a line begins; that of the line after the last is the end."""
+        """Return the byte at which a line begins; for the line after the last, the end of the output."""
         feeds, at = line - 1, 0
         if feeds <= 0:
             return 0
@@ -255,7 +255,7 @@ class PartReading:
         return at
 
     def _read(self, start: int, end: int | None) -> Iterator[bytes]:
-        """The bytes of a range, wherever the file is read meanwhile."""
+        """Yield the bytes of a range, even if the file is read elsewhere between two pieces."""
         while end is None or start < end:
             self._file.seek(start)
             self._moved = True
@@ -266,7 +266,7 @@ class PartReading:
             yield piece
 
     def _copied(self, start: int, end: int, *, by_lines: bool) -> Iterator[bytes]:
-        """A range of bytes, as far as there is room; cut behind a line where that can be."""
+        """Yield a range of bytes, as far as there is room; if `by_lines`, the range is cut after a line where possible."""
         until = end if self._room is None else min(end, start + self._room)
         line, whole = self._first, False
         for piece in self._read(start, until):
@@ -280,11 +280,12 @@ class PartReading:
             self._left_out(rest)
 
     def _found(self, pattern: str, context: int) -> Iterator[bytes]:
-        """The lines that match, with what stands around them. Of the lines before a match, only the places are held."""
+        """Yield the lines that match, with their context. Of the lines before a match, only the places are held."""
+        # `rest` is the first line that did not fit. From there on lines are only counted, and the note names `rest`.
         matches, most = searcher(pattern)
         before: deque[tuple[int, int, int]] = deque(maxlen=context)
         matched = long = after = shown = rest = number = (
-            0  # the last line shown, and the first that was left out
+            0  # shown: the last line shown; rest: the first line that was left out
         )
         give_up = time.monotonic() + SEARCH_SECONDS
         for number, at, length, head in self._each(most):
@@ -321,7 +322,7 @@ class PartReading:
             self._left_out(self._rest_from(rest))
 
     def _each(self, most: int) -> Iterator[tuple[int, int, int, bytes]]:
-        """The number, the place and the length of each line, and so many bytes of it, without its line feed."""
+        """Yield the number, the place, the length and the first `most` bytes of each line, without the line feed."""
         at = self._start_of(self._first)
         for number in range(self._first, self._last + 1):
             if self._moved:
@@ -339,7 +340,7 @@ class PartReading:
         return replace(self._address.selection, lines=(line, self._last), tail=None)
 
     def _line(self, mark: bytes, at: int, length: int) -> Iterator[bytes]:
-        """One line behind its mark; of the first, only the part that fits."""
+        """Yield one line after its mark; of a line that does not fit, only the part that fits."""
         yield mark
         if self._room is not None:
             self._room -= len(mark)

@@ -1,4 +1,4 @@
-"""The steps before a command runs: it may be rewritten, then an approver is asked, or it is refused."""
+"""Steps before a command runs: the command may be rewritten, then an approver is asked, or the command is refused."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """The audit: requests, decisions with their source, and outcomes, as lines of JSON.
 
-A directory, and in it files of one process each, which share nothing and so need no lock. Each line has the SHA-256 of itself
-and of the line before it, and the first line of a file the last one of the file before: a line that is changed, moved or taken
-out shows. What the chain cannot show: that lines are missing at the end of a file that was not closed, as that of a killed
-process, or files before the first; nor that a user with the right to write has made all of it anew.
+The audit is a directory of files. Each file belongs to one process; processes share no file, so no lock is needed. Each line
+has its own SHA-256 and the hash of the line before it. The first line of a file has the last hash of the file before. So a
+changed, moved or removed line shows. The chain does not show three faults: missing lines at the end of a file that was not
+closed, as after a kill; missing files before the first file; an audit that a user with write permission has made anew as a
+whole.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ if TYPE_CHECKING:
     from ..abc import Process
 
 FILE_SIZE = 16 * 1024 * 1024
-"""Bytes of a file of the audit, unless `Audit(file_size=)` says otherwise; the next line begins another file."""
+"""Bytes of a file of the audit, unless `Audit(file_size=)` sets another size; the next line begins another file."""
 
 MAX_FILES = 64
-"""Files of the audit, unless `Audit(max_files=)` says otherwise; with a new file, the oldest are removed."""
+"""Files of the audit, unless `Audit(max_files=)` sets another number; a new file removes the oldest files."""
 
 LONGEST_TEXT = 32 * 1024
-"""Characters of a command, or another text, in the audit; of a longer one the beginning, its length and its SHA-256."""
+"""Characters of a command, or another text, in the audit; a longer text is cut, with its length and its SHA-256 added."""
 
 LONGEST_LINE = 1024 * 1024
-"""Bytes of a line that is read; a longer one is an error of the file."""
+"""Bytes of a line that is read; a longer line is an error of the file."""
 
 _REQUEST: ContextVar[str] = ContextVar("anyshell_audited_request", default="")
-"""The request that is carried out."""
+"""The id of the request that is being carried out; empty if there is none."""
 
 _SUFFIX = ".jsonl"
 _HASH = b',"hash":"'
@@ -54,18 +55,18 @@ _NO_LINE = "0" * 64
 
 
 class Audit:
-    """Records what is asked for and what becomes of it. Making one touches nothing on disk.
+    """A record of requested commands, decisions and outcomes. Creating an `Audit` touches nothing on disk.
 
     Args:
-        directory: The directory of the files, made for their owner alone. ``None`` is ``audit`` below ``$ANYSHELL_STATE_DIR``, or
-            below the user's own state directory.
-        required: Whether a command that cannot be recorded is refused. Otherwise `error` says why it was not recorded.
+        directory: The directory of the files, accessible for the owner only. ``None`` means ``audit`` below
+            ``$ANYSHELL_STATE_DIR``, or below the user's own state directory.
+        required: Whether a command that cannot be recorded is refused. If not, `error` gives the reason.
         redaction: The masking of secrets in every text; ``None`` masks nothing.
         file_size: Bytes of a file.
         max_files: Files in the directory, of all processes.
 
     Attributes:
-        error: Why the last line was not written; ``None`` when it was.
+        error: The reason why the last line was not written; ``None`` if the last line was written.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Audit:
         """The directory of the files.
 
         Raises:
-            OSError: The user has no home directory, and none was given.
+            OSError: No directory was given, and the user has no home directory.
         """
         return self._directory or state_directory("audit")
 
@@ -117,19 +118,19 @@ class Audit:
         env: Mapping[str, str] | None = None,
         to: str = "",
     ) -> str:
-        """Record that a command was asked for, and give the id of the request.
+        """Record that a command was requested, and return the id of the request.
 
         Args:
-            command: Its text.
-            tool: The tool that was called.
-            call: The id of that call.
-            host: The host on which it is to run.
-            cwd: In which directory.
-            env: Its variables: their names are recorded, their values masked, as those of this process are.
-            to: The id of a job or a terminal, if the command is input for that.
+            command: The text of the command.
+            tool: The name of the called tool.
+            call: The id of the tool call.
+            host: The host on which the command is to run.
+            cwd: The working directory of the command.
+            env: The command's own variables. Their names are recorded; secret values are masked, as this process's are.
+            to: The id of a job or a terminal, if the command is input for the job or terminal.
 
         Raises:
-            AnyshellError: It cannot be recorded, and that is required.
+            AnyshellError: The request cannot be recorded, and recording is required.
         """
         request = secrets.token_hex(8)
         masked = self._masked(command, env)
@@ -148,7 +149,7 @@ class Audit:
 
     @contextmanager
     def carrying_out(self, request: str) -> Iterator[None]:
-        """Have what is run within count as that request."""
+        """Record commands that run within this context as part of a request."""
         token = _REQUEST.set(request)
         try:
             yield
@@ -171,9 +172,9 @@ class Audit:
             request: The id of the request.
             action: The decision.
             by: The source of the decision: ``policy``, or the name of an approver.
-            rule: By which rule.
-            reason: Why.
-            command: The approved text, where it differs from the requested one.
+            rule: The rule that decided.
+            reason: The reason for the decision.
+            command: The approved text, if it differs from the requested text.
 
         Raises:
             AnyshellError: As for `requested`.
@@ -194,13 +195,13 @@ class Audit:
     def ended(
         self, request: str, outcome: Outcome | None = None, *, status: str = "", error: str = ""
     ) -> None:
-        """Record how a command has ended. Never raises: it has run.
+        """Record the end of a command. The method never raises: the command has already run.
 
         Args:
             request: The id of the request.
             outcome: The outcome of the command.
-            status: The same in a word, where there is no outcome.
-            error: The reason why no outcome is there.
+            status: The status in one word, if there is no outcome.
+            error: The reason why there is no outcome.
         """
         facts: dict[str, Any] = {"status": status, "error": self._masked(error)}
         if outcome is not None:
@@ -217,7 +218,7 @@ class Audit:
             self._write("ended", request, **facts)
 
     def entry(self, command: str, *, host: str, cwd: str, env: Mapping[str, str]) -> AuditEntry:
-        """Record that a command is about to be run, and give what records the rest.
+        """Record that a command is about to run, and return the entry that records its start and end.
 
         Raises:
             AnyshellError: As for `requested`.
@@ -225,7 +226,7 @@ class Audit:
         return AuditEntry(self, _REQUEST.get() or self.requested(command, host=host, cwd=cwd, env=env))
 
     def close(self) -> None:
-        """Write the last line of the file. What is recorded after that begins another file."""
+        """Write the last line of the file. Later records begin another file."""
         with self._lock:
             if self._fd >= 0 and self._pid == os.getpid():
                 with suppress(OSError):
@@ -273,7 +274,7 @@ class Audit:
         try:
             self._append({"event": "opened", "pid": self._pid, "follows": before})
         except OSError:
-            path.unlink()  # or each try would leave one, and older ones would be removed for it
+            path.unlink()  # or each attempt would leave a file, and older files would be removed for it
             raise
         for old in files(directory)[: -self._max_files]:
             with suppress(OSError):
@@ -290,7 +291,7 @@ class Audit:
                 self._size += written
                 data = data[written:]
         except OSError:
-            self._close()  # a part of a line may be there: the next line begins another file
+            self._close()  # the file may end with a part of a line: the next line begins another file
             self._name = ""
             raise
         self._count, self._last = self._count + 1, digest
@@ -302,20 +303,20 @@ class Audit:
 
 
 class AuditEntry:
-    """Records one run."""
+    """The record of one run of a command."""
 
     def __init__(self, audit: Audit, request: str) -> None:
         self._audit = audit
         self._request = request
 
     def take(self, process: Process) -> Process:
-        """Take the program that was started, and give it."""
-        with suppress(AnyshellError):  # it runs already, and its request is recorded
+        """Record the start of a process, and return the process."""
+        with suppress(AnyshellError):  # the process runs already, and its request is recorded
             self._audit.started(self._request, pid=process.pid)
         return process
 
     def end(self, outcome: Outcome | None = None, *, error: str = "") -> None:
-        """Record how it has ended."""
+        """Record the end of the run."""
         self._audit.ended(self._request, outcome, error=error)
 
 
@@ -326,7 +327,7 @@ class Problem:
     Attributes:
         file: The file.
         line: The line, counted from 1.
-        text: The mistake.
+        text: The fault, as a clause about the line.
     """
 
     file: Path
@@ -335,7 +336,7 @@ class Problem:
 
 
 def files(directory: Path) -> list[Path]:
-    """The files of an audit, the oldest first; none where there is no directory.
+    """Return the files of an audit, the oldest first; empty if the directory does not exist.
 
     Raises:
         OSError: The directory cannot be read.
@@ -347,7 +348,7 @@ def files(directory: Path) -> list[Path]:
 
 
 def entries(directory: Path) -> Iterator[dict[str, Any]]:
-    """The entries of an audit, file by file, each with its ``file``. What is no entry is passed over; `verify` names it.
+    """Yield the entries of an audit, file by file, each with its ``file``. Other lines are skipped; `verify` reports them.
 
     Raises:
         OSError: A file cannot be read.
@@ -360,7 +361,7 @@ def entries(directory: Path) -> Iterator[dict[str, Any]]:
 
 
 def verify(directory: Path) -> list[Problem]:
-    """Find what is wrong with the chain of an audit.
+    """Return the faults in the chain of an audit.
 
     Raises:
         OSError: A file cannot be read.
@@ -369,8 +370,8 @@ def verify(directory: Path) -> list[Problem]:
     ends: dict[str, tuple[str, Any]] = {}
     follows: list[tuple[Path, dict[str, Any]]] = []
     found = files(directory)
-    # Each line has the hash of itself and of the line before. The first line of a file names the file and the hash that it
-    # follows. So a change breaks its own line, and a removal the next line, or the link between two files.
+    # Each line has its own hash and the hash of the line before. The first line of a file names the previous file and its
+    # last hash. So a changed line breaks its own hash. A removed line breaks the next line, or the link between two files.
     for path in found:
         last, event, number, expected = _NO_LINE, None, 0, 1
         for number, line in _lines(path):

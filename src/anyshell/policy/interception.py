@@ -1,4 +1,4 @@
-"""Commands that another tool does better: rules, and their verdict on a parsed text. Advice, and no protection."""
+"""Interception: rules that advise another tool instead of a command. Interception is advice, not protection."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
     from .._types.parsed import Parsed, ParsedCommand, Span
 
-# Programs that run a command as the shell itself would: another tool can replace that command still.
+# Wrappers that run a command as the shell itself would: another tool can still replace the command.
 _TRANSPARENT = frozenset({"command", "env", "exec", "nice", "nohup", "setsid", "stdbuf", "time", "timeout"})
 _DEVICE = re.compile(r"/dev/|(?i:nul|con)\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class InterceptionRule:
-    """A kind of command, and the tool to use instead. All that it says of a command has to be so.
+    """A kind of command, and the tool to use instead. A command has to meet both `pattern` and `when`.
 
     Attributes:
-        message: Told to the model: what to use instead, and how.
-        tool: The tool. The rule holds only where a model has it; letter case makes no difference.
-        pattern: Regular expression for the words of a command, with a blank between, from their beginning; the program
-            without its directory. Empty for any.
-        when: Tells of a command of a text whether it is meant; ``None`` for any.
+        message: The text for the model: the tool to use instead, and the way to use it.
+        tool: The name of the tool, in any case of letters. The rule holds only if the model has the tool.
+        pattern: A regular expression that matches the command's words from the beginning. The words are joined by blanks,
+            with the program's directory removed. Empty for any command.
+        when: A function that tells whether the rule is about a command of a text; ``None`` for any command.
 
     Raises:
-        AnyshellError: `pattern` is no regular expression, or there is neither.
+        AnyshellError: `pattern` is not a regular expression, or both `pattern` and `when` are missing.
     """
 
     message: str
@@ -51,7 +51,7 @@ class InterceptionRule:
             raise AnyshellError(f"pattern {self.pattern!r} of an InterceptionRule: {error}") from error
 
     def holds(self, command: ParsedCommand, parsed: Parsed) -> bool:
-        """Whether a command of a text is of this kind."""
+        """Whether the rule holds for a command of a text."""
         words = " ".join(
             ((command.program or "").rpartition("/")[2], *(argument.text for argument in command.arguments))
         )
@@ -60,12 +60,12 @@ class InterceptionRule:
 
 @dataclass(frozen=True, slots=True)
 class Intercepted:
-    """A text that does not run, as another tool does better what one of its commands does.
+    """A text that does not run, because another tool replaces one of its commands better.
 
     Attributes:
-        message: Why, and what to do.
-        tool: The tool to use instead, by the name that the model has it by.
-        command: The text.
+        message: The reason, and the advice for the model.
+        tool: The tool to use instead, by the name that the model knows.
+        command: The text that does not run.
     """
 
     message: str
@@ -74,7 +74,7 @@ class Intercepted:
 
 
 def writes_a_file(command: ParsedCommand, parsed: Parsed) -> bool:
-    """Whether its output goes to a file that is no device."""
+    """Whether a command's output goes to a file that is not a device."""
     return any(
         each.writes and each.descriptor in ("", "1") and not _DEVICE.match(each.target.text)
         for each in command.redirections
@@ -82,7 +82,7 @@ def writes_a_file(command: ParsedCommand, parsed: Parsed) -> bool:
 
 
 def reads_a_file(command: ParsedCommand, parsed: Parsed) -> bool:
-    """Whether it is given a file, and prints it."""
+    """Whether a command gets a file and prints the file's content."""
     files = [each.text for each in command.arguments if each.text[:1] not in ("", "-", "+")]
     files += [each.target.text for each in command.redirections if each.reads]
     kept = any(each.writes and each.descriptor in ("", "1") for each in command.redirections)
@@ -90,19 +90,19 @@ def reads_a_file(command: ParsedCommand, parsed: Parsed) -> bool:
 
 
 def writes_a_text(command: ParsedCommand, parsed: Parsed) -> bool:
-    """Whether it writes a text of the command to a file: that of ``cat`` is a here-document."""
+    """Whether a command writes a text from its own words to a file; for ``cat`` the text is a here-document."""
     given = any(each.operator.startswith("<<") for each in command.redirections)
     return writes_a_file(command, parsed) and (command.program != "cat" or (given and not command.arguments))
 
 
 def in_background(command: ParsedCommand, parsed: Parsed) -> bool:
-    """Whether the text ends without waiting for it."""
+    """Whether a command runs in the background and the text ends without waiting for the command."""
     rest = parsed.text[command.span[1] :]
     return command.background and bool(re.fullmatch(r"[^&]*&[\s)};]*", rest))
 
 
 def in_foreground(command: ParsedCommand, parsed: Parsed) -> bool:
-    """Whether the shell waits for it."""
+    """Whether the shell waits for a command."""
     return not command.background and "nohup" not in command.via
 
 
@@ -156,18 +156,19 @@ DEFAULTS: tuple[InterceptionRule, ...] = (
 def intercept(
     parsed: Parsed, *, tools: Collection[str], rules: Iterable[InterceptionRule] = DEFAULTS
 ) -> Intercepted | None:
-    """Say whether another tool is to be used instead of a text.
+    """Decide whether the model should use another tool instead of a text.
 
-    A command that reads another's output is left alone, and so is one whose own output is part of another's words, one
-    within a here-document, one that another program runs, and one on another host: no tool replaces these.
+    Some commands are never intercepted, because no tool can replace them: a command that reads another command's output,
+    whose output is part of another command's words, that stands in a here-document or a function, that another program
+    runs, or that runs on another host.
 
     Args:
-        parsed: The text.
+        parsed: The parsed text.
         tools: The names of the tools that the model has.
-        rules: In their order; the first that holds for a command counts.
+        rules: The rules in their order; the first rule that holds for a command counts.
 
     Returns:
-        What to tell; ``None`` if it may run, as far as the rules go.
+        The advice; ``None`` if the rules let the text run.
     """
     names = {name.casefold(): name for name in tools}
     active = [rule for rule in rules if rule.tool.casefold() in names]
@@ -183,7 +184,7 @@ def _replaceable(parsed: Parsed) -> list[ParsedCommand]:
     spans = [each.target.span for command in parsed.commands for each in command.redirections]
     spans += [argument.span for command in parsed.commands for argument in command.arguments]
     spans += [variable.value.span for command in parsed.commands for variable in command.variables]
-    # Spans are beside each other or one within another. The longest ones, in order: a command is looked for in one of them.
+    # Two spans never overlap partly. So only the outermost spans are kept, in order, and a bisection finds the one to check.
     words: list[Span] = []
     for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
         if not words or end > words[-1][1]:

@@ -1,8 +1,8 @@
-"""Secrets that are masked in the output of commands: the values of variables, and texts with the shape of a token.
+"""Masking of secrets in the output of commands: the values of variables, and texts with the shape of a token.
 
-Output comes as fast as a pipe gives it, so most of it is only asked whether there is a secret in it at all. The question goes to
-the regular expressions of pydantic-core, which are Rust's and look for many texts at once: some 5 GB/s, where `re` does 0.14.
-Only what has a secret in it is looked through by `re`, which says where.
+Output arrives as fast as a pipe delivers it, so most output is only tested for whether it may contain a secret. The test uses
+the regular expressions of pydantic-core, which are Rust's and search many texts at once: some 5 GB/s, where `re` does 0.14.
+Only output that may contain a secret is searched by `re`, which finds the place.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 SHORTEST_VALUE = 6
-"""Bytes of a value that is masked, unless `Redaction(shortest=)` says otherwise; a shorter one stands in too much else."""
+"""Bytes of the shortest masked value, unless `Redaction(shortest=)` sets another; a shorter value occurs in too many texts."""
 
 SHORTEST_LINE = 16
-"""Bytes of a line that is masked, of a value of several lines; shorter ones are not."""
+"""Bytes of the shortest masked line of a value with several lines; shorter lines are not masked."""
 
 LONGEST_VALUE = 4096
-"""Bytes of a value that are looked for; what follows them is not masked."""
+"""Bytes of a value that are searched for; later bytes of the value are not masked."""
 
 MAX_VALUES = 256
-"""Values that are masked; of more, those that come later by their variables' names are not."""
+"""Values that are masked; with more, the values of variables whose names sort later are not masked."""
 
 LONGEST_TOKEN = 8192
-"""Bytes of a token that wait for its end; then a mask stands for them, and for what goes on with them."""
+"""Bytes of a token that are held back until the token's end; beyond that a mask replaces the bytes and the token's rest."""
 
 LONGEST_KEY = 16 * 1024
-"""Bytes of a private key that are masked where its end does not come."""
+"""Bytes of a private key that are masked if the end of the key does not come."""
 
 LIKELY = 16
-"""Bytes of the beginning of a token or value that nothing has followed in time; of so many, a mask is shown, of fewer they are."""
+"""Bytes of the beginning of a token or value from which on a mask replaces it if no data follows in time; fewer are shown."""
 
 _W = "[A-Za-z0-9_-]"
 
-# In words that `re` and Rust read alike. The service's own documentation has the beginning, not always the length.
+# Patterns that `re` and Rust read alike. Each service's documentation gives the beginning of a token, not always its length.
 _TOKENS = (
     "A[KS]IA[0-9A-Z]{16}",  # AWS: access keys, of users and of sessions
     "gh[pousr]_[A-Za-z0-9]{36,}",  # GitHub
@@ -60,7 +60,7 @@ _TOKENS = (
     "npm_[A-Za-z0-9]{36}",  # npm
     f"pypi-{_W}{{50,}}",  # PyPI
 )
-_AT_A_WORD = (  # whose beginnings other words end with, such as a desk-, or run into in base64
+_AT_A_WORD = (  # tokens at the start of a word only: other words, such as desk-, and base64 contain their beginnings
     f"sk-(?:ant|proj|svcacct|admin|or)-{_W}{{20,}}",  # Anthropic, OpenAI, OpenRouter
     "sk-[A-Za-z0-9]{32,}",  # OpenAI
     rf"eyJ{_W}{{8,400}}\.eyJ{_W}{{8,}}(?:\.{_W}*){{0,3}}",  # JSON Web Tokens, RFC 7519
@@ -68,18 +68,18 @@ _AT_A_WORD = (  # whose beginnings other words end with, such as a desk-, or run
 _URL = ("/", "/[^\\s:@/\"']{0,64}:", "[^\\s@/\"']{1,256}")
 _SCHEMES = ("bearer ", "authorization[\"']?: ?[\"']?[a-z]{1,16} ")  # RFC 9110, 11.6.2
 _CREDENTIALS = "[A-Za-z0-9._~+/-]{16,}=*"
-_KEY = ("-", "----BEGIN [A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----")  # RFC 7468 and its forerunners
+_KEY = ("-", "----BEGIN [A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----")  # RFC 7468 and its predecessors
 _KEY_REST = f"(?:[^-]|-(?!----)){{0,{LONGEST_KEY}}}(?P<end>-----END [A-Z ]{{1,48}}-----)?"
 
-# The URL apart, since Rust is fast as long as the beginnings of all are few, and since most output has no @ in it.
+# The URL has its own gate: Rust is fast only while the patterns have few beginnings, and most output has no @.
 _SHAPES_GATE = "|".join((*_TOKENS, *_AT_A_WORD, "".join(_KEY), f"(?i:{'|'.join(_SCHEMES)}){_CREDENTIALS}"))
 _URL_GATE = "".join((*_URL, "@"))
 
 
 def _shapes() -> Iterator[str]:
-    """The shapes for `re`, which is fast where each begins with a literal; what is kept of one is its group ``keep``."""
+    """Yield the shapes for `re`, each beginning with a literal, which is fast. The group ``keep`` of a shape stays unmasked."""
     yield from _TOKENS
-    for each in _AT_A_WORD:  # before which a colour may stand
+    for each in _AT_A_WORD:  # an escape sequence for a colour may stand before the token
         first = each[0]
         yield f"{first}(?:(?<![A-Za-z0-9]{first})|(?<=\\[[mK]{first})|(?<=[0-9]m{first})){each[1:]}"
     yield f"{_URL[0]}(?<=:/)(?P<keep>{_URL[1]}){_URL[2]}(?=@)"
@@ -95,7 +95,7 @@ _LITERALS = (
 _BEGINNINGS_GATE = "|".join(
     (*(each.decode() for each in _LITERALS), "-----BEGIN ", "(?i:bearer |authorization)")
 )
-"""The beginnings of every shape but the URL's: they take half the time of the shapes, which are searched where one is found."""
+"""The beginnings of every shape but the URL's. A search for beginnings takes half the time; shapes are searched only after it."""
 
 _SCHEME = f"(?i:{'|'.join(_SCHEMES)})"
 _HEADERS = (b"bearer ", b"authorization: ")
@@ -105,10 +105,10 @@ _OPEN = re.compile(
     + rb"|-----BEGIN [A-Z ]{0,48}-{0,5}\Z|%s[\w.~+/=-]*\Z" % _SCHEME.encode()
     + rb"|(?i:authorization[\"']?: ?[\"']?[a-z]{0,16})\Z"
 )
-"""A secret at the end of the data that may continue in the next."""
+"""A secret at the end of the data that may continue in the next data."""
 
 _LONGEST_URL = 2 + 64 + 256
-"""Bytes of a URL from its slashes to the ``@``, at most, as `_URL` has it."""
+"""Bytes of a URL from its slashes to the ``@``, at most, by the pattern `_URL`."""
 
 _OPEN_URL = re.compile(rb"//[^\s@/\"']*\Z")
 
@@ -119,41 +119,41 @@ _KEY_ENDS = re.compile(rb"(?:-----(?:E|EN|END[A-Z ]{0,48}-{0,4})?)?\Z")
 _TO_ASCII = bytes(range(128)) + b"?" * 128
 
 _AT_ONCE = 48
-"""Texts that one of Rust's regular expressions looks for by vector instructions; from some 64 on it has none. More take another."""
+"""Texts in one regular expression of Rust; more go into another. From some 64 texts on Rust uses no vector instructions."""
 
 _BESIDE = 16
-"""Texts that one of them looks for together with the beginnings of all shapes. More take another: with some 24 it has no such
-instructions."""
+"""Texts in one regular expression of Rust with the beginnings of all shapes; more go into others. With some 24 texts Rust uses
+no vector instructions."""
 
 _COMPILED = 32
-"""Bytes at the beginning of a value that `re` looks for; where they stand, the rest of the value is compared."""
+"""Bytes at the beginning of a value that `re` searches for; at each match the rest of the value is compared."""
 
 _PART = 8
-"""Bytes of a value that Rust looks for; where they stand, `re` looks for all of it. Several values may have them in common."""
+"""Bytes of a value that Rust searches for; after a match, `re` searches for the whole value. Values may share a part."""
 
 _PARTS = 64
-"""Bytes at the beginning of a value of which these are some."""
+"""Bytes at the beginning of a value from which a part of `_PART` bytes is chosen."""
 
 _OFTEN = b"vkbyfpg,w=h\nm_c/.u:987654d3l2rs10n-ioate "
-"""Bytes that output often has, the most frequent last: the search is slow where many texts seem to begin."""
+"""Bytes that are frequent in output, the most frequent last: a search is slow where many matches seem to begin."""
 
 _FEW = 256
-"""Bytes, of whole lines, that `re` looks through for a secret; of more, Rust is asked which half has one."""
+"""Bytes of whole lines that `re` searches for a secret; with more, Rust tests which half may contain a secret."""
 
 _FLOOD = 32 * 1024
-"""Bytes that come at once from which on little is held back at their end: to wait with a bound takes time."""
+"""Bytes of a piece of data from which on a few bytes at its end are not held back: a wait with a timeout takes time."""
 
 _SHOWN_IN_FLOOD = 2
-"""Bytes at that end that are shown though a secret may begin with them; the rest of one is masked."""
+"""Bytes at the end of a large piece (`_FLOOD`) that are shown although a secret may begin there; the secret's rest is masked."""
 
 _START = 16
-"""Bytes of a value by which its beginning is found at the end of what has come; the rest of it is compared there."""
+"""Bytes of a value's beginning that are searched at the end of received data; at a match the rest of the value is compared."""
 
 _LOOKED_BACK = 3
-"""Bytes before a word that tell whether it begins there; those of a colour, at most."""
+"""Bytes before a word that show whether the word begins there; enough for the end of a colour's escape sequence."""
 
 _BEFORE_A_WORD = 64
-"""Bytes before the last word that has come, in which the name of an Authorization header may stand."""
+"""Bytes before the last received word that may contain the name of an Authorization header."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,15 +161,15 @@ class Redaction:
     """The secrets to mask in the output of commands, as ``[secret]``.
 
     Attributes:
-        names: Patterns of the names of variables whose values are, in any case of letters: those of this process, those of
-            `Variables.set`, and those that a command is given. A pattern of `Variables.exclude` is one, too.
-        values: More values.
-        shapes: Whether well-known tokens are: of AWS, GitHub, GitLab, Slack, Google, Stripe, OpenAI, Anthropic, npm and PyPI,
-            JSON Web Tokens, private keys, passwords in URLs, and what follows ``Bearer`` or ``Authorization:``.
-        shortest: Bytes of a value; a shorter one is not masked.
+        names: Patterns of the names of variables whose values are masked, in any case of letters. The variables are those of
+            this process, of `Variables.set`, and of the command. A pattern of `Variables.exclude` counts, too.
+        values: More values to mask.
+        shapes: Whether well-known tokens are masked: of AWS, GitHub, GitLab, Slack, Google, Stripe, OpenAI, Anthropic, npm and
+            PyPI, JSON Web Tokens, private keys, passwords in URLs, and the text after ``Bearer`` or ``Authorization:``.
+        shortest: Bytes of the shortest masked value; a shorter value is not masked.
 
     Raises:
-        InvalidCommand: Names what is wrong, never a value.
+        InvalidCommand: An argument is invalid. The message names the mistake, never a value.
     """
 
     names: tuple[str, ...] = SECRET_NAMES
@@ -190,11 +190,11 @@ class Redaction:
         return f"Redaction(names={self.names}, <{len(self.values)} values>, shapes={self.shapes})"
 
     def masks(self, *variables: Mapping[str, str], names: tuple[str, ...] = ()) -> Masks:
-        """Make what masks the values of variables, and all else.
+        """Make the `Masks` for the values of secret variables, for `values` and for `shapes`.
 
         Args:
-            variables: By their names.
-            names: More patterns.
+            variables: Values of variables by name.
+            names: More patterns of names.
         """
         secret = matcher(self.names + names)
         values = [value for each in variables for name, value in sorted(each.items()) if secret(name)]
@@ -215,7 +215,7 @@ def _lines(value: bytes, shortest: int) -> Iterator[bytes]:
 
 
 def _forms(value: bytes) -> Iterator[bytes]:
-    """A value as it is, and as JSON, URLs and base64 have it, which depends on what stands before it."""
+    """Yield a value as it is, and encoded for JSON, URLs and base64; the base64 form depends on the bytes before the value."""
     yield value
     text = value.decode(errors="surrogateescape")
     if value.decode(errors="replace") == text:
@@ -231,19 +231,19 @@ def _forms(value: bytes) -> Iterator[bytes]:
 
 
 class Masks:
-    """Says where secrets stand in bytes. It changes no more once it is made, and serves many streams.
+    """A finder of secrets in bytes. An instance does not change, and can serve many streams.
 
     Args:
-        values: The secrets that are masked.
-        shapes: Whether tokens are, by their shapes.
+        values: The secret values.
+        shapes: Whether tokens are found by their shapes.
     """
 
     def __init__(self, values: Iterable[bytes], *, shapes: bool = True) -> None:
-        # The longest first, for one may begin with another.
+        # The longest first: a form may be the beginning of another form.
         forms = sorted({form for value in values for form in _forms(value)}, key=len, reverse=True)
         self._forms = forms
         shaped = [shape.encode() for shape in _shapes()] if shapes else []
-        # To compile a byte takes `re` a microsecond: of a long value its beginning is, and the rest is compared.
+        # `re` takes a microsecond to compile a byte: so only the beginning of a long value is compiled, and the rest is compared.
         long: dict[bytes, list[bytes]] = {}
         for form in forms:
             if len(form) > _COMPILED:
@@ -274,7 +274,7 @@ class Masks:
         self._shapes = shapes
 
     def has(self, data: bytes) -> bool:
-        """Whether there is a secret in it; at times also when there is none."""
+        """Whether data may contain a secret; at times ``True`` although it contains none."""
         text = _ascii(data)
         if self._both is None or self._both.isinstance_python(text):
             if any(map(_may_have, self._gates, repeat(text))):
@@ -287,7 +287,7 @@ class Masks:
         return self._shapes and b"@" in data and _may_have(_shapes_gates()[2], text)
 
     def find(self, data: bytes, start: int) -> Iterator[tuple[re.Match[bytes], int]]:
-        """The secrets from a place on, each with its end."""
+        """Find the secrets from an offset on, each with its end."""
         if b"PRIVATE KEY" in data:  # the one secret of several lines
             return self._found(data, start, len(data))
         return (each for part in self._parts(data, start, len(data)) for each in self._found(data, *part))
@@ -309,20 +309,20 @@ class Masks:
             at = max(over, match.start() + 1)
 
     def _parts(self, data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Whole lines, few at once, in which there are secrets: where they begin and end."""
+        """Yield the bounds of small ranges of whole lines that may contain secrets."""
         if end - start > _FEW:
             middle = (start + end) // 2
             cut = 1 + max(data.rfind(b"\n", start, middle), data.find(b"\n", middle, end))
             if start < cut < end:
                 if first := self.has(data[start:cut]):
                     yield from self._parts(data, start, cut)
-                if not first or self.has(data[cut:end]):  # one of them has what both have
+                if not first or self.has(data[cut:end]):  # a secret is in at least one half
                     yield from self._parts(data, cut, end)
                 return
         yield start, end
 
     def begins(self, data: bytes) -> int:
-        """The first place at which an unfinished secret may begin; the number of bytes when none does."""
+        """Return the first offset at which an unfinished secret may begin; the length of the data if there is none."""
         first, last = len(data), data[-_START:]
         for at, byte in enumerate(last):
             if byte in self._firsts and (
@@ -348,51 +348,51 @@ class Masks:
         return first
 
     def likely(self, held: bytes) -> bool:
-        """Whether what may begin one is so much of a value or a token that it is no chance."""
+        """Whether held-back bytes are so much of a value or a token that a coincidence is unlikely."""
         if len(held) < SHORTEST_VALUE:
             return False
         return held.startswith(tuple(_LITERALS)) or any(form.startswith(held) for form in self._forms)
 
     def data(self, data: bytes) -> bytes:
-        """Mask them in bytes that are whole."""
+        """Mask the secrets in complete data."""
         masker = Masker(self)
         return masker.feed(data) + masker.end()
 
     def text(self, text: str) -> str:
-        """Mask them in a text that is whole."""
+        """Mask the secrets in a complete text."""
         return self.data(text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
 
 
 class Masker:
-    """Masks secrets in one stream, however its pieces are cut.
+    """A masker of secrets in one stream, wherever the stream is cut into pieces.
 
-    What may be the beginning of a secret is held back until it is known. Where it had to be shown, since nothing followed it for
-    a while, what goes on with it is masked all the same.
+    A possible beginning of a secret is held back until later data decides. If no data follows for a while, the beginning is
+    shown; the rest of the secret is masked nevertheless.
 
     Attributes:
-        count: Masks that were put.
+        count: The number of masks in the output.
     """
 
     def __init__(self, masks: Masks) -> None:
         self._masks = masks
-        self._held = b""  # from where a secret may begin
-        self._shown = 0  # of these bytes
-        self._before = b""  # the last before them, which say whether a word begins
-        self._rest: re.Pattern[bytes] | None = None  # goes on with a secret for which there is a mask
+        self._held = b""  # the bytes from the possible beginning of a secret on
+        self._shown = 0  # the number of held bytes that were shown already
+        self._before = b""  # the last bytes before the held ones, which show whether a word begins
+        self._rest: re.Pattern[bytes] | None = None  # matches the rest of a secret that a mask has replaced
         self.count = 0
 
     @property
     def holds(self) -> bool:
-        """Whether something is held back."""
+        """Whether bytes are held back."""
         return len(self._held) > self._shown
 
     @property
     def likely(self) -> bool:
-        """Whether what is held back is more than a chance."""
+        """Whether the held-back bytes are likely a secret."""
         return self._masks.likely(self._held)
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes, and give those that may be shown by now."""
+        """Take the next bytes of the stream, and return the bytes that may be shown now."""
         if self._rest is not None:
             data = self._without_rest(data)
         piece, data = data, self._held + data
@@ -400,7 +400,7 @@ class Masker:
         if self._masks.has(data):
             given, begin = self._mask(data, begin)
         elif len(data) >= _FLOOD and len(data) - begin <= _SHOWN_IN_FLOOD:
-            given = data[self._shown :] if self.holds else piece  # which is no copy
+            given = data[self._shown :] if self.holds else piece  # `piece` avoids a copy
             self._keep(data, begin)
             self._shown = len(self._held)
             return given
@@ -412,7 +412,7 @@ class Masker:
         return given
 
     def release(self) -> bytes:
-        """Give what is held back: nothing has followed it in time. Of what is likely a secret, a mask."""
+        """Return the held-back bytes if no data has followed in time; a mask in place of a likely secret."""
         held = self._held
         key = held.startswith(b"-----BEGIN")
         if len(held) < LIKELY or (not key and _is_led(held)):
@@ -423,19 +423,19 @@ class Masker:
         return MASK
 
     def end(self) -> bytes:
-        """Give what is held back at the end, where nothing can follow it."""
+        """Return the held-back bytes, masked, at the end of the stream."""
         given, begin = self._mask(self._held, len(self._held), last=True)
         self._keep(self._held, begin)
         return given
 
     def _keep(self, data: bytes, begin: int) -> None:
-        """Hold back what comes after a place."""
+        """Hold back the bytes from an offset on."""
         self._before = (self._before + data[max(0, begin - _LOOKED_BACK) : begin])[-_LOOKED_BACK:]
         self._shown = max(0, self._shown - begin)
         self._held = data[begin:]
 
     def _mask(self, data: bytes, begin: int, *, last: bool = False) -> tuple[bytes, int]:
-        """Put masks into data up to a place, which is moved before a secret that is across it; also say where it is then."""
+        """Mask data up to an offset, and return the data and the offset, moved back to the start of a secret that crosses it."""
         pieces: list[bytes] = []
         offset = len(self._before)
         at = self._shown
@@ -465,17 +465,17 @@ class Masker:
 
 
 def _is_led(held: bytes) -> bool:
-    """Whether what comes before a secret is all that there is of it for sure."""
+    """Whether held-back bytes begin with a public lead, such as ``//`` or ``Bearer``, before any byte of a secret."""
     return held.startswith(_LEADS) or held[:_START].lower().startswith(_HEADERS)
 
 
 def _starts(texts: Iterable[bytes]) -> frozenset[bytes]:
-    """Their beginnings, as long as they are looked for at the end of what has come."""
+    """Return the beginnings of texts that are searched at the end of received data, of up to `_START` bytes."""
     return frozenset(text[:size] for text in texts for size in range(1, min(len(text), _START + 1)))
 
 
 def _ascii(data: bytes) -> str:
-    """Bytes as a text of as many characters."""
+    """Decode bytes to a text of the same length; a byte outside ASCII becomes ``?``."""
     try:
         return data.decode("ascii")
     except UnicodeDecodeError:
@@ -483,17 +483,17 @@ def _ascii(data: bytes) -> str:
 
 
 def _literal(data: bytes) -> str:
-    """A text in words of a regular expression that mean it; without what is no ASCII."""
+    """Return a regular expression that matches bytes literally; a byte outside ASCII becomes ``?``."""
     return "".join(f"\\x{byte:02x}" for byte in data.translate(_TO_ASCII))
 
 
 def _windows(form: bytes) -> list[bytes]:
-    """The parts of a value of which one is looked for first."""
+    """Return the parts of a value from which the part for the first search is chosen."""
     return [form[at : at + _PART] for at in range(max(1, min(len(form), _PARTS) - _PART + 1))]
 
 
 def _often(part: bytes) -> int:
-    """The frequency of its first bytes in output, which Rust looks for at once."""
+    """Return a measure of how frequent the first bytes of a part are in output; Rust searches for the first bytes at once."""
     return sum(map(_OFTEN.find, part[:4]))
 
 
@@ -507,7 +507,7 @@ def _may_have(gate: SchemaValidator | None, text: str) -> bool:
 
 
 def _gate(pattern: str) -> SchemaValidator | None:
-    """A test whether a pattern is in a text; ``None`` where the pattern is too large for that."""
+    """Return a test for whether a pattern is in a text; ``None`` if the pattern is too large for Rust."""
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern))
     except SchemaError:

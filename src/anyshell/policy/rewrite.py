@@ -1,4 +1,4 @@
-"""Say a command in another way that means the same. Pure but for one question to the host."""
+"""Rewrites of a command that keep its meaning. The functions are pure except for one question to the host."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
     from .._types import Command, HostInfo
 
-# Variables by which a cd goes elsewhere, or does more than go, or by which the rest would notice.
+# Variables that change the target or the effects of a cd, or that would show the rewrite to the rest of the command.
 _DECIDE_A_CD = frozenset(
     {"BASHOPTS", "BASH_ENV", "CDPATH", "ENV", "HOME", "OLDPWD", "POSIXLY_CORRECT", "PWD", "SHELLOPTS"}
 )
 
-# Directories whose content depends on the process that looks: /proc/self, /dev/fd.
+# Directories whose content depends on the process that reads them: /proc/self, /dev/fd.
 _OF_A_PROCESS = ("/proc", "/dev")
 
 
 class CommandAfterCd(Protocol):
-    """The leading ``cd`` of a command, as its shell's syntax tells: ``cd DIRECTORY && REST``."""
+    """The leading ``cd`` of a command, by the syntax of its shell: ``cd DIRECTORY && REST``."""
 
     @property
     def directory(self) -> str:
@@ -29,7 +29,7 @@ class CommandAfterCd(Protocol):
 
     @property
     def rest(self) -> str:
-        """The rest of the command, which runs there."""
+        """The rest of the command, which runs in `directory`."""
 
 
 async def leading_cd_into_cwd(
@@ -40,21 +40,21 @@ async def leading_cd_into_cwd(
     directory: str,
     can_enter: Callable[[str], Awaitable[bool]],
 ) -> Command:
-    """Start a command in the directory that it goes to first, so that its approver sees where it runs.
+    """Replace a command's leading ``cd`` with the working directory `cwd`, to show the directory to the approver.
 
-    Done only where both forms do the same: no `cwd` was given, the directory is literal and can be entered,
-    nothing decides otherwise what ``cd`` means. The new `cwd` is the path by which ``cd`` would name it:
-    normalised, its links not resolved. OLDPWD becomes where the command would have started, as ``cd`` sets it.
+    The command is rewritten only if both forms do the same: the command has no `cwd`, the directory is literal and can be
+    entered, and no variable changes the meaning of ``cd``. The new `cwd` is the path that ``cd`` would set: normalised,
+    with links not resolved. OLDPWD becomes the directory in which the command would have started, as ``cd`` sets it.
 
     Args:
         command: The requested command.
-        parse: Recognises a leading ``cd``; says ``None`` in doubt.
+        parse: Recognises a leading ``cd``; returns ``None`` in doubt.
         info: The host's facts.
         directory: The directory in which the command would start; absolute.
         can_enter: Asks the host whether a path is a directory to which a ``cd`` would succeed.
 
     Returns:
-        A new command, or the same one.
+        A new command, or the same command.
     """
     if command.cwd is not None or info.os == "windows" or not _DECIDE_A_CD.isdisjoint(command.env):
         return command
@@ -69,16 +69,16 @@ async def leading_cd_into_cwd(
 
 
 def _target(path: str, base: str) -> str | None:
-    """The path by which ``cd`` names where it goes: ``..`` takes a name off, whatever that name links to."""
+    """Return the path that ``cd`` would set, or ``None`` in doubt; ``..`` removes a name, whatever the name links to."""
     joined = posixpath.join(base, path)
     if posixpath.normpath(base) != base or joined.startswith("//"):
         return None
-    # After a name, ".." would need that name to exist; at the start it takes off what is known to.
+    # After a name, ".." works only if the name exists. At the start, ".." removes a name that is known to exist.
     names = path.split("/")
     while names[:1] == [".."]:
         names.pop(0)
     target = posixpath.normpath(joined)
-    below = target.lower()  # some systems take either case
+    below = target.lower()  # some systems ignore the case of names
     if ".." in names or any(f"{below}/".startswith(f"{top}/") for top in _OF_A_PROCESS):
         return None
     return target

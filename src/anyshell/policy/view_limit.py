@@ -1,4 +1,4 @@
-"""A last ``| head`` or ``| tail`` of a line, as a limit on the shown output of a command whose whole output is kept."""
+"""View limits: a final ``| head`` or ``| tail`` limits only the shown output, and the whole output is kept."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from .._types.parsed import Parsed, ParsedCommand
 
 LARGEST_WHOLE = 16 * 1024 * 1024
-"""Bytes of an output that are kept where ``head`` limits what is shown; then its programs are stopped by SIGPIPE, as ``head``
-would have stopped them."""
+"""Bytes of an output that are kept if ``head`` limits the shown lines; beyond that SIGPIPE stops the programs before, as with
+``head`` itself."""
 
 _PIPE = re.compile(r"[ \t]*(?:2>(?:&1|[ \t]*/dev/null)[ \t]*)?\|&?[ \t]*")
 _COUNT = re.compile(r"(?:-n ?|--lines=|-)([1-9][0-9]{0,8})")
 
-# Programs that may never end by themselves. `head` stops it as soon as it has its lines; a reader of the whole would wait for more.
+# Programs that may never end. `head` stops such a program after its lines; a reader of the whole output would wait for more.
 _ENDLESS = frozenset(
     {"dmesg", "inotifywait", "journalctl", "ping", "ping6", "tcpdump", "top", "watch", "yes"}
 )
@@ -27,13 +27,13 @@ _FOLLOWS = re.compile(r"-[a-zA-Z0-9]*[fF]\Z|--follow|--watch|/dev/")
 
 @dataclass(frozen=True, slots=True)
 class ViewLimit:
-    """A limit on the lines that are shown.
+    """A limit on the shown lines of an output.
 
     Attributes:
-        text: The text that runs: the line, with a reader of the whole in the place of `said`.
-        said: The programs that it was asked by, such as ``head -n 5``.
-        head: Lines from the start; ``None`` for all.
-        tail: Of these, lines from the end; ``None`` for all.
+        text: The text that runs: the line, with a reader of the whole output in place of `said`.
+        said: The end of the line that asked for the limit, such as ``head -n 5``.
+        head: The number of lines from the start; ``None`` for all.
+        tail: The number of lines from the end of the `head` lines; ``None`` for all.
     """
 
     text: str
@@ -42,17 +42,18 @@ class ViewLimit:
     tail: int | None
 
     def lines(self, total: int) -> tuple[int, int]:
-        """The first and the last line that are shown of so many."""
+        """Return the numbers of the first and the last shown line, for an output of `total` lines."""
         last = total if self.head is None else min(self.head, total)
         return 1 if self.tail is None else max(1, last - self.tail + 1), last
 
 
 def view_limit(parsed: Parsed) -> ViewLimit | None:
-    """Read a limit on the view off the end of a line; ``None`` where there is none, and in every case of doubt.
+    """Read a view limit from the end of a line; ``None`` if there is no limit, and in every case of doubt.
 
-    The line is one pipeline of simple commands, whose redirections are ``2>&1`` and ``2>/dev/null`` alone, and its last
-    program, or the last two, ``head`` and ``tail`` of a literal number of lines. The exit code stays that of the pipeline:
-    ``cat`` and ``head -c`` exit with 0 as ``head`` and ``tail`` do, and with ``pipefail`` the others' codes count.
+    The line has to be one pipeline of simple commands with no redirections but ``2>&1`` and ``2>/dev/null``. Its last
+    program, or its last two, have to be ``head`` and ``tail`` with a literal number of lines. The exit code of the pipeline
+    does not change: ``cat`` and ``head -c`` exit with 0 as ``head`` and ``tail`` do; with ``pipefail`` the codes of the other
+    programs count.
     """
     text = parsed.text.rstrip()
     stages = _stages(parsed.commands, text) if parsed.understood and not parsed.functions else []
@@ -72,12 +73,12 @@ def view_limit(parsed: Parsed) -> ViewLimit | None:
 
 
 def _stages(commands: Iterable[ParsedCommand], text: str) -> list[ParsedCommand]:
-    """The programs of a text that is one pipeline; none for any other text."""
+    """Return the programs of a text that is one pipeline; empty for any other text."""
     stages: list[ParsedCommand] = []
     at = 0
     for command in commands:
         start, end = command.span
-        if start < at:  # it runs within another's words, or is run by another
+        if start < at:  # the command stands in another command's words, or another command runs it
             continue
         if start and (not stages or not _PIPE.fullmatch(text, at, start)):
             return []
@@ -89,7 +90,7 @@ def _stages(commands: Iterable[ParsedCommand], text: str) -> list[ParsedCommand]
 
 
 def _count(command: ParsedCommand, program: str) -> int | None:
-    """The lines that ``head`` or ``tail`` gives."""
+    """Return the number of lines of a ``head`` or ``tail`` command; ``None`` if `command` is not a plain one."""
     if command.program != program or command.redirections or command.variables or command.background:
         return None
     if not command.piped or not all(argument.literal for argument in command.arguments):

@@ -1,4 +1,4 @@
-"""A pool of environments as actors on a cluster of Ray. It needs the extra ``ray``."""
+"""A pool of environments, held by actors on a cluster of Ray. Needs the extra ``ray``."""
 
 from __future__ import annotations
 

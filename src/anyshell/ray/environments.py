@@ -1,4 +1,4 @@
-"""The pool: its environments, and the calls in each."""
+"""The pool of environments on a Ray cluster, and the calls in each environment."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PER_ACTOR = 50
-"""Environments that one actor, which is one process, holds, unless `Environments(per_actor=)` says otherwise."""
+"""Environments that one actor (one process) holds, unless `Environments(per_actor=)` says otherwise."""
 
 IN_FLIGHT = 64
-"""Commands that a pool has under way at once, unless `Environments(in_flight=)` says otherwise; one more waits for its turn."""
+"""Commands under way at once in a pool, unless `Environments(in_flight=)` says otherwise; one more waits for its turn."""
 
 AHEAD = 4
-"""Commands that `Environments.map` has begun or keeps the results of, for each that may be in flight."""
+"""Commands that `Environments.map` begins ahead of the reader, for each command in flight; further commands wait."""
 
 RETRIES = 3
-"""Further environments that are tried for what never started, unless `Environments(retries=)` says otherwise."""
+"""Further environments that are tried for a command that never started, unless `Environments(retries=)` says otherwise."""
 
 RESTARTS = 3
-"""Times that Ray starts a lost actor anew, unless the option ``max_restarts`` of Ray says otherwise."""
+"""Times that Ray restarts a lost actor, unless Ray's option ``max_restarts`` says otherwise."""
 
 START_SECONDS = 60.0
 """Seconds for all actors to start, and for an environment to open, unless `Environments(start_timeout=)` says otherwise."""
@@ -72,7 +72,7 @@ _NEVER_STARTED = (ConnectionFailed, HostKeyUntrusted, SpawnError)
 
 
 class RunArguments(TypedDict, total=False):
-    """The arguments of a run, as for `Environment.run`. Processes that outlive it are stopped, unless they are to be kept."""
+    """The arguments of a run, as for `Environment.run`; by default processes that outlive the command are stopped."""
 
     cwd: str | PathLike[str] | None
     env: Mapping[str, str] | None
@@ -88,28 +88,29 @@ class RunArguments(TypedDict, total=False):
 
 
 class Environments:
-    """Many environments, held by actors on a cluster of Ray, which ``ray.init`` has connected to before.
+    """A pool of many environments, held by actors on a Ray cluster; call ``ray.init`` first.
 
-    ``async with Environments(1000) as pool:``, then ``await pool.run("make test", timeout=600)``. Each environment is opened at
-    its first use. Leaving closes all of them, stops what runs there, and ends the actors.
+    ``async with Environments(1000) as pool:``, then ``await pool.run("make test", timeout=600)``. The first use of an
+    environment opens it. Leaving the pool closes all environments, stops their commands, and ends the actors.
 
-    An actor that is lost, with its node or alone, is started anew by Ray. What had not started there runs in another
-    environment; what may have started is never run again, and raises `EnvironmentLost`.
+    Ray restarts an actor that is lost, with its node or alone. A command that had not started there runs in another
+    environment. A command that may have started is never run again, and raises `EnvironmentLost`.
 
     Args:
-        count: The number of places.
-        make: Gives the environment of a number, from 0: ``lambda number: Environment.detect(HOSTS[number % 4])``, or any
-            async context manager, which may make a directory or a container first and remove it at the end. It is called in
-            the actor, and is pickled. Default: the actor's own machine.
+        count: The number of environments.
+        make: The function that makes the environment of a number, from 0, such as
+            ``lambda number: Environment.detect(HOSTS[number % 4])``. The function may return any async context manager, for
+            example to make a directory or a container first and remove it at the end. The function is pickled, and called
+            in the actor. Default: the actor's own machine.
         per_actor: Environments that one actor holds.
         options: Ray's own options for actors, such as ``num_cpus``, ``resources``, ``label_selector``, ``scheduling_strategy``,
-            ``runtime_env`` and ``max_restarts``; or a function that gives those of an actor by its number.
-        in_flight: Commands that are under way at once in the pool.
-        retries: Further environments that are tried for what never started.
+            ``runtime_env`` and ``max_restarts``; or a function that returns the options of an actor by number.
+        in_flight: Commands under way at once in the pool.
+        retries: Further environments that are tried for a command that never started.
         start_timeout: Seconds for all actors to start, and for an environment to open.
 
     Raises:
-        InvalidCommand: A number out of range.
+        InvalidCommand: A number is out of range.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class Environments:
         self._seconds = check_seconds("start_timeout", start_timeout, none=False)
         self._actors: list[Actor] = []
         self._free: asyncio.Queue[ActorPlace | None] = asyncio.Queue()
-        """In the order of their use. ``None``, behind which nothing comes, when there will be no more."""
+        """The free places, in the order of their last use; a final ``None`` when no place is left."""
         self._entered = False
 
     async def __aenter__(self) -> Self:
@@ -165,7 +166,7 @@ class Environments:
         except BaseException:
             await self.aclose()
             raise
-        for at in range(self._per_actor):  # one of each actor, then the next of each: work spreads
+        for at in range(self._per_actor):  # one of each actor, then the next of each: spreads the work
             for own in places:
                 if at < len(own):
                     self._free.put_nowait(own[at])
@@ -192,7 +193,7 @@ class Environments:
         await to_the_end(self.aclose(), lambda: None)
 
     async def aclose(self) -> None:
-        """Close all environments, stop what runs there, and end the actors. Leaving ``async with`` does it."""
+        """Close all environments, stop their commands, and end the actors. Leaving ``async with`` does the same."""
         self._entered = False
         self._free.put_nowait(None)
         ends = await asyncio.gather(*(actor.aclose() for actor in self._actors), return_exceptions=True)
@@ -200,16 +201,16 @@ class Environments:
             raise failure
 
     async def run(self, command: str, **arguments: Unpack[RunArguments]) -> Outcome:
-        """Run a command in an environment that has nothing to do, and wait for its end.
+        """Run a command in a free environment, and wait for the command's end.
 
-        It waits for a turn without a bound of its own: `asyncio.timeout` around it is one, and `timeout` is the command's.
-        It uses an environment as the last command has left it.
+        The wait for a turn has no bound: `timeout` bounds only the command, and `asyncio.timeout` can bound the whole call. The
+        environment is in the state in which the last command left it.
 
         Raises:
             InvalidCommand: Bad input.
-            EnvironmentLost: Its actor or node was lost meanwhile, or none is left.
-            AnyshellError: What the last environment that was tried has raised, with a note of where that was.
-            asyncio.CancelledError: After the command's tree is gone.
+            EnvironmentLost: The actor or its node was lost during the command, or no actor is left.
+            AnyshellError: The error of the last environment that was tried, with a note that names the environment.
+            asyncio.CancelledError: The task was cancelled; the command's tree is gone.
         """
         request, options = _read(command, arguments)
         place, outcome = await self._somewhere(lambda place: place.run(request, options, opens=True))
@@ -219,13 +220,14 @@ class Environments:
     async def map(
         self, commands: Iterable[str], **arguments: Unpack[RunArguments]
     ) -> AsyncGenerator[Outcome | AnyshellError]:
-        """Run many commands, each as `run` does, and give what became of each in their order.
+        """Run many commands, each as `run` does, and yield the outcome of each in the order of the commands.
 
-        An error of one is given in its place, and the others go on. Commands are taken as there is room for them: a slow
-        reader holds back the rest. Leaving early stops what runs, with `contextlib.aclosing` at once.
+        An error takes the place of its command's outcome, and the other commands go on. Commands are read only when there is
+        room: a slow reader of outcomes holds back further commands. Leaving early stops running commands; with
+        `contextlib.aclosing` this happens at once.
 
         Raises:
-            InvalidCommand: Bad input for all of them.
+            InvalidCommand: Bad input for all commands.
         """
         _read("", arguments)
 
@@ -251,7 +253,7 @@ class Environments:
 
     @contextlib.asynccontextmanager
     async def environment(self) -> AsyncIterator[Leased]:
-        """Take an environment for several commands. Nothing else runs in it meanwhile, and it is opened anew after that."""
+        """Lease an environment for several commands: no other command runs there, and the environment is reopened afterwards."""
         place, _ = await self._somewhere(ActorPlace.open)
         leased = Leased(place)
         try:
@@ -264,7 +266,7 @@ class Environments:
                 self._free.put_nowait(place)
 
     async def _somewhere(self, use: Callable[[ActorPlace], Awaitable[T]]) -> tuple[ActorPlace, T]:
-        """Use a free environment, and after a failure of what never started another one. It is kept if that succeeds."""
+        """Use a free environment; if nothing has started, retry in another. Return the successful place, not yet given back."""
         left = self._retries
         while True:
             place = await self._take()
@@ -305,11 +307,11 @@ class Environments:
 
 
 class Leased:
-    """An environment of a pool, for several commands: what `Environments.environment` gives.
+    """An environment of a pool, leased for several commands by `Environments.environment`.
 
     Attributes:
-        number: Its number in the pool.
-        node: The id of its node, as Ray has it.
+        number: The number of the environment in the pool.
+        node: Ray's id of the environment's node.
     """
 
     def __init__(self, place: ActorPlace) -> None:
@@ -318,10 +320,10 @@ class Leased:
         self.node = place.actor.node
 
     async def run(self, command: str, **arguments: Unpack[RunArguments]) -> Outcome:
-        """Run a command in a fresh shell there, as `Environments.run` does, but nowhere else.
+        """Run a command in a fresh shell of this environment, as `Environments.run` does, but never in another environment.
 
         Raises:
-            EnvironmentLost: The environment is gone, with all that was in it. `EnvironmentLost.started` is of the command.
+            EnvironmentLost: The environment is gone with its state; `EnvironmentLost.started` tells about this command.
         """
         return await self._held_place().run(*_read(command, arguments))
 
@@ -333,7 +335,7 @@ class Leased:
     ) -> T:
         """Call an async function with the `Environment` itself, in the actor: for sessions, jobs, files and tools.
 
-        It is pickled with its arguments, and so is what it returns or raises. Cancelling the call cancels it there.
+        The function, its arguments and its result or exception are pickled. Cancelling the call cancels the function.
         """
         result: T = await self._held_place().call(function, args, named)
         return result
@@ -345,15 +347,15 @@ class Leased:
 
 
 def _read(text: str, arguments: RunArguments) -> tuple[Command, RunOptions]:
-    """The checked arguments of a call to an actor.
+    """Check the arguments of a run, and return the command and the options to send to an actor.
 
     Raises:
-        InvalidCommand: Names what is wrong.
+        InvalidCommand: An argument is wrong; the message names it.
     """
     given: dict[str, Any] = dict(arguments)
     if wrong := sorted(given.keys() - RunArguments.__annotations__.keys()):
         raise InvalidCommand(f"{wrong[0]}= is not for a pool: give {', '.join(RunArguments.__annotations__)}")
-    check_text("the command", text)  # the shell that would quote a list is elsewhere
+    check_text("the command", text)  # only a text: the shell that would quote a list is in the actor
     where = given.pop("cwd", None), given.pop("env", None), given.pop("stdin", None)
     request = to_command(text, *where, kind="sh")
     if hasattr(request.stdin, "__aiter__"):

@@ -1,4 +1,4 @@
-"""The actors and the places of environments in them, as the pool's own process sees them."""
+"""Actors, and the places of environments in actors, as objects in the pool's own process."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from .._types import Command, Outcome
 
 PER_ENVIRONMENT = 8
-"""Commands of one lease that are under way at once; one more waits for its turn. Without a lease an environment has one."""
+"""Commands of one lease under way at once; one more waits for its turn. Without a lease an environment has one command."""
 
 STOP_SECONDS = 10.0
-"""Seconds, besides the grace, for an actor to stop a command or to close environments; then the actor is killed."""
+"""Seconds, in addition to the grace, for an actor to stop a command or to close environments; then the actor is killed."""
 
 
 class Actor:
-    """An actor, as the pool sees it.
+    """An actor, as an object in the pool's own process.
 
     Attributes:
-        node: The id of its node; empty before it has answered.
-        coming: Waits for the actor to come back; ``None`` while it is there.
-        gone: Whether it does not come back.
+        node: The id of the actor's node; empty before the first answer.
+        coming: A future that is done when a lost actor is back; ``None`` while the actor is there.
+        gone: Whether a lost actor will not come back.
     """
 
     def __init__(self, handle: Any, on_gone: Callable[[], object]) -> None:
@@ -45,11 +45,11 @@ class Actor:
         self._task: asyncio.Task[None] | None = None
 
     async def meet(self, **options: Any) -> None:
-        """Wait until it answers."""
+        """Wait until the actor answers, and record its node."""
         self.node = await self.handle.hello.options(**options).remote()
 
     def lose(self) -> None:
-        """Give it nothing more to do until it answers, which Ray delivers to the actor that it starts anew."""
+        """Mark the actor as lost until it answers again; Ray delivers the question to the restarted actor."""
         if self.coming is None:
             self.coming = asyncio.get_running_loop().create_future()
             self._task = asyncio.create_task(self._await_again(self.coming))
@@ -65,14 +65,14 @@ class Actor:
             coming.set_result(None)
 
     def kill(self) -> None:
-        """End an actor that does not answer; Ray starts it anew."""
+        """Kill an actor that does not answer; Ray restarts it."""
         ray.kill(self.handle, no_restart=False)
 
     async def aclose(self) -> None:
-        """Have it close its environments, and end it."""
+        """Close the actor's environments, and end the actor."""
         if self._task is not None:
             self._task.cancel()
-        if not ray.is_initialized():  # all of it has ended with the connection; a call would start a cluster
+        if not ray.is_initialized():  # the actor ended with the connection; a call would start a cluster
             return
         try:
             if self.node and self.coming is None:
@@ -94,17 +94,17 @@ class ActorPlace:
         self._turns = turns
         self._seconds = seconds
         self.opened = False
-        """Whether the last use of it has opened it, or found it open."""
+        """Whether the last use of the place has opened the environment, or found it open."""
         self.started: set[str] = set()
-        """The calls under way here whose commands have started."""
+        """The tokens of the calls under way whose commands have started."""
 
     async def open(self) -> None:
-        """Have the environment open."""
+        """Ensure that the environment is open."""
         async with self._turn():
             await self._open()
 
     async def run(self, request: Command, options: RunOptions, *, opens: bool = False) -> Outcome:
-        """Run a command there, and open the environment first if that is wanted and it is not open."""
+        """Run a command in the environment; with `opens`, open a closed environment first."""
         async with self._turn():
             if opens:
                 await self._open()
@@ -124,13 +124,13 @@ class ActorPlace:
             yield
 
     async def _open(self) -> None:
-        """Open the environment. This starts no command, and a lost actor is noticed, so a failed call can be tried elsewhere."""
+        """Open the environment. A failure can be retried elsewhere: no command has started, and a lost actor is recorded."""
         self.opened = False
         await self._bounded(self.actor.handle.open.remote(self.number), self._seconds + STOP_SECONDS)
         self.opened = True
 
     async def close(self) -> None:
-        """Have the environment closed, with all that runs there."""
+        """Close the environment, and stop its commands."""
         with contextlib.suppress(EnvironmentLost):
             await self._bounded(self.actor.handle.close.remote(self.number), STOP_SECONDS)
 
@@ -139,7 +139,7 @@ class ActorPlace:
             try:
                 await asyncio.wait_for(reference, seconds)
             except TimeoutError as error:
-                # An exception of the actor is also of the class of its cause.
+                # An exception raised in the actor also has the class of its cause, here TimeoutError: do not take it for ours.
                 if isinstance(error, RayTaskError):
                     raise
                 self.actor.kill()
@@ -147,7 +147,7 @@ class ActorPlace:
                 raise self._lost(False, f"it has not answered for {seconds:g} s") from error
 
     async def _perform(self, method: str, *arguments: Any, grace: float) -> Any:
-        """Have a method of the actor's use the environment, and stop that when this is cancelled."""
+        """Call a method of the actor with the environment; a cancellation stops the method in the actor."""
         handle, token = self.actor.handle, uuid.uuid4().hex
         timer: asyncio.TimerHandle | None = None
 
@@ -182,7 +182,7 @@ class ActorPlace:
 
     @contextlib.contextmanager
     def _telling(self, started: Callable[[], bool | None]) -> Iterator[None]:
-        """Raise what an actor has raised, with a note of where that was, and its loss as our own."""
+        """Raise an actor's own exception with a note on its place, and the loss of an actor as `EnvironmentLost`."""
         try:
             yield
         except RayTaskError as error:

@@ -1,4 +1,4 @@
-"""The actor: a process on a node, with the open ones of its environments."""
+"""The actor: a process on a node that holds open environments."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LOOK_SECONDS = 0.1
-"""Seconds after which an actor is asked whether a command has started, for the case that the actor is lost."""
+"""Seconds between two checks whether a command has started; the answer counts if the actor is lost later."""
 
 
 class Worker:
-    """The actor: the open ones of its environments, in one process.
+    """The actor, which holds open environments in one process.
 
-    Its methods that use an environment give one value in a tuple, and ``None`` where that is not open: the actor has been
-    started anew.
+    A method that uses an environment returns its value in a tuple. ``None`` means that the environment is not open, since Ray
+    has restarted the actor.
     """
 
     def __init__(self, make: Make | None, seconds: float) -> None:
@@ -44,14 +44,14 @@ class Worker:
         self._environments: dict[int, tuple[Environment, AsyncExitStack]] = {}
         self._locks: dict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._calls: dict[str, tuple[Callable[[], object], Callable[[], bool]]] = {}
-        """Two functions for each call: one stops it, one tells whether it has started."""
+        """Two functions for each call: the first stops the call, the second tells whether the call has started."""
 
     async def hello(self) -> str:
-        """Give the id of its node."""
+        """Return the id of the actor's node."""
         return str(ray.get_runtime_context().get_node_id())
 
     async def open(self, number: int) -> None:
-        """Open an environment, unless it is open."""
+        """Open an environment, unless it is already open."""
         async with self._locks[number]:
             if number in self._environments:
                 return
@@ -68,7 +68,7 @@ class Worker:
     async def run(
         self, token: str, number: int, request: Command, options: RunOptions
     ) -> tuple[Outcome] | None:
-        """Run a command."""
+        """Run a command in an environment."""
         if number not in self._environments:
             return None
         control = Control()
@@ -79,7 +79,7 @@ class Worker:
     async def call(
         self, token: str, number: int, function: Callable[..., Any], args: Any, named: Any
     ) -> tuple[Any] | None:
-        """Call a function with the environment."""
+        """Call a function with an environment."""
         if number not in self._environments:
             return None
         environment, _ = self._environments[number]
@@ -101,7 +101,7 @@ class Worker:
             del self._calls[token]
 
     async def await_start(self, token: str) -> None:
-        """Wait until a call has started, or is over."""
+        """Wait until a call has started or ended."""
         while token in self._calls and not self._calls[token][1]():  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -118,7 +118,7 @@ class Worker:
                 await stack.aclose()
 
     async def aclose(self) -> None:
-        """Close all of them."""
+        """Close all environments of the actor."""
         try:
             await asyncio.gather(*map(self.close, tuple(self._environments)))
         finally:
@@ -126,7 +126,7 @@ class Worker:
 
 
 async def _called(result: Awaitable[T]) -> T:
-    """Await what a function gives. An exit of it would end the event loop of the actor, and answer no call any more."""
+    """Await a function's result; turn an exit into an error, since an exit would end the actor's event loop."""
     try:
         return await result
     except (SystemExit, KeyboardInterrupt) as error:

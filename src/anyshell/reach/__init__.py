@@ -1,4 +1,4 @@
-"""The reach of a command on files and the network, and its enforcement."""
+"""The reach of a command: its access to files and the network, and the enforcement of that access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reach as the command line of bubblewrap (bwrap(1)), of version 0.8 and later; `view` makes the mounts of it."""
+"""The sandbox by bubblewrap (bwrap(1)), version 0.8 or later: the command line for a reach. `view` makes the mount options."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from .view import Places
 
 OLDEST = (0, 8)  # no bound
-"""The oldest bubblewrap that has what is used here: ``--size`` and ``--disable-userns``."""
+"""The oldest bubblewrap with the options that anyshell uses: ``--size`` and ``--disable-userns``."""
 
 SCOPED_SINCE = 6  # no bound
 """The version of Landlock that keeps a process from abstract sockets of processes outside."""
 
 STATUS_FD = 6  # no bound
-"""The descriptor at which the program inside tells the leader how the command ended."""
+"""The descriptor at which the program inside reports the command's end to the leader."""
 
 ERRORS_FD = 5  # no bound
-"""The descriptor at which the program inside has the command's standard error: what bubblewrap says is the leader's."""
+"""The descriptor that the program inside uses as the command's stderr: bubblewrap's own stderr goes to the leader."""
 
 OWN_PROCESSES = 3  # no bound
-"""Processes of a sandbox beside the command: bubblewrap, the first of its pid namespace, and the program inside."""
+"""Processes of a sandbox beside the command: bubblewrap, the first process of its pid namespace, and the program inside."""
 
 _HELP = {
     "user": "user namespaces: bubblewrap cannot make one here",
@@ -50,11 +50,11 @@ _APPARMOR = f"AppArmor restricts them: install the profile bwrap-userns-restrict
 
 
 def _way_in_a_container(facts: Facts) -> str:
-    """The options of a container in which bubblewrap can make its namespaces, and a setting of its host.
+    """Return the advice for a container: options with which bubblewrap can make its namespaces, and a setting of the host.
 
-    Docker's profile of seccomp allows no namespaces, the parts of /proc that it masks allow no /proc of another pid
-    namespace (`mount_namespaces(7)`), and its profile for AppArmor allows no mount; without that profile the restriction of
-    Ubuntu holds (typeclaw/typeclaw#1441). Bubblewrap tells of one of these at a time.
+    Docker's seccomp profile allows no namespaces. Docker masks parts of /proc, and then the kernel allows no /proc of
+    another pid namespace (`mount_namespaces(7)`). Docker's AppArmor profile allows no mount; without that profile, Ubuntu's
+    restriction applies (typeclaw/typeclaw#1441). Bubblewrap reports only one of these obstacles at a time.
     """
     options = (
         "in a container run that with --security-opt seccomp=unconfined --security-opt systempaths=unconfined"
@@ -66,7 +66,7 @@ def _way_in_a_container(facts: Facts) -> str:
 
 
 def _way(part: str, facts: Facts) -> str:
-    """The advice to get a part, by the obstacle of bubblewrap."""
+    """Return the advice to get a missing part, by the obstacle that bubblewrap reported."""
     if part == "proc" and not facts.profile:
         return "run the container with --security-opt systempaths=unconfined"
     why = facts.cannot[part]
@@ -77,7 +77,7 @@ def _way(part: str, facts: Facts) -> str:
             return "allow them: sysctl user.max_user_namespaces=10000"
         if not facts.allowed:
             return "allow them: sysctl kernel.unprivileged_userns_clone=1"
-    # AppArmor lets an ordinary user's program make one, and takes all capabilities in it.
+    # AppArmor lets an ordinary user's program make a user namespace, but removes all capabilities inside it.
     if facts.apparmor and not facts.profile and "No permissions" not in why:
         return _APPARMOR
     way = _way_in_a_container(facts)
@@ -87,7 +87,7 @@ def _way(part: str, facts: Facts) -> str:
 
 
 def missing(reach: Reach, facts: Facts) -> tuple[str, str] | None:
-    """The part that bubblewrap needs for a reach and this host has not, and how to get it; ``None`` if it has all."""
+    """Return the part that bubblewrap needs for a reach and the host lacks, with advice; ``None`` if no part is missing."""
     if facts.bwrap is None:
         return "bubblewrap: there is no program bwrap on PATH", "apt-get install bubblewrap"
     if tuple(int(part) for part in facts.version.split(".")[:2] if part.isdigit()) < OLDEST:
@@ -114,18 +114,18 @@ def missing(reach: Reach, facts: Facts) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
-    """Runs commands within a reach, by bubblewrap.
+    """The sandbox that confines commands to a reach by bubblewrap.
 
     Args:
-        reach: With absolute paths.
+        reach: The reach, with absolute paths.
         facts: The facts of the host.
-        places: Its paths; ``None`` for a host that tells them itself, at each start.
-        outer: The reaches that `reach` must lie in, such as that of the environment of one call.
-        given: Paths of it that a person has approved: these, and nothing that links make of them.
+        places: The paths of this machine; ``None`` for another host, which looks at its paths itself at each start.
+        outer: The reaches that `reach` must lie in, such as the environment's reach for the reach of one call.
+        given: Paths of the reach that a person has approved: exactly these paths, without following a link.
         proxies: The server of networks on another host.
 
     Raises:
-        ReachUnavailable: The host has not what the reach needs.
+        ReachUnavailable: The host lacks a part that the reach needs.
     """
 
     reach: Reach
@@ -151,26 +151,27 @@ class Bubblewrap:
                 )
 
     def narrowed(self, reach: Reach) -> Bubblewrap:
-        """The sandbox of a narrower reach; what this one hides, protects and limits stays so.
+        """Return the sandbox of a narrower reach, which keeps this sandbox's hidden and protected paths and its limits.
 
         Raises:
-            InvalidCommand: It is not narrower.
-            ReachUnavailable: As for a new one.
+            InvalidCommand: The reach is not narrower.
+            ReachUnavailable: As for the constructor.
         """
         return replace(self, reach=reach.within(self.reach), outer=(*self.outer, self.reach))
 
     def widened(self, more: Widened, directory: str) -> Bubblewrap:
-        """The sandbox with the paths that a person has approved, in a directory of an environment. Raises as `narrowed`."""
+        """Return the sandbox with the paths that a person has approved, in an environment's directory. Raises as `narrowed`."""
         outer = tuple(more.over(each, directory) for each in self.outer)
         given = (*more.read, *more.write)
         return replace(self, reach=more.over(self.reach, directory), outer=outer, given=given)
 
     def wrap(self, spawn: Spawn) -> Spawn:
-        """Have the leader start bubblewrap, that the program inside, and that the command.
+        """Return the leader, which starts bubblewrap, which starts the program inside, which starts the command.
 
         Raises:
-            InvalidCommand: The directory is not within the reach, or a path that may be written is not there. A host that makes
-                the view itself says so of what only it can know, such as links, instead of running the command.
+            InvalidCommand: The directory is not within the reach, or a writable path does not exist. For another host, a fault
+                that only the host can see, such as a link, is reported by the host at the start; the command then does
+                not run.
         """
         assert self.facts.bwrap is not None
         assert self.facts.python is not None
@@ -215,7 +216,7 @@ class Bubblewrap:
         return replace(spawn, argv=tuple(argv), settings=settings, holder="bwrap")
 
     def _group(self) -> tuple[str, str, str]:
-        """The control group for a command, and its limits; empty texts where it limits nothing."""
+        """Return the directory for a control group and the group's limits, as texts; all empty without such a limit."""
         given, controllers = self.reach.limits, self.facts.controllers
         memory = given.memory if "memory" in controllers else None
         processes = given.processes if "pids" in controllers else None
@@ -236,7 +237,7 @@ class Bubblewrap:
             "given": self.given,
             "private": PRIVATE,
             "system": SYSTEM,
-            # The directory above bin has the standard library as well.
+            # The directory above Python's bin also has the standard library.
             "beside": (posixpath.dirname(posixpath.dirname(self.facts.python)),),
             "network": ("1",) if reach.network is True else (),
         }
@@ -246,10 +247,10 @@ class Bubblewrap:
         return plan
 
     def _check(self, spawn: Spawn) -> None:
-        """Refuse what is wrong whatever links a host has.
+        """Refuse a working directory that is outside of the reach, whatever links the host has.
 
         Raises:
-            InvalidCommand: As `wrap` says.
+            InvalidCommand: As for `wrap`.
         """
         reach, cwd = self.reach, spawn.cwd
         named = (*reach.read, *reach.write)
@@ -262,7 +263,7 @@ class Bubblewrap:
 
 
 def limits(given: Limits, controllers: Sequence[str]) -> Iterator[str]:
-    """The limits as words for the program inside, less those of a control group."""
+    """Yield the limits as words for the program inside, without the limits of a control group."""
     for name, value in (
         ("AS", None if "memory" in controllers else given.memory),
         ("NPROC", None if "pids" in controllers else given.processes),

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 def compile_reach(reach: Reach, facts: Facts, places: Places | None) -> Sandbox:
-    """Choose what enforces a reach: bubblewrap on Linux, Seatbelt on macOS; on Windows the Job Object, which limits alone.
+    """Choose the sandbox for a reach: bubblewrap on Linux, Seatbelt on macOS, on Windows the Job Object, which has only limits.
 
-    Landlock alone is chosen only for a reach that says so, where bubblewrap cannot enforce it: it holds less.
+    Landlock alone is weaker, and is chosen only if the reach allows Landlock and bubblewrap cannot enforce the reach.
 
     Args:
-        reach: With absolute paths.
+        reach: The reach, with absolute paths.
         facts: The facts of the host.
-        places: Its paths; ``None`` for a host that tells them itself, at each start.
+        places: The paths of this machine; ``None`` for another host, which looks at its paths itself at each start.
 
     Raises:
-        ReachUnavailable: Names the part that the host has not, and how to get it. Nothing weaker is taken instead.
+        ReachUnavailable: The host lacks a part; the message names the part, with advice. No weaker sandbox is used instead.
     """
     if not reach.confines:
         return NONE
@@ -53,30 +53,31 @@ def compile_reach(reach: Reach, facts: Facts, places: Places | None) -> Sandbox:
         return Landlock(reach, facts, places)
     if places is not None or facts.python is None:
         return Bubblewrap(reach, facts, places)
-    from .host_gate import HostProxies  # here, since few hosts are others
+    from .host_gate import HostProxies  # here, since most hosts are this machine
 
     return Bubblewrap(reach, facts, places, proxies=HostProxies(facts.python))
 
 
 def lack_of(facts: Facts, reach: Reach | None = None) -> tuple[str, str] | None:
-    """The part that a Linux host has not for a reach, by default as most have it, and how to get it; ``None`` if it has all."""
+    """Return the part that a Linux host lacks for a reach, with advice; ``None`` without one. Default: preset ``workspace``."""
     reach = reach or Reach.preset("workspace")
     lack = missing(reach, facts)
     return lack and (lack[0], lack[1] + way_to_landlock(reach, facts))
 
 
 def narrow(sandbox: Sandbox, reach: Reach, *, directory: str, home: str) -> Sandbox:
-    """The sandbox of a narrower reach than another has, or of a wider one that a person has approved.
+    """Return the sandbox for a narrower reach, or for a wider reach that a person has approved.
 
     Args:
         sandbox: The sandbox of the environment.
-        reach: The narrower one, or a `Widened`.
+        reach: The narrower reach, or a `Widened`.
         directory: The directory of the environment.
-        home: The user's.
+        home: The user's home directory.
 
     Raises:
-        InvalidCommand: It is not narrower; or the sandbox is a caller's own, or there is none, and knows no reach.
-        ReachUnavailable: The host cannot enforce it.
+        InvalidCommand: The reach is not narrower; or the environment has no sandbox, or one without a reach that can be
+            narrowed.
+        ReachUnavailable: The host cannot enforce the reach.
     """
     if not isinstance(reach, Reach):
         raise InvalidCommand(

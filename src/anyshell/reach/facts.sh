@@ -1,7 +1,8 @@
-# What this host has for confining a command, a fact a line. $1: a Python that runs here; $2: a program for it that tells
-# the version of Landlock. Changes nothing, but makes a control group for a moment.
+# Print the means of this host to confine a command, one fact on each line. $1 is a Python of this host, and $2 is a program
+# for Python that prints the version of Landlock. Nothing is changed, but a control group exists for a moment.
 say() { printf '%s %s\n' "$1" "$2"; }
-# Not by "read", which may take a byte at a time: /proc/sys gives one, and no more.
+# first NAME FILE: print the content of a file as a fact. Not by "read", which may read byte by byte: a file of /proc/sys
+# then gives one byte only.
 first() { line=$(cat "$2" 2>/dev/null) && say "$1" "$line"; }
 say system "$(uname -s)"
 say kernel "$(uname -r)"
@@ -26,7 +27,7 @@ if bwrap=$(command -v bwrap); then
     [ -u "$bwrap" ] && say setuid 1
     entered=
     for part in user pid net; do
-        # A bwrap with a setuid bit knows no --size.
+        # A bwrap with a setuid bit has no option --size.
         if said=$("$bwrap" --unshare-user --unshare-$part --ro-bind / / --dev /dev --size 4096 --tmpfs /tmp -- /bin/sh -c : 2>&1); then
             say can "$part"
             entered=$part
@@ -35,7 +36,7 @@ if bwrap=$(command -v bwrap); then
             break
         fi
     done
-    # A container may mask a part of /proc, and then no other can be mounted. A bwrap with a setuid bit does not come back here.
+    # A container may mask a part of /proc; then no other /proc can be mounted. A bwrap with a setuid bit does not get here.
     if [ -n "$entered" ]; then
         if said=$("$bwrap" --unshare-user --unshare-pid --ro-bind / / --dev /dev --proc /proc --disable-userns -- /bin/sh -c : 2>&1); then
             say can proc
@@ -44,7 +45,7 @@ if bwrap=$(command -v bwrap); then
         fi
     fi
 fi
-# The nearest group above this process in which others can be made and entered, and what they can limit.
+# Find the nearest control group above this process in which new groups can be made and entered, and its controllers.
 while IFS=: read -r number _ group; do
     case $number$group in
         0*..*) continue ;;

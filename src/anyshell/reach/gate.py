@@ -1,7 +1,8 @@
-"""The way from the network of a command to its proxy: a listening socket that is made in there, and handed out.
+"""The connection from a command's network to its proxy: a listening socket from inside the sandbox, handed out.
 
-The program inside (`inside.py`) makes it, sends it over a socket of the file system with SCM_RIGHTS, closes both, and becomes
-the command when this side has them. So nothing else leads out, and no program of anyshell's runs in there.
+The program inside (`inside.py`) makes the listening socket, and sends it over a socket of the file system with SCM_RIGHTS. The
+program inside closes both sockets, and becomes the command after this side has confirmed. So the command has no other way out,
+and no program of anyshell's runs in the sandbox's network.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from .proxy import Ask
 
 PORT = 47731  # no bound
-"""The port of the proxy, in the network of the command alone."""
+"""The port of the proxy, which exists only in the command's network."""
 
 INSIDE = "/dev/anyshell"  # no bound
-"""The path at which the program inside finds the socket to hand out its own: /dev is always the command's own."""
+"""The path at which the program inside finds the socket of the gate: /dev is always the command's own."""
 
 HANDOVER_SECONDS = 30.0
 """Seconds for a program in a sandbox to hand out its socket, from its start; then the command is not run."""
@@ -43,7 +44,7 @@ ASKING: ContextVar[Ask | None] = ContextVar("anyshell_ask", default=None)
 
 @contextlib.contextmanager
 def asking(ask: Ask) -> Iterator[None]:
-    """Have what is run within ask about destinations that its reach does not have."""
+    """Let commands that run in this context ask about destinations outside of their reach."""
     token = ASKING.set(ask)
     try:
         yield
@@ -52,16 +53,17 @@ def asking(ask: Ask) -> Iterator[None]:
 
 
 class Gate:
-    """Serves the network of one program, from before its start to its end.
+    """The server of one program's network, from before the program's start to its end.
 
     Args:
         names: The names that the program may connect to.
-        directory: The directory in which it hands out its socket; made for that, and removed then. By default a new one.
-        token: What it says with it.
+        directory: The directory for the socket over which the program hands out its listening socket. The gate creates and
+            removes the directory. By default a new one.
+        token: The secret that the program sends with its listening socket.
     """
 
     seconds: float | None = HANDOVER_SECONDS
-    """The seconds to wait for its socket; ``None`` is to the end."""
+    """The seconds to wait for the program's listening socket; ``None`` is no bound."""
 
     def __init__(self, names: Names, directory: str = "", token: bytes = b"") -> None:
         self._names = names
@@ -76,7 +78,7 @@ class Gate:
 
     @property
     def path(self) -> str:
-        """The path of the socket by which the program inside hands out its own."""
+        """The path of the socket over which the program inside hands out its listening socket."""
         return os.path.join(self._directory, "gate")
 
     @property
@@ -86,59 +88,59 @@ class Gate:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The variables that tell programs of the proxy."""
+        """The variables that tell programs to use the proxy."""
         url = f"http://127.0.0.1:{PORT}"
         told = {
             name: url
             for each in ("http", "https", "all")
             for name in (f"{each}_proxy", f"{each}_proxy".upper())
         }
-        # A server of the command itself is reached without the proxy, unless a reach has something of this machine.
+        # The command reaches its own servers without the proxy, unless the reach has a destination on this machine.
         own = "" if self._names.here else "localhost,127.0.0.1,::1"
         return {**told, "no_proxy": own, "NO_PROXY": own, "NODE_USE_ENV_PROXY": "1"}
 
     async def belongs(self) -> NetworkRecord:
-        """Begin to count for the command that runs now, and to ask as it is asked for here."""
+        """Start a record for the command that begins now, with the `ASKING` callback of this context."""
         self.count(NetworkRecord(ASKING.get()))
         return self._record
 
     def count(self, record: NetworkRecord) -> None:
-        """Begin to count in another record."""
+        """Count in another record from now on."""
         self._record.forget()
         self._record = record
         if self._proxy is not None:
             self._proxy.record = record
 
     async def settle(self) -> None:
-        """Wait until everything has been counted that has happened."""
+        """Wait until all traffic so far has been counted."""
 
     def network(self) -> Network:
-        """The network use of that command so far."""
+        """Return the network use of the present command so far."""
         return self._record.network()
 
     async def open(self, spawner: Spawner) -> None:
-        """Begin to serve; `spawner` starts what is needed for that.
+        """Begin to serve the network. `spawner` starts the helper program on another host.
 
         Raises:
-            SpawnError: It cannot be served, with the reason.
+            SpawnError: The network cannot be served, with the reason.
         """
         await self.belongs()
         self.listen()
 
     def listen(self) -> None:
-        """Wait for the socket from inside, in a task of its own.
+        """Wait in a new task for the listening socket from inside.
 
         Raises:
-            SpawnError: There is no place for the socket by which it is handed out.
+            SpawnError: The socket for the handover cannot be made.
         """
-        if sys.platform == "win32":  # mypy follows what is below otherwise
+        if sys.platform == "win32":  # so that mypy skips the rest on Windows
             raise NotImplementedError
         with contextlib.ExitStack() as stack:
             try:
                 os.mkdir(self._directory, 0o700)
                 stack.callback(self._remove)
                 meeting = stack.enter_context(socket.socket(socket.AF_UNIX))
-                # By a descriptor, since such a path has 107 bytes at most.
+                # Bind by a descriptor of the directory, since the path of a socket has at most 107 bytes.
                 fd = os.open(self._directory, os.O_RDONLY)
                 try:
                     meeting.bind(f"/proc/self/fd/{fd}/gate")
@@ -154,12 +156,12 @@ class Gate:
         self._waiting = asyncio.get_running_loop().create_task(self._wait(meeting))
 
     async def aclose(self) -> None:
-        """Close the open connections and sockets, and wait until that is done."""
+        """Close the open connections and sockets, and wait until they are closed."""
         self._record.forget()
         if self._waiting is not None:
             self._waiting.cancel()
             await asyncio.gather(self._waiting, *self._record.answers.values(), return_exceptions=True)
-        self._meeting.close()  # a task that was cancelled before it began has not
+        self._meeting.close()  # a task that was cancelled before it began has not closed it
         if self._proxy is not None:
             await self._proxy.aclose()
 
@@ -186,7 +188,7 @@ class Gate:
 
 
 async def _received(peer: socket.socket, token: bytes) -> socket.socket | None:
-    """The listening socket that a peer sends with the token; ``None`` if it sends anything else."""
+    """Receive the listening socket that a peer sends with the token; ``None`` for any other message."""
     if sys.platform == "win32":  # as above
         raise NotImplementedError
     loop, ready = asyncio.get_running_loop(), asyncio.Event()

@@ -1,4 +1,4 @@
-"""The means of a host to confine commands: asked for once, by a program of its shell."""
+"""The detection of a host's means to confine commands: one request, by a program of the host's shell."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ANSWER_SECONDS = 20.0
-"""Seconds for a host to say what it has for confining commands; then it has nothing."""
+"""Seconds for a host to report its means to confine commands; then the host counts as having none."""
 
 ANSWER_BYTES = 16 * 1024
-"""Bytes of that answer; what comes after them is not read."""
+"""Bytes of a host's report on its means to confine commands; the rest is not read."""
 
 OLDEST_COUNT = (5, 14)  # no bound
-"""The kernel that first counts processes for each user namespace, so that a limit on them is a command's own."""
+"""The first kernel that counts processes for each user namespace, so that a limit counts one command's processes alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,22 +31,23 @@ class Facts:
     """The means of a host to confine commands.
 
     Attributes:
-        system: The name of its kernel, such as ``Linux``.
-        kernel: Its version.
-        uid: The user's number there.
-        python: A Python 3 that runs there; ``None`` is none.
-        python_version: Its version.
-        bwrap: The path of bubblewrap; ``None`` is none.
-        version: Its version.
-        setuid: Whether it has the setuid bit, with which it knows less.
-        cannot: Why a part cannot be had, as bubblewrap says it: ``user``, ``pid``, ``net`` or ``proc``.
-        landlock: The version of Landlock's interface; 0 is none.
+        system: The name of the host's kernel, such as ``Linux``.
+        kernel: The version of the kernel.
+        uid: The user's id on the host.
+        python: The path of a Python 3 on the host; ``None`` without a Python 3.
+        python_version: The version of that Python.
+        bwrap: The path of bubblewrap; ``None`` without bubblewrap.
+        version: The version of bubblewrap.
+        setuid: Whether bubblewrap has the setuid bit, which disables some of its options.
+        cannot: Bubblewrap's error for each part that the host cannot make: ``user``, ``pid``, ``net`` or ``proc``.
+        landlock: The version of Landlock's interface; 0 without Landlock.
         apparmor: Whether AppArmor restricts the user namespaces of ordinary users.
-        profile: The profile of AppArmor that confines this program, such as ``docker-default``; empty without one.
-        allowed: Whether the kernel lets ordinary users make them, where it asks that.
-        most_namespaces: User namespaces that the kernel allows a user; ``None`` is not known.
-        cgroup: The directory in which groups of cgroup v2 can be made that limit something, and entered; ``None`` without one.
-        controllers: The resources that these limit: ``memory``, ``pids``.
+        profile: The AppArmor profile that confines this program, such as ``docker-default``; empty without a profile.
+        allowed: Whether the kernel lets ordinary users make user namespaces, if the kernel has a setting for that.
+        most_namespaces: User namespaces that the kernel allows a user; ``None`` if unknown.
+        cgroup: The directory in which anyshell can make and enter control groups (cgroup v2) with limits; ``None`` without
+            such a directory.
+        controllers: The resources that the control groups limit: ``memory``, ``pids``.
         tiocsti: Whether the kernel lets a program type on its terminal by TIOCSTI.
     """
 
@@ -69,13 +70,13 @@ class Facts:
     tiocsti: bool = False
 
     def counts_processes(self) -> bool:
-        """Whether the kernel limits the processes of one command: not those of root, and not before 5.14."""
+        """Whether the kernel can limit the processes of one command: not for root, and not before version 5.14."""
         parts = tuple(map(int, re.findall(r"\d+", self.kernel)[:2]))
         return self.uid != 0 and parts >= OLDEST_COUNT
 
 
 def python_here() -> str:
-    """The Python that runs this program, if it is one; otherwise one on PATH."""
+    """Return the path of the Python that runs this program; in a frozen program, of a Python on PATH."""
     own = os.path.realpath(sys.executable or "")
     if not getattr(sys, "frozen", False) and os.path.basename(own).startswith(("python", "pypy")):
         return own
@@ -83,13 +84,13 @@ def python_here() -> str:
 
 
 def question(python: str) -> Spawn:
-    """The program that asks a host."""
+    """Return the program that asks a host for its facts."""
     argv = ("/bin/sh", "-c", text_of("facts.sh"), "sh", python, text_of("inside.py"))
     return Spawn(argv=argv, cwd="/", split_stderr=True)
 
 
 def read_facts(answer: bytes) -> Facts:
-    """Read what the program says. What is not said is not there."""
+    """Parse the answer of the program. A fact that the answer lacks counts as absent."""
     lines = answer.decode("utf-8", "replace").splitlines()
     said: dict[str, str] = {}
     cannot: dict[str, str] = {}
@@ -127,8 +128,8 @@ def read_facts(answer: bytes) -> Facts:
 
 @cache
 def text_of(name: str, package: str | None = __package__) -> str:
-    """The text of one of our own programs, without its comments."""
-    # It reads from a zip as importlib.resources does, whose import alone takes 7 ms.
+    """Return the text of one of anyshell's own programs, without its comments."""
+    # pkgutil can read from a zip, as importlib.resources can, whose import alone takes 7 ms.
     text = pkgutil.get_data(package or "", name)
     assert text is not None
     lines = text.decode().splitlines(keepends=True)

@@ -1,7 +1,8 @@
-"""The network of a command on another host, which a program there serves: the same proxy, that asks here and tells here.
+"""The network of a command on another host: a program there runs the same proxy, and sends questions and records here.
 
-So a connection goes from the host straight to where it leads, by the host's resolver, and not over the way to it. The program needs a session
-of that way and no forwarding. It runs as long as there is a command that it serves, and ends with its input.
+So a connection goes from the host directly to its destination, by the host's resolver, and not through the SSH connection. The
+program needs one session of the SSH connection and no forwarding. The program runs as long as it serves a command, and ends at
+the end of its input.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ OLDEST_PYTHON = (3, 11)  # no bound
 """The oldest Python that can run the proxy."""
 
 ANSWER_SECONDS = 5.0
-"""Seconds for the program that serves networks on a host to do what it is told, and to end; then nothing more is waited for."""
+"""Seconds for the program that serves networks on a host to do a request, and to end; then the wait is given up."""
 
 _VERDICTS: dict[str, Contact] = {"allowed": "allowed", "refused": "refused", "failed": "failed"}
 
 LINE_BYTES = 64 * 1024
-"""Bytes of a line of what the program on a host says that serves networks; a longer one ends it."""
+"""Bytes of a line from the program that serves networks on a host; after a longer line the program is given up."""
 
 _BOOT = """
 import base64, json, sys, zlib
@@ -75,7 +76,7 @@ async def shielded(work):
 
 @cache
 def _texts() -> bytes:
-    """The modules of the program, and what stands there for those that it needs little of: 25 KB, for a slow connection."""
+    """Return the modules of the program, with stubs for modules of little use there: some 25 KB, for a slow connection."""
     texts = {"anyshell": "", "anyshell._types": "", "anyshell.reach": "", "anyshell._waits": _WAITS}
     texts["anyshell.reach.view"] = f"GATE = {GATE!r}"
     for name in ("_exceptions", "_types.checks", "_types.names", "_types.network"):
@@ -86,14 +87,14 @@ def _texts() -> bytes:
 
 
 class _Heard(NetworkRecord):
-    """A record as the program on the host tells of it."""
+    """A record that the program on the host reports."""
 
     def __init__(self, ask: Ask | None = None) -> None:
         super().__init__(ask)
         self._rows: dict[tuple[str, int, str, str], Destination] = {}
 
     def take(self, name: str, port: int, verdict: str, why: str, *counts: int) -> None:
-        """Take a row, in the place of the one before."""
+        """Set a row of the record, which replaces the former row of the same destination."""
         connections, sent, received = map(int, counts)
         found = Destination(
             name=one_line(name),
@@ -112,7 +113,7 @@ class _Heard(NetworkRecord):
         return Network(destinations=tuple(self._rows.values()), unlisted=self.unlisted)
 
     async def answered(self, name: str, port: int) -> str:
-        """Why a destination may not be connected to; empty if it may. The host has checked what is asked, and may lie."""
+        """Ask why a destination is refused; empty if it is allowed. A host may lie, so its question is checked again here."""
         if self.ask is None or len(self.answers) >= MOST_QUESTIONS or (name, port) in self.answers:
             raise ValueError
         if str(host_of(name)) != name or not 0 < int(port) < 65536:
@@ -125,7 +126,7 @@ class _Heard(NetworkRecord):
 
 
 class _Program:
-    """The program on the host, while it runs."""
+    """The running program on the host."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None
@@ -142,10 +143,10 @@ class _Program:
         self._tasks = {self._reading}
 
     async def request(self, word: str, number: int, *given: object, seconds: float) -> None:
-        """Have something done.
+        """Send a request to the program, and wait until it is done.
 
         Raises:
-            SpawnError: It was not done, with the reason.
+            SpawnError: The request was not done, with the reason.
         """
         done = self._asked[number] = asyncio.get_running_loop().create_future()
         why = "it does not answer"
@@ -164,12 +165,12 @@ class _Program:
             raise SpawnError(f"the program that serves a network on the host: {why}")
 
     async def send(self, line: bytes) -> None:
-        """Write a line."""
+        """Write a line to the program's stdin."""
         async with self._sending:
             await self._stdin.send(line + b"\n")
 
     async def aclose(self) -> None:
-        """End it."""
+        """End the program: close its stdin, wait for its end within a bound, and close the process."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self._stdin.aclose()
@@ -203,7 +204,7 @@ class _Program:
             if number in self._asked and not self._asked[number].done():
                 self._asked[number].set_result(one_line(given[0]))
         elif (record := self.records.get(number)) is None:
-            pass  # what goes on of a command that has ended
+            pass  # a late message about a command that has ended
         elif word == "row":
             record.take(*given)
         elif word == "unlisted":
@@ -220,10 +221,10 @@ class _Program:
 
 
 class HostProxies:
-    """The program that serves the networks of commands on one host: one for all that run at a time.
+    """The program that serves the networks of commands on one host: one program for all commands that run at a time.
 
     Args:
-        python: Runs it there.
+        python: The path of the host's Python, which runs the program.
     """
 
     def __init__(self, python: str) -> None:
@@ -232,10 +233,10 @@ class HostProxies:
         self._starting = asyncio.Lock()
 
     async def join(self, spawner: Spawner) -> _Program:
-        """The program, until `leave`; started if there is none.
+        """Return the program, and start it if none runs; use it until `leave`.
 
         Raises:
-            SpawnError, ConnectionFailed: It cannot be started.
+            SpawnError, ConnectionFailed: The program cannot be started.
         """
         async with self._starting:
             if self._program is None or self._program.over:
@@ -254,11 +255,11 @@ class HostProxies:
             return self._program
 
     def gate(self, names: Names) -> Gate:
-        """The gate of one program's network, which may connect to these names."""
+        """Return the gate of one program's network, for connections to these names."""
         return _HostGate(names, self)
 
     async def leave(self, program: _Program) -> None:
-        """Need it no more: the last one ends it."""
+        """Give up the use of a program; the last user's call ends the program."""
         program.users -= 1
         if program.users == 0:
             if self._program is program:
@@ -267,11 +268,11 @@ class HostProxies:
 
 
 class _HostGate(Gate):
-    """Serves the network of one program on another host, from before its start to its end.
+    """The server of one program's network on another host, from before the program's start to its end.
 
     Args:
         names: The names that the program may connect to.
-        proxies: The server of its network there.
+        proxies: The server of networks on that host.
     """
 
     def __init__(self, names: Names, proxies: HostProxies) -> None:
@@ -315,6 +316,6 @@ class _HostGate(Gate):
 
     async def _tell(self, word: str, number: int, *given: object) -> None:
         if self._program is not None:
-            with contextlib.suppress(SpawnError):  # it is gone, and with it the network
+            with contextlib.suppress(SpawnError):  # the serving program is gone, and with it the network
                 number = number or next(self._program.numbers)
                 await self._program.request(word, number, *given, seconds=ANSWER_SECONDS)

@@ -1,7 +1,8 @@
-"""The program that serves the networks of commands on a host, by a Python there that knows nothing of anyshell.
+"""The program that serves the networks of commands on a host, run by a Python there without anyshell.
 
-It has the texts of `gate` and `proxy`. Its input are lines of JSON, each with a word and a number: what is to be done, which is
-answered by ``done`` with the number. It ends with its input. What it tells of a record are the rows that have changed.
+The program gets the texts of `gate` and `proxy`. Its input is lines of JSON, each a request with a word and a number; the
+program answers a request by ``done`` with the number, and ends at the end of its input. From a record, the program reports
+only the changed rows.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _Told(NetworkRecord):
-    """A record that is told, with the number by which it is known."""
+    """A record whose changes are reported, with a number as its identity."""
 
     def __init__(self, number: int, program: _Program, *, asks: bool) -> None:
         super().__init__(self._question if asks else None)
@@ -42,11 +43,11 @@ class _Told(NetworkRecord):
 
     def add(self, name: str, port: int, verdict: Contact, why: str = "") -> Tally:
         tally = super().add(name, port, verdict, why)
-        self.tell()  # before the client hears of it
+        self.tell()  # before the client gets its answer
         return tally
 
     def tell(self) -> None:
-        """Tell what has changed."""
+        """Report the changed rows of the record."""
         network = self.network()
         for each in network.destinations:
             key = (each.name, each.port, each.verdict, each.why)
@@ -68,7 +69,7 @@ class _Proxy(Proxy):
 
 
 class _Gate(Gate):
-    seconds = None  # its command may wait for a session, and its end is this one's
+    seconds = None  # the command may wait for a session, and the end of the command also ends the wait
 
     def _serve(self, listener: socket.socket) -> Proxy:
         return _Proxy(listener, self._names, self._record)
@@ -88,7 +89,7 @@ class _Program:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def question(self, record: int, name: str, port: int) -> str:
-        """Ask whether a destination may be connected to."""
+        """Ask anyshell whether a destination is allowed; return why it is refused, or an empty text."""
         self._asked += 1
         number = self._asked
         self._questions[number] = asyncio.get_running_loop().create_future()
@@ -99,7 +100,7 @@ class _Program:
             del self._questions[number]
 
     def take(self, line: bytes) -> None:
-        """Take a line of the input."""
+        """Start the request in a line of the input."""
         task = asyncio.get_running_loop().create_task(self._do(*json.loads(line)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -131,14 +132,14 @@ class _Program:
         say("done", number, why)
 
     def end(self) -> None:
-        """End at once, and leave nothing in the file system."""
+        """End the program at once, after removing the gates' directories."""
         for gate in tuple(self._gates.values()):
             gate._remove()
         os._exit(0)
 
 
 def say(*words: object) -> None:
-    """Write a line. What is not read stops this program, and so bounds what it holds."""
+    """Write a line to stdout. A full pipe blocks this program, which bounds its memory."""
     data = json.dumps(words).encode() + b"\n"
     while data:
         data = data[os.write(1, data) :]
@@ -146,12 +147,12 @@ def say(*words: object) -> None:
 
 async def _serve() -> None:
     loop, program = asyncio.get_running_loop(), _Program()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what asyncio says of a failure would be a line as well
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # asyncio's messages about failures would mix with the lines
 
     def read() -> None:
         for line in sys.stdin.buffer:
             loop.call_soon_threadsafe(program.take, line)
-        program.end()  # also where nothing is read any more that the loop writes
+        program.end()  # even if the event loop blocks on a write that is never read
 
     for name in ("SIGTERM", "SIGHUP", "SIGINT", "SIGPIPE"):
         signal.signal(getattr(signal, name), lambda *_: program.end())
@@ -160,5 +161,5 @@ async def _serve() -> None:
 
 
 def main() -> None:
-    """Run it."""
+    """Run the program."""
     asyncio.run(_serve())

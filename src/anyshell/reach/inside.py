@@ -1,21 +1,22 @@
-"""The program that runs in a sandbox and starts the command there. A Python that knows nothing of anyshell runs its text.
+"""The program that runs in a sandbox and starts the command there. A Python without anyshell runs this text.
 
-Its words, up to ``--``: at ``status=FD`` it tells that it begins, by which signal the command ended, and what it used; ``errors=FD`` is the
-standard error of the command, ``limit=NAME:NUMBER`` a limit on resources, and ``scope=BITS`` is for Landlock. ``gate=PATH`` is
-where a listening socket is handed out: ``token=HEX`` says whose it is, and ``port=NUMBER`` is its port.
+The words up to ``--`` are options. At the descriptor ``status=FD`` the program reports its start, the signal that ended the
+command, and the command's usage. ``errors=FD`` is the command's stderr, ``limit=NAME:NUMBER`` a limit on resources, and
+``scope=BITS`` the scopes for Landlock. ``gate=PATH`` is the socket over which a listening socket is handed out: ``token=HEX``
+identifies the sandbox, and ``port=NUMBER`` is the listening socket's port.
 
-Without ``status=FD`` there is no other sandbox. It takes its capabilities from itself, lets Landlock allow what ``read=PATH``,
-``write=PATH`` and ``device=PATH`` name, and becomes the command.
+Without ``status=FD`` there is no other sandbox. The program then drops its own capabilities, lets Landlock allow the paths of
+``read=PATH``, ``write=PATH`` and ``device=PATH``, and becomes the command.
 """
 
-import posix as os  # what "os" is made of, which takes 1.5 ms itself
+import posix as os  # the base of "os", whose import takes 1.5 ms
 import sys
 
 assert sys.platform != "win32"
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 
-# The rights of Landlock since version 5: to execute, write and read files, to list directories, ten changes of these, to truncate, ioctl.
+# The rights of Landlock since version 5: execute, write and read files, list and change directories, truncate, ioctl.
 _ALL = 0xFFFF  # no bound
 _OF_FILES = 0xC007  # no bound
 _TRAFFIC = "/proc/self/io"
@@ -23,7 +24,7 @@ _ALLOWED = {"read": 0x000D, "write": _ALL, "device": 0x8006}
 
 
 def version() -> int:
-    """The version of Landlock's interface; 0 where there is none."""
+    """Return the version of Landlock's interface; 0 without Landlock."""
     import ctypes
 
     answer: int = ctypes.CDLL(None).syscall(_CREATE_RULESET, None, 0, 1)
@@ -31,13 +32,13 @@ def version() -> int:
 
 
 def restrict(scope: int, allowed: "list[tuple[str, str]]") -> None:
-    """Keep this process, and what it starts, to sockets and signals of its own, and to paths if any is allowed, by Landlock."""
+    """Confine this process and its descendants by Landlock: to own sockets and signals, and to `allowed` paths if any."""
     import ctypes
     import struct
 
     libc = ctypes.CDLL(None, use_errno=True)
     ruleset = struct.pack("=QQQ", _ALL if allowed else 0, 0, scope)
-    # The first makes a root without capabilities of root, which would else mount and trace.
+    # Root drops its capabilities first: otherwise root could mount and trace.
     if allowed and libc.capset(struct.pack("=Ii", 0x20080522, 0), bytes(24)):
         raise OSError(ctypes.get_errno(), "its capabilities stay")
     made = libc.syscall(_CREATE_RULESET, ruleset, len(ruleset), 0)
@@ -47,10 +48,10 @@ def restrict(scope: int, allowed: "list[tuple[str, str]]") -> None:
         try:
             fd = os.open(path, 0o10000000 | os.O_NOFOLLOW | os.O_CLOEXEC)  # O_PATH
         except OSError:
-            continue  # what has vanished needs no rule
+            continue  # a path that has vanished needs no rule
         bits = _ALLOWED[name] if os.fstat(fd).st_mode & 0o170000 == 0o040000 else _ALLOWED[name] & _OF_FILES
         rule = struct.pack("=Qi", bits, fd)
-        # A directory above it may have become a link meanwhile.
+        # A directory above the path may have become a link meanwhile.
         if os.readlink(f"/proc/self/fd/{fd}") == path and libc.syscall(_ADD_RULE, made, 1, rule, 0):
             raise OSError(ctypes.get_errno(), "Landlock: " + os.strerror(ctypes.get_errno()))
         os.close(fd)
@@ -60,7 +61,7 @@ def restrict(scope: int, allowed: "list[tuple[str, str]]") -> None:
 
 
 def hand_out(path: str, token: bytes, port: int) -> None:
-    """Make a listening socket in this network, hand it out, and keep nothing of it."""
+    """Make a listening socket in this network namespace, hand the socket out, and close it here."""
     import _socket as socket  # type: ignore[import-not-found,unused-ignore]  # "socket" itself takes 5 ms for its enumerations
 
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -78,7 +79,7 @@ def hand_out(path: str, token: bytes, port: int) -> None:
 
 
 def numbers(path: str) -> "list[int]":
-    """The numbers of a file of the kernel; none where it does not tell."""
+    """Return the numbers in a file of the kernel; empty if the file cannot be opened."""
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError:
@@ -89,27 +90,29 @@ def numbers(path: str) -> "list[int]":
 
 
 def waited(child: int, before: "list[int]") -> "tuple[int, list[int | str]]":
-    """Wait for a command; how it ended, and what it and all that it has waited for used: see `told_usage`.
+    """Wait for a command; return its wait status, and its usage with that of all processes that it waited for.
+
+    The usage has the order of `told_usage`.
 
     Args:
         child: The pid of the command.
-        before: The bytes that this program has read and written so far; the bytes of processes that it waits for count as well.
+        before: The bytes that this program read and wrote before; the kernel adds the bytes of waited-for children.
     """
     _, ended = os.waitpid(child, 0)
     now = numbers(_TRAFFIC)
     traffic = [now[0] - before[0], now[1] - before[1]] if now and before else "--"
     memory = 0
     try:
-        import resource  # a Python without its library has none
+        import resource  # missing in a Python without its standard library
     except ImportError:
         pass
     else:
         own, most = (
             resource.getrusage(whose).ru_maxrss for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
         )
-        # It was a copy of this program until it became the command, and its peak began with that.
+        # The child is a copy of this program until exec, so its peak starts at this program's memory.
         memory = most * 1024 if most > 2 * own else 0
-    # All pids since the command's own, of threads as well; they begin again after the greatest.
+    # Count all pids since the command's own, of threads as well. The pids wrap around after the largest one.
     last = numbers("/proc/sys/kernel/ns_last_pid")
     started = last[0] - child + 1 if last and last[0] >= child else 0
     *_, user, system, _ = os.times()
@@ -117,7 +120,7 @@ def waited(child: int, before: "list[int]") -> "tuple[int, list[int | str]]":
 
 
 def become(command: "list[str]", given: "list[tuple[str, str]]", status: "int | None") -> None:
-    """Become the command, within its limits; say why if that fails."""
+    """Become the command, within its limits; on failure, write the reason to stderr and exit with 126."""
     import _signal as signal  # type: ignore[import-not-found,unused-ignore]  # "signal" itself takes 4 ms for its enumerations
 
     options = dict(given)
@@ -130,11 +133,12 @@ def become(command: "list[str]", given: "list[tuple[str, str]]", status: "int | 
 
                 limit, _, most = value.partition(":")
                 number = getattr(resource, "RLIMIT_" + limit)
-                # Above the soft one, so that SIGXCPU comes before SIGKILL.
+                # The hard limit of CPU is above the soft limit, so that SIGXCPU comes before SIGKILL.
                 resource.setrlimit(number, (int(most), int(most) + (limit == "CPU")))
         if "scope" in options:
             restrict(int(options["scope"]), [each for each in given if each[0] in _ALLOWED])
-        # Python ignores the first two; what waits for the command has ignored the others, which are not asked of it.
+        # Python ignores the first two signals, and the programs that wait for the command ignore the others; the command
+        # gets the default for all of them.
         names = ["SIGPIPE", "SIGXFSZ"]
         if status is not None:
             names += ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"]
@@ -155,7 +159,7 @@ def main(words: "list[str]") -> None:
     if "status" not in options:
         become(command, given, None)
     status, errors = int(options["status"]), int(options["errors"])
-    # Neither is for the command: the leader says there what that has used.
+    # ANYSHELL_USED is for the leader, which reports the usage there: the command gets neither variable nor descriptor.
     used = os.environ.pop(b"ANYSHELL_USED", b"")
     if used:
         os.close(int(used))

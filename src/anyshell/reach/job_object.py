@@ -1,4 +1,4 @@
-"""Limits by a Job Object of Windows, which every command is in: processes, memory and processor time, and no more."""
+"""The sandbox for Windows: the Job Object of every command limits processes, memory and processor time, nothing else."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MOST_PROCESSES = 2**32 - 1  # no bound
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """Runs commands with limits, by their Job Object.
+    """The sandbox that limits commands by their Job Object.
 
     Raises:
-        ReachUnavailable: Names what of the reach is more than that.
+        ReachUnavailable: The reach asks for more than limits; the message names the fields.
     """
 
     reach: Reach
@@ -43,11 +43,11 @@ class JobLimits:
             )
 
     def narrowed(self, reach: Reach) -> JobLimits:
-        """The sandbox with lower limits. Raises what a new one raises, and `InvalidCommand` where they are not lower."""
+        """Return a sandbox with lower limits. Raises as the constructor, and `InvalidCommand` if the reach is not narrower."""
         return replace(self, reach=reach.within(self.reach))
 
     def wrap(self, spawn: Spawn) -> Spawn:
-        """Have the backend set the limits."""
+        """Return the program with limits that the backend sets."""
         limits = self.reach.limits
         processes = limits.processes and min(limits.processes, _MOST_PROCESSES)
         return replace(spawn, job_limits=(limits.memory, processes, limits.cpu))

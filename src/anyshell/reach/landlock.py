@@ -1,4 +1,4 @@
-"""A reach by Landlock alone, where bubblewrap can make no namespaces: weaker, and so only for a reach that asks for it."""
+"""The sandbox by Landlock alone, for hosts where bubblewrap can make no namespaces: weaker, so only for a reach that asks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from .values import Reach
 
 _SCOPES = 3  # no bound
-"""Abstract sockets and signals, of version 6 on."""
+"""The scopes of Landlock for abstract sockets and signals, since version 6."""
 
 
 def inexpressible(reach: Reach) -> dict[str, str]:
-    """The fields of a reach that are more than Landlock can enforce, each with what to ask for instead."""
+    """Return the fields of a reach that Landlock cannot enforce, each with a value that Landlock can enforce."""
     found = {}
     if reach.network is not True:
-        found["network"] = "network=True"  # it knows neither UDP nor sockets of the file system
+        found["network"] = "network=True"  # Landlock confines neither UDP nor sockets of the file system
     if lies_in("/proc", reach.write) or lies_in("/sys", reach.write) or lies_in("/dev", reach.write):
         found["write"] = "write= without /, /proc, /sys and /dev"
     if any(lies_in(path, reach.write) for path in reach.protect):
@@ -39,7 +39,7 @@ def inexpressible(reach: Reach) -> dict[str, str]:
 
 
 def way_to_landlock(reach: Reach, facts: Facts) -> str:
-    """The advice to use Landlock alone; empty where the host does not have it."""
+    """Return the advice to use Landlock alone; empty if the host lacks Landlock or Python."""
     if facts.landlock < SCOPED_SINCE or facts.python is None:
         return ""
     asked = ", ".join(("landlock=True", *inexpressible(reach).values()))
@@ -48,10 +48,12 @@ def way_to_landlock(reach: Reach, facts: Facts) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Landlock(Bubblewrap):
-    """Runs commands within a reach, by Landlock alone: the program inside becomes the command, in the namespaces of this program.
+    """The sandbox that confines commands to a reach by Landlock alone.
+
+    The program inside becomes the command, in the namespaces of this program.
 
     Raises:
-        ReachUnavailable: The host has no Landlock that keeps signals, or the reach needs what Landlock cannot express.
+        ReachUnavailable: The host's Landlock cannot confine signals, or Landlock cannot enforce a field of the reach.
     """
 
     lacks: ClassVar[Collection[str]] = ("privilege", "kernel")
@@ -69,7 +71,7 @@ class Landlock(Bubblewrap):
             )
 
     def wrap(self, spawn: Spawn) -> Spawn:
-        """Have the program inside become the command. Raises as that of bubblewrap does."""
+        """Return the program inside, which becomes the command. Raises as `Bubblewrap.wrap`."""
         assert self.facts.python is not None
         plan = {name: paths for name, paths in self._plan(spawn).items() if name != "beside"}
         python = (self.facts.python, "-I", "-S", "-c")

@@ -1,12 +1,17 @@
-# The process that the caller waits for. It runs what builds the sandbox ("$@"), and ends as the command in there has ended:
-# that is told at descriptor 6, as a line when it begins, and then the number of the signal, or 0. The signals by which a caller
-# asks are not for it: the command decides on those.
-# $1 is where a control group is made for the command, and $2 and $3 are its bytes of memory and its processes at once; each may be
-# empty.
-# $4 is how often the sandbox is tried to be built: a socket or a mount may vanish meanwhile, and nothing has run then. What is
-# said of that is shown for the last time alone; so the command has its standard error at 5. It uses no descriptor that a
-# start over SSH gives to the command. $5 sockets are covered that still
-# are there, and then come $6 words which follow what covers them.
+# The leader: the process that the caller waits for. The leader runs bubblewrap, which builds the sandbox, and then ends as
+# the command in the sandbox ended. The program in the sandbox reports to descriptor 6: one line when the command begins, then
+# a line with the number of the signal that ended the command, or 0, and the usage. The leader ignores the signals by which a
+# caller asks a command to end: the command decides on these signals.
+#
+#   leader.sh PLACE MEMORY PROCESSES TRIES SOCKETS WORDS SOCKET... WORD... BUBBLEWRAP ARGUMENT...
+#
+# PLACE is the directory in which a control group is made for the command. MEMORY (in bytes) and PROCESSES (at once) are the
+# limits of the control group. Each of the three may be empty.
+# TRIES is the number of attempts to build the sandbox: a socket or a mount may vanish during the build, and then nothing has
+# run. Only the messages of the last attempt are shown. So descriptor 4 keeps these messages, and the command's stderr is 5.
+# No descriptor of the leader's is one that a start over SSH gives to the command.
+# SOCKETS is the number of sockets: each SOCKET that still exists is covered by /dev/null. WORDS is the number of words that
+# are moved behind the options which cover the sockets.
 trap '' HUP INT QUIT TERM
 ulimit -c 0
 place=$1 memory=$2 processes=$3 tries=$4 group=
@@ -19,7 +24,7 @@ grouped() {
     group=$(mktemp -d "$place/anyshell-$$-XXXXXX") || return
     [ -z "$processes" ] || printf %s "$processes" >"$group/pids.max" || return
     [ -z "$memory" ] || printf %s "$memory" >"$group/memory.max" || return
-    # Otherwise what is above the limit is swapped out.
+    # Forbid swap: otherwise the kernel swaps out the memory above the limit.
     [ -z "$memory" ] || [ ! -e "$group/memory.swap.max" ] || printf 0 >"$group/memory.swap.max"
 }
 ungroup() {
@@ -28,7 +33,7 @@ ungroup() {
         [ "$event" != oom_kill ] || [ "$count" -eq 0 ] ||
             printf '%s\n' "anyshell: the limit of memory was reached ($memory bytes): the kernel killed processes of the command" >&2
     done <"$group/memory.events"
-    # What goes on in the background, or has not quite ended, holds it: then the next leader removes it.
+    # A process in the background, or one that has not quite ended, keeps the group: then the next leader removes the group.
     rmdir "$group" 2>/dev/null
 }
 if [ -n "$place" ] && ! grouped; then
@@ -36,6 +41,7 @@ if [ -n "$place" ] && ! grouped; then
     [ -z "$group" ] || rmdir "$group"
     exit 125
 fi
+# confine SOCKETS WORDS SOCKET... WORD... BUBBLEWRAP ARGUMENT...: put the sockets' covers and the words at the end, and run that
 confine() {
     sockets=$1 words=$2
     shift 2
@@ -55,6 +61,7 @@ confine() {
         "$@" 5>&2 2>/dev/fd/4 4<&- 7<&-
     fi
 }
+# Try until the command has begun, or a signal has ended bubblewrap. Descriptors 4 and 7 read what goes to bubblewrap's 2 and 6.
 while :; do
     exec 4<<_
 _
@@ -76,7 +83,8 @@ _
     fi
 done
 ungroup
-# A file of the caller's, or over SSH the stderr that nothing else has, which cannot be opened again. The command has neither.
+# Report the usage to the caller's file, or over SSH to descriptor 3: a stderr that nothing else writes to, and that cannot be
+# opened again by path. The command has neither of the two descriptors.
 case $used:${ANYSHELL_USED-} in
     :* | *:) ;;
     *:3) printf '%s\n' "$used" >&3 ;;

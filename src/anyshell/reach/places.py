@@ -1,10 +1,10 @@
-"""Places that a command has no business with, as data: hidden paths, and paths that stay as they are."""
+"""Default path lists of a reach: hidden, protected, readable and private paths."""
 
 from __future__ import annotations
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    """The paths of a text, less its lines that begin with a mark of a comment. None of them has a space."""
+    """Split a text into paths without spaces, and skip its comment lines."""
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
     return tuple(path for line in lines for path in line.split())
 
@@ -54,8 +54,8 @@ PROTECTED = _listed("""
     ~/.gitconfig ~/.config/git ~/.vimrc ~/.vim ~/.config/nvim ~/.emacs ~/.emacs.d ~/.tmux.conf
     ~/.local/bin ~/bin ~/.pythonrc ~/.config/pip ~/.cargo/config.toml ~/.crontab
 """)
-"""Paths in writable directories that stay as they are by default: files from which other programs take commands. A relative
-path is looked for below each of those directories."""
+"""Paths that `Reach` protects by default: files in writable directories from which other programs take commands. A relative
+path is placed below each writable directory."""
 
 SYSTEM = _listed("""
     /usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix/store /gnu/store
@@ -64,4 +64,4 @@ SYSTEM = _listed("""
 """Paths that every command may read, since programs do not start without them."""
 
 PRIVATE = ("/tmp", "/var/tmp", "/run", "/dev/shm")  # noqa: S108 - a command gets its own
-"""Directories of which a command has its own, empty ones: others' temporary files and sockets are in these."""
+"""Directories that a command sees as its own empty ones: the real ones have other programs' temporary files and sockets."""

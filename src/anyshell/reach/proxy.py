@@ -1,4 +1,4 @@
-"""The proxy of one command: the only way out of the command's network. It allows by name, and connects to the checked address."""
+"""The proxy of one command: the only way out of its network. The proxy allows by name, and connects to the checked address."""
 
 from __future__ import annotations
 
@@ -22,47 +22,47 @@ if TYPE_CHECKING:
     from .._types.network import Contact
 
     Ask = Callable[[str, int], Awaitable[str]]
-    """Is asked whether a destination may be connected to, and gives why not; an empty text is yes."""
+    """A callback that returns why a destination is refused; an empty text allows the destination."""
 
     Resolve = Callable[[str, int], Sequence[str]]
-    """Gives the addresses of a name. It may block."""
+    """A callback that returns the addresses of a name, and may block."""
 
 CONNECTIONS = 128
-"""Connections of one command to its proxy at once; one more waits until another has ended."""
+"""Connections of one command to its proxy at once; another connection waits until one has ended."""
 
 HEAD_SECONDS = 20.0
-"""Seconds for a client to say what it asks for; then its connection is closed."""
+"""Seconds for a client to send its request; then the client's connection is closed."""
 
 RESOLVE_SECONDS = 15.0
-"""Seconds for the addresses of a name; then the connection has failed."""
+"""Seconds to resolve the addresses of a name; then the connection fails."""
 
 CONNECT_SECONDS = 20.0
-"""Seconds for a connection to one of the addresses of a name; then it has failed."""
+"""Seconds to connect to one address of a name; then the next address is tried."""
 
 MOST_ADDRESSES = 8
-"""Addresses of a name that are tried, one after the other; the others are not."""
+"""Addresses of a name that are tried, one after the other; further addresses are not tried."""
 
 IDLE_SECONDS = 3600.0
-"""Seconds for which nothing goes over a connection in either direction; then it is closed."""
+"""Seconds without traffic in either direction of a connection; then the connection is closed."""
 
 CHUNK_BYTES = 512 * 1024
-"""Bytes that are on their way in each direction of a connection, at most; more are not read before these are sent."""
+"""Bytes in transit in each direction of a connection; further bytes are read only after the bytes in transit are sent."""
 
 MOST_DESTINATIONS = 256
-"""Destinations that an outcome lists; connections to others are counted."""
+"""Destinations that an outcome lists; connections to further destinations are only counted."""
 
 MOST_QUESTIONS = 20
-"""Destinations of one command that its approver is asked about; another one is refused without a question."""
+"""Destinations of one command that its approver is asked about; a further destination is refused without a question."""
 
 REFUSED_BYTES = 1024 * 1024
-"""Bytes that are still read from a client that was told why not, so that it reads that; then its connection is reset."""
+"""Bytes that are read from a refused client, so that the client can read the reason; then its connection is reset."""
 
 
 class NetworkRecord:
     """The network use of a command so far.
 
     Args:
-        ask: Is asked about destinations that are not among the names; ``None`` refuses these.
+        ask: The callback for destinations that are not among the names; ``None`` refuses such destinations.
     """
 
     def __init__(self, ask: Ask | None = None) -> None:
@@ -72,12 +72,12 @@ class NetworkRecord:
         self._tallies: dict[tuple[str, int, Contact, str], Tally] = {}
 
     def forget(self) -> None:
-        """Take back the questions that have no answer yet."""
+        """Cancel the questions that have no answer yet."""
         for answer in self.answers.values():
             answer.cancel()
 
     def add(self, name: str, port: int, verdict: Contact, why: str = "") -> Tally:
-        """Count a connection."""
+        """Count a connection, and return the tally of its destination."""
         key = (name, port, verdict, why)
         if (tally := self._tallies.get(key)) is None:
             tally = Tally()
@@ -89,7 +89,7 @@ class NetworkRecord:
         return tally
 
     def network(self) -> Network:
-        """The record as a value."""
+        """Return the record as a value."""
         return Network(
             destinations=tuple(
                 Destination(
@@ -117,7 +117,7 @@ class Tally:
 
 
 class Stopped(Exception):  # noqa: N818 - an answer; it never leaves the proxy
-    """A destination is not connected to."""
+    """The connection to a destination is refused or has failed."""
 
     def __init__(self, verdict: Contact, why: str) -> None:
         super().__init__(why)
@@ -125,19 +125,19 @@ class Stopped(Exception):  # noqa: N818 - an answer; it never leaves the proxy
 
 
 def addresses_of(name: str, port: int) -> Sequence[str]:
-    """The addresses of a name, by this machine's resolver."""
+    """Return the addresses of a name, by this machine's resolver."""
     found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
 
 
 class Proxy:
-    """Serves the clients of one listening socket, until it is closed.
+    """The proxy for the clients of one listening socket, until the proxy is closed.
 
     Args:
-        listener: The socket to which they connect; taken over.
-        names: The names that they may connect to.
-        record: What is counted, and who is asked; may be another one for each command of a session.
-        resolve: Gives the addresses of a name.
+        listener: The socket to which clients connect. The proxy takes over the socket.
+        names: The names that clients may connect to.
+        record: The record that counts connections and has the `Ask` callback; each command of a session may have another.
+        resolve: The callback that returns the addresses of a name.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Proxy:
         self._accepting = asyncio.get_running_loop().create_task(self._accept())
 
     async def aclose(self) -> None:
-        """Close every connection, and wait until that is done."""
+        """Close every connection, and wait until all are closed."""
         tasks = (self._accepting, *self._tasks)
         for task in tasks:
             task.cancel()
@@ -166,7 +166,7 @@ class Proxy:
             await self._room.acquire()
             try:
                 client, _ = await loop.sock_accept(self._listener)
-            except OSError:  # no descriptor is left, or the client is gone
+            except OSError:  # no free descriptor, or the client is gone
                 self._room.release()
                 await asyncio.sleep(0.05)
                 continue
@@ -175,7 +175,7 @@ class Proxy:
             task.add_done_callback(partial(self._end, client))
 
     def _end(self, client: socket.socket, task: asyncio.Task[None]) -> None:
-        client.close()  # a task that was cancelled before it began has not
+        client.close()  # a task that was cancelled before it began has not closed it
         self._tasks.discard(task)
         self._room.release()
 
@@ -206,7 +206,7 @@ class Proxy:
                 await self._carried(client, server, request, tally)
 
     async def _told(self, client: Client, answer: bytes) -> None:
-        """Tell a client why not, so that it reads it: a close with something unread would reset the connection."""
+        """Send a refusal to a client, and read its remaining bytes: a close with unread bytes would reset the connection."""
         async with asyncio.timeout(HEAD_SECONDS):
             await client.send(answer)
             client.sock.shutdown(socket.SHUT_WR)
@@ -217,11 +217,11 @@ class Proxy:
     async def _reached(self, host: str | Address, port: int, record: NetworkRecord) -> socket.socket:
         """Connect to a destination.
 
-        The addresses are asked for once, and those that were checked are those that are connected to: a name that leads
-        elsewhere the next time gains nothing.
+        The name is resolved once, and the proxy connects only to the checked addresses. So a name that later resolves to
+        another address gains nothing.
 
         Raises:
-            Stopped: It may not be, or cannot be.
+            Stopped: The destination is refused, or cannot be reached.
         """
         if not self._names.allow(host, port):
             await self._asked(host, port, record)
@@ -248,7 +248,7 @@ class Proxy:
         return is_public(address) or self._names.allow(address, port)
 
     async def _asked(self, host: str | Address, port: int, record: NetworkRecord) -> None:
-        """Ask the approver about a name, once for each."""
+        """Ask the approver about a destination that the reach does not allow, once for each name and port."""
         key = (str(host), port)
         why = "this destination is not within the reach of the command"
         if record.ask is None or not isinstance(host, str) or host == "localhost":
@@ -257,7 +257,7 @@ class Proxy:
             if len(record.answers) >= MOST_QUESTIONS:
                 raise Stopped("refused", f"{MOST_QUESTIONS} other destinations were asked about")
             record.answers[key] = asyncio.ensure_future(record.ask(*key))
-        # The question is one for all connections there, and ends with the command.
+        # All connections to a destination share one question, which is cancelled at the command's end.
         try:
             refused = await shielded(record.answers[key])
         except Exception:  # noqa: BLE001 - whatever an approver raises is no yes
@@ -285,14 +285,14 @@ class Proxy:
         except BaseException:
             server.close()
             raise
-        # A connection from an address to itself: a public one of this machine, whose services may trust what is local.
+        # Both ends have the same public address, so it is this machine's own: its services may trust local clients.
         if itself and is_public(address):
             server.close()
             raise Stopped("refused", "it leads to this machine")
         return server
 
     async def _carried(self, client: Client, server: socket.socket, request: Request, tally: Tally) -> None:
-        """Carry the bytes of a connection, until both directions have ended or one is broken."""
+        """Forward the bytes of a connection, until both directions have ended, one is broken, or the connection is idle."""
         client.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if answer := request.answer("allowed"):
             await client.send(answer)
@@ -315,7 +315,7 @@ class Proxy:
 
 
 class _Flow:
-    """Counts the bytes of one connection."""
+    """The byte counts of one connection."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
@@ -346,7 +346,7 @@ async def _tunnelled(client: Client, server: socket.socket, request: Request, fl
 
 
 async def _posted(client: Client, server: socket.socket, request: Request, flow: _Flow) -> None:
-    """Send one request, and not what comes after it: that may be for another host."""
+    """Send one request to the server; bytes after the request are not sent, since they may be for another host."""
     loop = asyncio.get_running_loop()
     try:
         await loop.sock_sendall(server, request.head)
@@ -355,13 +355,13 @@ async def _posted(client: Client, server: socket.socket, request: Request, flow:
             await loop.sock_sendall(server, piece)
             flow.send(len(piece))
     except (BrokenPipeError, ConnectionResetError):
-        return  # it has answered before it had all
+        return  # the server has answered before it read the whole request
     if await client.some(1):
-        raise EOFError  # another request, which begins with a connection of its own
+        raise EOFError  # another request, which needs a new connection
 
 
 async def _pumped(source: socket.socket, target: socket.socket, count: Callable[[int], None]) -> None:
-    """Carry one direction to its end. The buffer grows with what comes."""
+    """Forward one direction of a connection to its end. The buffer grows while reads fill it, up to `CHUNK_BYTES`."""
     loop = asyncio.get_running_loop()
     buffer = memoryview(bytearray(16 * 1024))
     while size := await loop.sock_recv_into(source, buffer):
@@ -369,5 +369,5 @@ async def _pumped(source: socket.socket, target: socket.socket, count: Callable[
         count(size)
         if size == len(buffer) < CHUNK_BYTES:
             buffer = memoryview(bytearray(4 * len(buffer)))
-        await asyncio.sleep(0)  # neither of the above waits where there is always something to carry
+        await asyncio.sleep(0)  # neither call above yields to the event loop while data is always ready
     target.shutdown(socket.SHUT_WR)

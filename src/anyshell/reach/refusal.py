@@ -1,8 +1,8 @@
-"""A refusal by a sandbox, recognised in the output of a command, and explained.
+"""The explanation of a sandbox's refusal, recognised in the output of a command.
 
-A program says the kernel's error and often the path, and not who refused. So a line counts as a refusal only where the reach
-would refuse just that: a path that it names, or a network that is not there. Where no line does, one that would be said without
-a sandbox too is answered by what the sandbox does not give, which holds whatever the cause was.
+A program prints the kernel's error and often the path, but not the cause. So a line counts as a refusal only if the reach
+would refuse exactly that: a path in the line, or an absent network. If no line counts as a refusal, the explanation of an
+error names a right that the sandbox does not give, which is true whatever the cause of the error was.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from .values import Reach
 
 LONGEST_SEARCH = 16 * 1024
-"""Characters from the end of an output that are looked through for a refusal."""
+"""Characters at the end of an output that are searched for a refusal; earlier text is not searched."""
 
 MOST_NAMED = 5
-"""Destinations on the network that a model is told one by one; of the rest, their number."""
+"""Destinations on the network that a model is told one by one; of the rest, only the number."""
 
 _ERROR = re.compile(
     r"(?P<write>read-only file system|EROFS|cross-device link|device or resource busy)"
@@ -53,11 +53,11 @@ _PATH = re.compile(r"(?:(?<=[\s'\"(=:])|^)(~?/[^\s'\":;,)]+)")
 
 
 def explain(output: str, reach: Reach, home: str, lacks: Collection[str] = ()) -> str:
-    """Say in one line what of a reach was in the way of a command that failed, and what to ask for; empty if nothing of it was.
+    """Explain in one line which part of a reach made a command fail, with advice; empty if no part did.
 
     Args:
         output: The output of the command.
-        reach: With absolute paths.
+        reach: The reach of the command, with absolute paths.
         home: The user's home directory.
         lacks: The missing rights of the sandbox: ``privilege``, ``process``, ``network`` as `_LACK` has them,
             ``kernel`` and ``private`` places.
@@ -68,7 +68,7 @@ def explain(output: str, reach: Reach, home: str, lacks: Collection[str] = ()) -
         if found is None:
             continue
         paths = [_OUTER_ROOT.sub("", re.sub(r"\A~(?=/)", home, path)) for path in _PATH.findall(line)]
-        # Landlock alone says the same of a write as the owner of a file does.
+        # Under Landlock alone, a refused write has the same error as missing permissions of a file.
         alone = reach.landlock and found[0].lower() in ("permission denied", "eacces")
         if said := _reason("write" if alone else found.lastgroup or "", paths, reach):
             return said
@@ -85,7 +85,7 @@ def explain(output: str, reach: Reach, home: str, lacks: Collection[str] = ()) -
 
 
 def explain_network(network: Network | None, reach: Reach) -> str:
-    """Say in one line which destinations were refused, and what to ask for; empty if none was."""
+    """Explain in one line which destinations were refused, with advice; empty if no destination was."""
     refused = [each for each in (network.destinations if network else ()) if each.verdict == "refused"]
     if not refused or not isinstance(reach.network, tuple):
         return ""
@@ -117,7 +117,7 @@ def _reason(kind: str, paths: list[str], reach: Reach) -> str:
             return ""
         return "The sandbox limits memory, processes, file sizes or processor time. To use more, ask for a reach with higher limits."
     for path in paths:
-        if lies_in(path, _KERNELS_OWN):  # these are never given
+        if lies_in(path, _KERNELS_OWN):  # no reach gives writable kernel paths
             return _KERNEL if kind == "write" else ""
         if lies_in(path, reach.hide):
             return f"The sandbox hides {path}. {_asking('also_read', path, reach.hide)}"
@@ -134,7 +134,7 @@ def _reason(kind: str, paths: list[str], reach: Reach) -> str:
 
 
 def _lacking(kind: str, reach: Reach) -> str:
-    """The missing right behind an error of a kind; empty if the sandbox gives that right."""
+    """Describe the missing right behind an error of a kind; empty if the sandbox gives that right."""
     if kind == "privilege":
         return _PRIVILEGE
     if kind == "process":
@@ -144,10 +144,10 @@ def _lacking(kind: str, reach: Reach) -> str:
 
 
 def _lacking_place(line: str, reach: Reach, lacks: Collection[str]) -> str:
-    """The missing right at a path of a line; empty if the sandbox gives that right."""
+    """Describe the missing right at a path of a line; empty if the sandbox gives that right."""
     own = [path for path in PRIVATE if path not in (*reach.read, *reach.write) and "/" not in reach.write]
     paths = _PATH.findall(line)
-    # Programs say of a socket that it is not there, and not which.
+    # Programs often report a missing socket without its path.
     if not paths and re.search(r"\[Errno 2\][^:]*\Z|ENOENT\s*\Z", line):
         paths = own
     for path in paths:
@@ -164,6 +164,6 @@ def _lacking_place(line: str, reach: Reach, lacks: Collection[str]) -> str:
 
 
 def _asking(parameter: str, path: str, whole: Sequence[str]) -> str:
-    """The advice to ask a tool for a path; of a directory that is kept whole, such as one of keys, for all of that."""
+    """Return the advice to ask a tool for a path, or for the whole hidden or protected directory that contains the path."""
     path = next((each for each in whole if lies_in(path, (each,))), path)
     return f"If the task needs it, call again with {parameter}={[path]!r}: the user is asked."

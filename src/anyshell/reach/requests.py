@@ -1,7 +1,7 @@
-"""Requests of a client to a proxy: by HTTP (CONNECT, or a whole URL) and by SOCKS5, read from its bytes.
+"""The parser of a client's requests to a proxy: HTTP (CONNECT, or a whole URL) and SOCKS5.
 
-What is not exactly as the standards have it is refused, since another reader might take it for something else: RFC 9110, 9112
-and 1928.
+A request that does not follow the standards exactly is refused, since another parser could understand the bytes differently:
+RFC 9110, 9112 and 1928.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 HEAD_BYTES = 32 * 1024
-"""Bytes of the head of a request to the proxy; a longer one is refused."""
+"""Bytes of the head of a request to the proxy; a longer head is refused."""
 
 CHUNK_LINE_BYTES = 1024
-"""Bytes of a line that begins a chunk of a request's body; a longer one ends the connection."""
+"""Bytes of a line that begins a chunk of a request's body; a longer line ends the connection."""
 
 _TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#\\\s]+)(?::(?P<port>[0-9]{1,5}))?")
-# Of this hop alone: RFC 9110, 7.6.1. A host is that of the URL.
+# Fields for this hop alone (RFC 9110, 7.6.1), and Host, which is written anew from the URL.
 _DROPPED = frozenset(
     b"connection proxy-connection keep-alive proxy-authorization proxy-authenticate te upgrade host".split()
 )
@@ -33,7 +33,7 @@ Kind = Literal["connect", "http", "socks"]
 
 
 class Malformed(Exception):  # noqa: N818 - an answer; it never leaves the proxy
-    """The bytes of a client are no request; with the reason, and the answer by the client's protocol."""
+    """The bytes of a client are no valid request; with the reason, and the answer by the client's protocol."""
 
     def __init__(self, why: str, answer: bytes | None = None) -> None:
         super().__init__(why)
@@ -45,11 +45,11 @@ class Request:
     """The request of a client.
 
     Attributes:
-        kind: How: ``connect`` and ``socks`` are a tunnel, ``http`` is one request.
-        host: The host, as it is written.
-        port: The port there.
+        kind: ``connect`` and ``socks`` are a tunnel, ``http`` is one request.
+        host: The host, as the client wrote it.
+        port: The port on that host.
         head: The head of the request for the host.
-        body: Bytes of its body; -1 for chunks.
+        body: Bytes of the request's body; -1 for a body in chunks.
     """
 
     kind: Kind
@@ -59,7 +59,7 @@ class Request:
     body: int = 0
 
     def answer(self, verdict: str, why: str = "") -> bytes:
-        """The answer to the client for a verdict: ``allowed``, ``refused`` or ``failed``."""
+        """Return the answer to the client for a verdict: ``allowed``, ``refused`` or ``failed``."""
         if self.kind == "socks":
             code = {"allowed": 0, "refused": 2}.get(verdict, 4)
             return socks_answer(code)
@@ -69,22 +69,22 @@ class Request:
 
 
 def http_answer(status: str, why: str) -> bytes:
-    """An answer with a text, after which the connection is closed."""
+    """Return an HTTP answer with a text, after which the connection is closed."""
     body = f"anyshell: {why}\n".encode()
     head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
     return head.encode() + b"Connection: close\r\n\r\n" + body
 
 
 def socks_answer(code: int) -> bytes:
-    """An answer of SOCKS5, without an address: no client needs it."""
+    """Return an answer of SOCKS5 with an empty address, which no client needs."""
     return bytes([5, code, 0, 1, 0, 0, 0, 0, 0, 0])
 
 
 class Client:
-    """The bytes of a client, with what was read ahead.
+    """The byte stream of a client, with a buffer of bytes that were read ahead.
 
     Args:
-        sock: Its socket, which does not block.
+        sock: The client's socket, which does not block.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -92,21 +92,21 @@ class Client:
         self.ahead = b""
 
     async def send(self, data: bytes) -> None:
-        """Send all of it."""
+        """Send all bytes of `data`."""
         await asyncio.get_running_loop().sock_sendall(self.sock, data)
 
     async def some(self, most: int = 65536) -> bytes:
-        """The next bytes; empty at the end."""
+        """Read the next bytes, at most `most`; empty at the end."""
         if self.ahead:
             data, self.ahead = self.ahead[:most], self.ahead[most:]
             return data
         return await asyncio.get_running_loop().sock_recv(self.sock, most)
 
     async def exactly(self, size: int) -> bytes:
-        """The next bytes, as many as asked for.
+        """Read exactly `size` bytes.
 
         Raises:
-            EOFError: There are fewer.
+            EOFError: The stream ends before.
         """
         data = b""
         while len(data) < size:
@@ -117,11 +117,11 @@ class Client:
         return data
 
     async def until(self, end: bytes, most: int) -> bytes:
-        """The next bytes up to a mark, with the mark.
+        """Read the next bytes up to and including a mark.
 
         Raises:
-            EOFError: The mark does not come.
-            OverflowError: More comes before it.
+            EOFError: The stream ends before the mark.
+            OverflowError: The bytes with the mark are more than `most`.
         """
         data = b""
         while True:
@@ -141,11 +141,11 @@ class Client:
 
 
 async def read_request(client: Client) -> Request:
-    """Read what a client asks for.
+    """Read the request of a client.
 
     Raises:
-        Malformed: It is no request.
-        EOFError: The client has said nothing whole.
+        Malformed: The bytes are no valid request.
+        EOFError: The stream ends before the end of the request.
     """
     first = await client.exactly(1)
     if first in (b"\4", b"\5"):
@@ -184,8 +184,8 @@ def _http(head: bytes) -> Request:
     if method == b"CONNECT":
         host, port = _authority(target, None)
         return Request("connect", host, port)
-    # A head that two programs may read in two ways is refused (RFC 9112, 6.3 and 11.2): two lengths, or a length beside chunks.
-    # The host that is checked is that of the URL, and the Host field is written anew from it.
+    # A head that two parsers may understand differently is refused (RFC 9112, 6.3 and 11.2): two lengths, or a length beside
+    # chunks. The proxy checks the host of the URL, and writes the Host field anew from the URL.
     scheme, _, rest = target.partition("://")
     if scheme.lower() != "http" or not rest:
         raise Malformed("this proxy takes CONNECT, or a whole URL of http://")
@@ -240,15 +240,15 @@ async def _socks(client: Client, version: bytes) -> Request:
 
 
 async def body_of(client: Client, length: int) -> AsyncIterator[bytes]:
-    """The body of a request in pieces, as it came; and not a byte of what follows it.
+    """Yield the raw body of a request in pieces, and no byte after the body.
 
     Args:
-        client: Sends it.
-        length: As `Request.body` says.
+        client: The client that sends the body.
+        length: The length, as `Request.body`.
 
     Raises:
-        Malformed: It is not in chunks, although its head says so.
-        EOFError, OverflowError: It does not end.
+        Malformed: The body is not in valid chunks, although the head says so.
+        EOFError, OverflowError: The body or a chunk's line does not end.
     """
     if length >= 0:
         async for piece in _pieces(client, length):

@@ -1,4 +1,4 @@
-"""The seam between a command and its sandbox."""
+"""The interface of sandboxes, which wrap the program of a command."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Sandbox(Protocol):
-    """Stands before a program that is to be started, such as one that builds a view of the file system for it."""
+    """A wrapper that confines a program, such as by a restricted view of the file system."""
 
     def wrap(self, spawn: Spawn) -> Spawn:
-        """Say what to start instead.
+        """Return the wrapping program to start instead of a program.
 
-        The program that is started ends as the confined one does: with its exit code, or by its signal. It has all that
-        the confined one starts below it, until the last of these has ended.
+        The wrapping program ends as the confined program does: with its exit code, or by its signal. The wrapping program
+        stays the ancestor of every process that the confined program starts, until the last of these processes has ended.
 
         Raises:
-            InvalidCommand: It cannot be confined as it stands, such as in a directory that it would not see.
+            InvalidCommand: The program cannot be confined, for instance in a directory that it would not see.
         """
 
 
 class _None:
-    """Confines nothing."""
+    """A sandbox that confines nothing."""
 
     def wrap(self, spawn: Spawn) -> Spawn:
-        """Return the same."""
+        """Return the same program."""
         return spawn
 
     def __repr__(self) -> str:
@@ -35,4 +35,4 @@ class _None:
 
 
 NONE: Sandbox = _None()
-"""No sandbox: a command may do what its user may."""
+"""No sandbox: a command may do anything that its user may."""

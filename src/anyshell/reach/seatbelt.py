@@ -1,7 +1,8 @@
-"""A reach as a profile of Seatbelt, the sandbox of macOS (sandbox-exec(1)): not yet seen running.
+"""The sandbox by Seatbelt of macOS (sandbox-exec(1)): the profile for a reach. Never yet tested on macOS.
 
-In a profile the last rule that matches decides, and what none allows is denied. It knows no views: nothing lies over
-anything, and a command has no ``/tmp`` of its own. So the directories for temporary files are closed unless they are named.
+In a profile the last matching rule decides, and an access without a matching rule is denied. Seatbelt has no mounts: a path
+cannot cover another, and a command has no ``/tmp`` of its own. So the profile denies the directories for temporary files,
+unless the reach names them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/System", "/Library", "/opt", "/private/etc
 """Paths that every command may read, since programs do not start without them."""
 
 _PRIVATE = ("/private/tmp", "/private/var/tmp", "/private/var/folders", "/private/var/run")
-"""Directories with temporary files and sockets of others."""
+"""Directories with temporary files and sockets of other programs."""
 
 _ALWAYS = """(version 1)
 (deny default)
@@ -51,15 +52,15 @@ _NETWORK = """(allow system-socket)
 
 @dataclass(frozen=True, slots=True)
 class Seatbelt:
-    """Runs commands within a reach, by Seatbelt.
+    """The sandbox that confines commands to a reach by Seatbelt.
 
     Args:
-        reach: With absolute paths.
+        reach: The reach, with absolute paths.
         places: The paths of this machine.
         given: As for `Bubblewrap`.
 
     Raises:
-        ReachUnavailable: It needs what Seatbelt cannot express.
+        ReachUnavailable: This macOS has no Seatbelt, or Seatbelt cannot enforce the reach.
     """
 
     reach: Reach
@@ -80,15 +81,15 @@ class Seatbelt:
         self.profile()
 
     def narrowed(self, reach: Reach) -> Seatbelt:
-        """The sandbox of a narrower reach. Raises what a new one raises, and `InvalidCommand` where it is not narrower."""
+        """Return the sandbox of a narrower reach. Raises as the constructor, and `InvalidCommand` if it is not narrower."""
         return replace(self, reach=reach.within(self.reach))
 
     def widened(self, more: Widened, directory: str) -> Seatbelt:
-        """The sandbox with the paths that a person has approved, in a directory of an environment."""
+        """Return the sandbox with the paths that a person has approved, in an environment's directory."""
         return replace(self, reach=more.over(self.reach, directory), given=(*more.read, *more.write))
 
     def wrap(self, spawn: Spawn) -> Spawn:
-        """Have a shell set the limits and become sandbox-exec, which becomes the command.
+        """Return a shell that sets the limits and then becomes sandbox-exec, which becomes the command.
 
         Raises:
             InvalidCommand: The directory is not within the reach, or a path that a person has approved is a link.
@@ -118,13 +119,13 @@ class Seatbelt:
         return replace(spawn, argv=(*leader, _PROGRAM, "-p", self.profile(spawn.needs), *spawn.argv))
 
     def profile(self, needs: Iterable[str] = ()) -> str:
-        """The profile, in Seatbelt's own language.
+        """Return the profile, in Seatbelt's own language.
 
         Args:
-            needs: Directories of anyshell's own that the command needs.
+            needs: Anyshell's own directories that the command needs.
 
         Raises:
-            ReachUnavailable: A path cannot be written in it.
+            ReachUnavailable: A path cannot be written in a profile.
         """
         return _ALWAYS + "".join(f"{rule}\n" for rule in self._rules(needs))
 
@@ -141,7 +142,7 @@ class Seatbelt:
         yield _DEVICES
         protect = self._real(self.reach.protect)
         yield _rule("deny file-write*", protect)
-        # A rename above it would put another directory in its place.
+        # A rename of a directory above a protected path could put another directory in its place.
         above = {each for path in protect for each in _between(path, write)}
         yield _rule("deny file-write-unlink", sorted(above), "literal")
         yield _rule("deny file-read* file-write*", self._real(self.reach.hide))
@@ -150,7 +151,7 @@ class Seatbelt:
         yield _rule("allow file-read* file-write*", self._real(needs))
 
     def _real(self, paths: Iterable[str]) -> list[str]:
-        """The paths without links: by these Seatbelt decides."""
+        """Resolve the links in paths: Seatbelt decides by resolved paths."""
         return list(dict.fromkeys(map(self.places.real, paths)))
 
 
@@ -162,16 +163,16 @@ def _between(path: str, write: Iterable[str]) -> Iterator[str]:
 
 
 def _rule(what: str, paths: Iterable[str], kind: str = "subpath") -> str:
-    """A rule for paths; empty without any, since it would count for every path."""
+    """Return a rule for paths; empty without a path, since a rule without paths would apply to every path."""
     filters = " ".join(f"({kind} {string_of(path)})" for path in paths)
     return f"({what} {filters})" if filters else ""
 
 
 def string_of(path: str) -> str:
-    """A path as a string of a profile.
+    """Quote a path as a string of a profile.
 
     Raises:
-        ReachUnavailable: It has a character that such a string cannot be sure to have.
+        ReachUnavailable: The path has a character that may not be safe in a string of a profile.
     """
     if not path.isprintable():
         raise ReachUnavailable(

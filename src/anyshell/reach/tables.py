@@ -1,4 +1,4 @@
-"""A reach from plain data, as files of rules and programs in other languages give it."""
+"""The conversion of plain data to a reach, for rule files and for programs in other languages."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ REACH_SCHEMA: Final[dict[str, Any]] = {
         },
     ]
 }
-"""The JSON schema of it: the name of a preset, or the fields of a `Reach`, but for its variables."""
+"""The JSON schema of a reach as plain data: the name of a preset, or the fields of a `Reach` except its variables."""
 
 
 def read_reach(given: object) -> Reach:
-    """Make a reach of the name of a preset, or of a table with its fields.
+    """Make a reach from the name of a preset, or from a table with the fields of a reach.
 
     Raises:
-        InvalidCommand: It is neither; the field is named.
+        InvalidCommand: The data is neither; the message names the field.
     """
     if isinstance(given, str):
         return Reach.preset(given)  # type: ignore[arg-type]  # it checks the name itself

@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 Preset = Literal["workspace", "read-only", "none"]
 
 MOST_PATHS = 256
-"""Paths in one field of a reach; with more of them it is refused."""
+"""Paths in one field of a reach; a reach with more paths is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The resources that a command may use. ``None`` is no limit of ours.
+    """The resources that a command may use. ``None`` means that anyshell sets no limit.
 
     Attributes:
-        memory: Bytes of address space of each process. A process that asks for more is refused it. Where cgroup v2 is
-            delegated on a Linux host, bytes of memory of all processes of a command together, with some 10 MB of its sandbox,
-            files in memory and its ``/tmp``; the kernel kills a process of a command that needs more.
+        memory: Bytes of address space of each process; an allocation beyond the limit fails. On a Linux host where cgroup v2
+            is delegated, bytes of memory of all processes of the command together, including some 10 MB of its sandbox,
+            files in memory and its ``/tmp``. There the kernel kills a process of a command that needs more.
         processes: Processes and threads that the command has at once.
-        file_size: Bytes of each file that it writes. A process that writes more gets SIGXFSZ.
-        cpu: Seconds of processor time of each process. A process that uses more gets SIGXCPU, and SIGKILL a second later; on
-            Windows, where time in user mode counts, it is ended.
+        file_size: Bytes of each file that the command writes. A process that writes more gets SIGXFSZ.
+        cpu: Seconds of processor time of each process. A process that uses more gets SIGXCPU, and SIGKILL a second later. On
+            Windows, only time in user mode counts, and the process is ended.
 
     Raises:
-        InvalidCommand: Names the limit.
+        InvalidCommand: A limit is invalid; the message names the limit.
     """
 
     memory: int | None = None
@@ -60,7 +60,7 @@ class Limits:
                 raise InvalidCommand(f"limits: {each.name} must be a whole number above 0, not {shown}")
 
     def lowest(self, other: Limits) -> Limits:
-        """The lower one of each limit, of this value and another."""
+        """Return the lower value of each limit, of these limits and others."""
         lowest: dict[str, int] = {}
         for each in fields(self):
             given = [getattr(limits, each.name) for limits in (self, other)]
@@ -68,7 +68,7 @@ class Limits:
                 lowest[each.name] = min(value for value in given if value is not None)
         return Limits(**lowest)
 
-    if TYPE_CHECKING:  # what it takes is more than what its fields are then
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self, *, memory: Most = None, processes: Most = None, file_size: Most = None, cpu: Time = None
@@ -80,26 +80,26 @@ class Reach:
     """The paths that a command may see and write, and the hosts that it may reach.
 
     A path is absolute, below ``~``, or relative to the directory of the environment; ``.`` is that directory. The system's
-    programs and libraries can always be read. Every command has its own ``/tmp``, which ends with it.
+    programs and libraries can always be read. Every command has its own ``/tmp``, which is removed at the command's end.
 
     Attributes:
-        read: Paths that it may read, and not write. ``/`` is everything.
-        write: Paths that it may write, and read.
-        hide: Paths that it does not see, although they lie in the above. By default `SECRETS`.
-        protect: Paths that it may read and not write, although they lie in `write`. By default `PROTECTED`.
-        network: Whether it has the host's network. ``False`` is a network of its own, without anything in it. Names are what it
-            can connect to from there, by a proxy of this program's: ``example.org``, ``*.example.org`` for what is below
-            it, or an address; ``example.org:22`` is another port than 80 and 443, and ``example.org:*`` all. What is not on
-            the internet, as ``localhost:8080``, is reached by that address and port alone.
-        limits: The resources that it may use.
-        environment: The host's variables that it has; ``None`` leaves that to the environment. For one call, those that the
-            environment passes and this does as well.
-        landlock: Whether Landlock alone may enforce it on a Linux host where bubblewrap cannot, which holds less: it keeps a command
-            neither from the modes, times and attributes of its user's files, nor from sockets of the file system, and has no ``/tmp`` of its
-            own. For one call, that of the environment counts.
+        read: Paths that the command may read, but not write. ``/`` is every path.
+        write: Paths that the command may write and read.
+        hide: Paths in `read` or `write` that the command does not see. By default `SECRETS`.
+        protect: Paths in `write` that the command may read, but not write. By default `PROTECTED`.
+        network: ``True`` is the host's network; ``False`` is an empty network of the command's own. Names are the destinations
+            that the command can connect to, through a proxy of this program: ``example.org``, ``*.example.org`` for every
+            name below it, or an address. ``example.org:22`` is another port than 80 and 443, and ``example.org:*`` every
+            port. A destination that is not on the internet needs its exact address and port, as ``localhost:8080``.
+        limits: The resources that the command may use.
+        environment: The host's variables that the command has; ``None`` leaves the choice to the environment. In the reach of
+            one call, the command has only the variables that both the environment and the reach pass.
+        landlock: Whether Landlock alone may enforce the reach on a Linux host where bubblewrap cannot. Landlock is weaker: a
+            command can change modes, times and attributes of its user's files, can connect to sockets of the file system,
+            and has no ``/tmp`` of its own. The reach of one call has the environment's value.
 
     Raises:
-        InvalidCommand: Names the field.
+        InvalidCommand: A field is invalid; the message names the field.
     """
 
     read: tuple[str, ...] = ("/",)
@@ -130,25 +130,25 @@ class Reach:
 
     @classmethod
     def preset(cls, name: Preset) -> Reach:
-        """Make one of the common ones.
+        """Return a common reach by its name.
 
         ``workspace`` reads everything but secrets, writes the directory of the environment, and has no network and no variables
-        that hold secrets. ``read-only`` writes nothing but its own ``/tmp``. ``none`` confines nothing.
+        that hold secrets. ``read-only`` is the same, but writes only its own ``/tmp``. ``none`` confines nothing.
         """
         check_choice("the name of a preset", name, get_args(Preset))
         if name == "none":
             return cls(write=("/",), hide=(), protect=(), network=True)
-        # The directory by its name as well: it may lie in /tmp, of which commands have their own.
+        # The directory is named besides "/": it may lie in /tmp, which a command sees as its own empty one.
         return cls(read=("/", "."), write=(".",) if name == "workspace" else (), environment=Variables())
 
     @property
     def confines(self) -> bool:
-        """Whether a command may do less than its user."""
+        """Whether a command within the reach may do less than its user."""
         free = "/" in self.write and not self.hide and not self.protect and self.network is True
         return not free or self.limits != Limits()
 
     def resolved(self, directory: str, home: str) -> Reach:
-        """The reach with absolute paths; relative ones of `protect` are below each path of `write`."""
+        """Return the reach with absolute paths; a relative path of `protect` is placed below each path of `write`."""
 
         def place(path: str, base: str = directory) -> str:
             if path == "~" or path.startswith("~/"):
@@ -166,10 +166,10 @@ class Reach:
         )
 
     def within(self, outer: Reach) -> Reach:
-        """The reach with the hidden and protected paths and the limits of another as well. Both are resolved.
+        """Return this reach, with the hidden and protected paths and the limits of `outer` added. Both have absolute paths.
 
         Raises:
-            InvalidCommand: It reads, writes or reaches more than the other one; the field is named.
+            InvalidCommand: This reach reads, writes or connects to more than `outer`; the message names the field.
         """
         for name, paths, most in (
             ("read", self.read, (*outer.read, *outer.write)),
@@ -196,18 +196,20 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widened(Reach):
-    """A person's widening of the reach for one command: `read` and `write`, absolute; its other fields do not count.
+    """A person's widening of the reach for one command: absolute paths in `read` and `write`; other fields have no effect.
 
-    A tool alone makes one, of an approver's answer.
+    Only a tool makes a widening, from an approver's answer.
     """
 
     read: tuple[str, ...] = ()
 
     def over(self, reach: Reach, directory: str) -> Reach:
-        """A reach with these paths. What it hides or protects below them stays so, and what it protects in `write` it does in these.
+        """Return a reach with the paths of this widening added. A path below an added path stays hidden or protected.
+
+        The paths that the reach protects below a path of `write` are also protected below each added path.
 
         Args:
-            reach: With absolute paths.
+            reach: The reach to widen, with absolute paths.
             directory: The directory of the environment.
         """
         bases = reach.write or (directory,)
@@ -253,5 +255,5 @@ def _paths(name: str, given: object) -> tuple[str, ...]:
             raise InvalidCommand(f"{name} has an empty path; '.' is the directory of the environment")
         if path.startswith("~") and path != "~" and not path.startswith("~/"):
             raise InvalidCommand(f"{name}: {path!r} is below another user's home: give an absolute path")
-    # POSIX leaves two slashes at the beginning to the system, and posixpath keeps them; Linux and macOS take them for one.
+    # In POSIX two leading slashes are system-dependent, and posixpath keeps both; on Linux and macOS they mean one.
     return tuple("/" + path.lstrip("/") if path.startswith("//") else path for path in paths)

@@ -1,10 +1,10 @@
-"""The view that a command has of the file system, and bubblewrap's options for it.
+"""The view of the file system that a command has, and bubblewrap's options that make the view.
 
-The order of the mounts is what makes the view, since a later one covers an earlier one: the system, the own directories, what
-lies in these and may be read or written, what of that is protected, and what is hidden, last.
+The order of the mounts is essential, since a later mount covers an earlier one: the system, the command's own directories,
+readable and writable paths in these, protected paths, and hidden paths last.
 
-A host that is reached by SSH makes its view itself, at each start: a Python of 3.6 or later that knows nothing of anyshell runs
-this text there, and becomes the leader. So nothing is asked beforehand, and nothing can have changed since.
+An SSH host makes its view itself, at each start: a Python 3.6 or later, without anyshell, runs this text there, and becomes
+the leader. So no request is needed beforehand, and no path can change between a request and the start.
 """
 
 import os
@@ -24,36 +24,36 @@ if TYPE_CHECKING:
         """Facts about the paths of a host."""
 
         def real(self, path: str) -> str:
-            """The path without links."""
+            """Return the path with all links resolved."""
 
         def is_link(self, path: str) -> bool:
-            """Whether it is a link itself."""
+            """Whether the path itself is a link."""
 
         def kind(self, path: str) -> Kind:
-            """The kind of the path; empty where nothing is, and where a command could not look either."""
+            """Return the kind of the path; empty if nothing is there, or a command could not look there either."""
 
         def sockets(self) -> Sequence[str]:
-            """The sockets of the file system at which programs listen, `MOST_SOCKETS` at most."""
+            """Return the sockets of the file system at which programs listen, at most `MOST_SOCKETS`."""
 
 
 MOST_SOCKETS = 256
-"""Sockets of other programs that are looked for and covered, where they lie in directories that a command can read."""
+"""Sockets of other programs, in directories that a command can read, that a sandbox covers; more are not covered."""
 
 TEMPORARY_BYTES = 1024 * 1024 * 1024
-"""Bytes that a command can put into each of its own ``/tmp``, ``/var/tmp``, ``/run`` and ``/dev/shm``; a write beyond them
-fails with ENOSPC. They are memory."""
+"""Bytes of memory that a command can fill in each of its own ``/tmp``, ``/var/tmp``, ``/run`` and ``/dev/shm``; a write beyond
+the limit fails with ENOSPC."""
 
 BUILDS = 8
-"""Times that a sandbox is built at most, while the sockets that it covers and the mounts that it shows vanish; then the command
-ends with exit code 125, and has not run."""
+"""Attempts to build a sandbox, while sockets that it covers or mounts that it shows vanish; then the command ends with exit
+code 125, and has not run."""
 
 MOST_RULES = 4096
-"""Paths that Landlock allows a command; what comes after them it may not read."""
+"""Paths that Landlock allows a command; the command may not read a path beyond the limit."""
 
 _SHARED = "/dev/shm"  # noqa: S108 - a command gets its own
 
 GATE = "/anyshell-gate-"  # no bound
-"""The prefix of the directories in which a sandbox hands out its network, see `gate`."""
+"""The prefix of the directories in which a sandbox hands out its listening socket, see `gate`."""
 
 _SOCKETS = "/proc/net/unix"
 
@@ -73,11 +73,11 @@ _OF_THE_KERNEL = tuple(
         "latency_stats",
     )
 )
-"""Settings of the kernel. Root may write them without any capability, also in a user namespace."""
+"""Settings of the kernel, which root may write without any capability, even in a user namespace."""
 
 
 _GROUPS = "/sys/fs/cgroup"
-"""The control groups: root, and a user who has some, would take the limits of a command away there."""
+"""The control groups, kept read-only: root, or a user with delegated groups, could remove a command's limits there."""
 
 
 _DEVICES = tuple("/dev/" + name for name in ("null", "zero", "full", "random", "urandom", "tty"))
@@ -85,18 +85,18 @@ _DEVICES = tuple("/dev/" + name for name in ("null", "zero", "full", "random", "
 
 
 class LocalPlaces:
-    """The paths of the machine that this runs on."""
+    """Facts about the paths of the machine that runs this program."""
 
     def real(self, path: str) -> str:
-        """The path without links."""
+        """Return the path with all links resolved."""
         return os.path.realpath(path)
 
     def is_link(self, path: str) -> bool:
-        """Whether it is a link itself."""
+        """Whether the path itself is a link."""
         return os.path.islink(path)
 
     def kind(self, path: str) -> "Kind":
-        """The kind of the path."""
+        """Return the kind of the path."""
         try:
             mode = os.stat(path).st_mode
             if sys.platform != "win32" and os.geteuid() == 0 and not all(map(_may_enter, _above(path))):
@@ -106,7 +106,7 @@ class LocalPlaces:
         return "directory" if stat.S_ISDIR(mode) else "file"
 
     def sockets(self) -> "Sequence[str]":
-        """The sockets in this network namespace."""
+        """Return the sockets in this network namespace."""
         try:
             with open(_SOCKETS, encoding="utf-8", errors="surrogateescape") as file:
                 lines = file.read().splitlines()
@@ -114,7 +114,7 @@ class LocalPlaces:
             return ()
         words = (line.split(" ", 7)[-1].strip() for line in lines[1:])
         names = {name.split(" ", 1)[-1] for name in words}
-        # One of a gate is gone in a moment, and takes nothing without its token: a cover over it could come too late.
+        # The socket of a gate is skipped: it is short-lived, refuses a client without its token, and may vanish before the mount.
         paths = {self.real(name) for name in names if name.startswith("/") and GATE not in name}
         found = [path for path in sorted(paths) if _is_socket(path) and self.kind(path)]
         return found[:MOST_SOCKETS]
@@ -143,17 +143,17 @@ def _is_socket(path: str) -> bool:
 
 
 def lies_in(path: str, places: "Iterable[str]") -> bool:
-    """Whether an absolute path is one of several, or lies below one."""
+    """Whether an absolute path is one of `places`, or lies below one of them."""
     return any(path == each or each == "/" or path.startswith(each + "/") for each in places)
 
 
 def not_within(cwd: str) -> str:
-    """Say that no command can run in a directory."""
+    """Return the message that no command can run in a directory."""
     return f"cwd {cwd!r} is not within the reach: name it in read= or write=, or give another directory"
 
 
 class _Once(dict):  # type: ignore[type-arg]  # which needs Python 3.9
-    """Answers of a host, each asked for once: a view names the same directories many times, and is made for each command."""
+    """A cache of a host's answers: a view needs the same directories many times, and is made for each command."""
 
     def __init__(self, ask: "Callable[[str], str]") -> None:
         self._ask = ask
@@ -167,10 +167,11 @@ class View:
     """The view that a command has of the file system.
 
     Args:
-        plan: Under ``read``, ``write``, ``hide``, ``protect`` and ``needs`` the absolute paths of a reach and of a command; under
-            ``private`` and ``system`` those of every one; under ``network`` anything, if there is one; under ``device`` a path, and where in /dev it
-            is to be; under ``beside`` what a
-            program inside needs; under ``given`` those that a person has named, in which no link is followed; under ``most-read-N`` and ``most-write-N`` what it must lie in.
+        plan: Absolute paths under several names. ``read``, ``write``, ``hide`` and ``protect`` are those of the reach; ``needs``
+            those of the command; ``private`` and ``system`` those of every command. ``network`` is not empty if the command
+            has the host's network. ``device`` is a path, and its place in /dev. ``beside`` is what the program inside needs.
+            ``given`` are paths that a person has approved, in which no link is followed. ``most-read-N`` and
+            ``most-write-N`` are paths that the reach must lie in.
         places: The host's paths.
     """
 
@@ -203,27 +204,27 @@ class View:
             self._read = [*system, *plan.get("beside", ()), *self._read]
         self._hide = list(dict.fromkeys(path for each in plan.get("hide", ()) for path in (each, real(each))))
         protect = [self._file_above(real(path)) for path in plan.get("protect", ())]
-        # A file has nothing below it to protect, which `_file_above` would make the file itself.
+        # An approved path that is a file is not protected: `_file_above` turns a path below a file into the file itself.
         self._protect = [
             path for path in dict.fromkeys(protect) if lies_in(path, self._write) and path not in self._given
         ]
 
     def _found(self, path: str) -> str:
-        """The path without links. In a directory that is reached without any, only the last part can be one."""
+        """Resolve the links of a path. If its directory is already resolved, only the last part can be a link."""
         above, name = posixpath.split(path)
         if name in ("", ".", "..") or self._real(above) != above or self._places.is_link(path):
             return self._places.real(path)
         return path
 
     def _file_above(self, path: str) -> str:
-        """The file that stands where a path would need a directory, as the .git of a worktree; otherwise the path."""
+        """Return the file that stands in the place of a directory of the path, as the .git of a worktree; else the path."""
         for above in _above(path):
             if self._kind(above):
                 return above if self._kind(above) == "file" else path
         return path
 
     def wrong(self, cwd: str) -> str:
-        """Why no command can run in a directory; empty if one can."""
+        """Return why no command can run in a directory; empty if a command can."""
         for name, path in self._more:
             return f"reach: {name}: {path!r} is more than the reach of the environment allows"
         for path in self._given:
@@ -245,7 +246,7 @@ class View:
         return named or (self._whole and not lies_in(path, self._private))
 
     def mounts(self) -> "Iterator[str]":
-        """The options of bubblewrap that make the view."""
+        """Yield the options of bubblewrap that make the view."""
         kind = self._kind
         if self._whole:
             yield from ("--bind" if "/" in self._write else "--ro-bind", "/", "/")
@@ -261,7 +262,7 @@ class View:
         for path in self._private:
             if kind(path) and path != _SHARED:
                 yield from (*own, path)
-        # A later mount covers an earlier one, so what lies deeper comes later.
+        # A later mount covers an earlier one, so a deeper path comes later.
         named = [("--ro-bind", path) for path in self._read if kind(path)]
         named += [("--bind", path) for path in self._write if path != "/"]
         resolver = self._real("/etc/resolv.conf")
@@ -284,21 +285,22 @@ class View:
         yield from (*own, _SHARED, "--remount-ro", "/dev")
 
     def _shows_place(self, path: str) -> bool:
-        """Whether a path would be seen if nothing hid it, and is no link."""
+        """Whether a path is no link, and would be visible if nothing hid the path."""
         shown = self._whole and not lies_in(path, self._private)
         return self._real(path) == path and (shown or lies_in(path, (*self._read, *self._write)))
 
     def _links(self) -> "Iterator[str]":
-        """The links among the system's directories, as /bin is one to /usr/bin, for a view that is not the whole."""
+        """Yield options for links among the system's directories, such as /bin to /usr/bin, unless the view has every path."""
         for path in () if self._whole else self._system:
             target = self._real(path)
             if self._kind(path) and target != path:
                 yield from ("--symlink", target, path)
 
     def _protected(self) -> "Iterator[str]":
-        """Mounts over what is protected, and the directories between that and what may be written onto themselves.
+        """Yield mounts over protected paths, and mounts of the directories between them and the writable path above.
 
-        A mount point cannot be renamed or removed: else a command would put another directory in the place of that above.
+        A directory in between is mounted onto itself: a mount point cannot be renamed or removed. Otherwise a command could put
+        another directory in the place of a directory above a protected path.
         """
         pinned = set()
         for path in self._protect:
@@ -315,22 +317,22 @@ class View:
             yield from ("--ro-bind", path, path)
 
     def sockets(self) -> "list[str]":
-        """Sockets of other programs that would be seen. One that is seen can be connected to, also on a read-only mount."""
+        """Return visible sockets of other programs: a command can connect to a visible socket even on a read-only mount."""
         own = (*self._write, *self._hide)
         return [path for path in self._places.sockets() if self._shows_place(path) and not lies_in(path, own)]
 
     def unruled(self) -> str:
-        """Why Landlock cannot enforce this; empty if it can."""
+        """Return why Landlock cannot enforce the view; empty if Landlock can."""
         for path in (*self._hide, *self._protect):
             if self._kind(path) and lies_in(self._real(path), self._write):
                 return f"reach: {path!r} lies in what may be written, and Landlock keeps nothing from that"
         return ""
 
     def rules(self) -> "list[str]":
-        """The rules of Landlock, as words for the program inside.
+        """Return the rules of Landlock, as words for the program inside.
 
-        It takes nothing back beneath what it allows. So a directory with something closed in it is not allowed itself, but each entry
-        beside that: the directory cannot be listed, and what appears there later cannot be read.
+        Landlock cannot deny a path below an allowed directory. So for a directory that contains a closed path, the rules allow
+        each other entry instead of the directory: the directory cannot be listed, and a later entry cannot be read.
         """
         closed = [path for path in (*self._hide, *self._private, "/dev") if self._kind(path)]
 
@@ -355,7 +357,7 @@ class View:
         return rules[:MOST_RULES]
 
     def ruled(self, words: "Sequence[str]") -> "list[str]":
-        """The program inside, with its arguments, and these rules before its own words."""
+        """Return the program inside with its arguments, and the rules of Landlock before its own words."""
         return [*words[:5], *self.rules(), *words[5:]]
 
     def command(
@@ -366,14 +368,14 @@ class View:
         leader: str,
         group: "Sequence[str]",
     ) -> "list[str]":
-        """The words that start a command: the leader, which starts bubblewrap, which starts the program inside.
+        """Return the words that start a command: the leader, which starts bubblewrap, which starts the program inside.
 
         Args:
-            cwd: The directory in which the command runs.
+            cwd: The working directory of the command.
             words: The program inside, with its arguments.
-            options: bubblewrap, with those that do not make the view.
+            options: Bubblewrap, with the options that do not make the view.
             leader: The text of the leader.
-            group: Where it makes a control group, with the memory and the processes of that.
+            group: The directory in which the leader makes a control group, and the group's limits of memory and processes.
         """
         sockets = self.sockets()
         end = ["--chdir", self._real(cwd), "--", *words]
@@ -384,9 +386,9 @@ class View:
 def main(given: "Sequence[str]") -> None:
     """Make the view on this host, and become the leader.
 
-    Its words, up to the first ``--``: ``NAME=PATH`` are those of a plan, ``cwd=PATH``, ``leader=TEXT`` and three
-    ``group=TEXT``. The next ones, up to the
-    second ``--``, are bubblewrap with its options, and the last ones the program inside. Without a leader that gets rules of Landlock.
+    The words up to the first ``--`` are ``NAME=PATH`` of a plan, ``cwd=PATH``, ``leader=TEXT`` and three ``group=TEXT``. The
+    words up to the second ``--`` are bubblewrap with its options. The last words are the program inside; without
+    ``leader=TEXT``, it gets rules of Landlock.
     """
     import _signal as signal  # type: ignore[import-not-found,unused-ignore]  # as in inside.py
 
@@ -404,7 +406,7 @@ def main(given: "Sequence[str]") -> None:
             2, ("anyshell: the command was not run: " + wrong + "\n").encode("utf-8", "backslashreplace")
         )
         os._exit(125)
-    # Python ignores them; the shell that comes next could not change that.
+    # Python ignores these signals, and a shell that starts with an ignored signal cannot reset it.
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     if "leader" in plan:

@@ -1,4 +1,4 @@
-"""Recordings of a terminal as files: asciicast, which asciinema's player and others play."""
+"""Recordings of a terminal as asciicast files, for asciinema's player and other players."""
 
 from .asciicast import AsciicastWriter as AsciicastWriter
 from .asciicast import Event as Event

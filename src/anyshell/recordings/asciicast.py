@@ -1,11 +1,11 @@
-"""asciicast, the file format of recorded terminals: a header, then events, each on a line of its own as JSON.
+"""The reader and writer of asciicast, the file format of recorded terminals: a header, then events, each a line of JSON.
 
-As its specifications say: https://docs.asciinema.org/manual/asciicast/v3/, and ``v2`` and ``v1`` beside it. In v3 the time
-of an event is the interval from the one before; in v2, and here, it is counted from the beginning. v1 is one JSON
-object with all output in it. v3 and v2 are written, and all three are read.
+The specifications are https://docs.asciinema.org/manual/asciicast/v3/, and ``v2`` and ``v1`` next to it. In v3 the time
+of an event is the interval since the previous event; in v2, and here, the time is counted from the beginning. v1 is one JSON
+object with the whole output. v3 and v2 are written, and all three versions are read.
 
-What is read was written by strangers: nothing of it is trusted, and what cannot be read is a `RecordingError` that
-names the line.
+A file that is read may come from a stranger: no part of the file is trusted, and an unreadable part is a `RecordingError`
+that names the line.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 LONGEST_LINE = 4 * 1024**2
-"""Bytes of a line that is read, of the header or of an event; a longer one is an error."""
+"""Bytes of a line that is read, of the header or of an event; a longer line is an error."""
 
 LARGEST_V1 = 32 * 1024**2
-"""Bytes of a file of version 1 that is read: it is one JSON object, and so is held as a whole; a larger one is an error."""
+"""Bytes of a file of version 1 that is read: the file is one JSON object, held as a whole; a larger file is an error."""
 
 LARGEST_SIZE = 65_535
-"""Columns, and rows, in a file that is read: asciinema holds them in 16 bits."""
+"""Columns, and rows, in a file that is read, since asciinema has 16 bits for a number; a larger number is an error."""
 
 LONGEST_TIME = 10 * 366 * 24 * 3600.0
-"""Seconds from the beginning of a recording to its end, as it is read: ten years."""
+"""Seconds from the beginning of a read recording to its end, ten years; a later event is an error."""
 
 USUAL_SIZE = (80, 24)  # no bound
-"""Columns and rows where the header has 0, as asciinema's player takes them."""
+"""Columns and rows in the place of 0 in the header, as in asciinema's player."""
 
 _VERSIONS = (1, 2, 3)  # no bound: versions of a format
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}\Z")
 _SIZE = re.compile(r"([0-9]{1,5})x([0-9]{1,5})\Z")
 _EXIT = re.compile(r"-?[0-9]{1,10}\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_SHOWN = 40  # no bound: characters of what a stranger wrote, in a message
+_SHOWN = 40  # no bound: characters of a stranger's text in a message
 
 
 class _Readable(Protocol):
-    """A file that is read, opened as bytes."""
+    """A binary file from which lines are read."""
 
     def readline(self, size: int, /) -> bytes: ...
     def read(self, size: int, /) -> bytes: ...
@@ -63,9 +63,9 @@ class Theme:
     """The colours of the terminal, each as ``#rrggbb``.
 
     Attributes:
-        foreground: Of text.
-        background: Of what is behind it.
-        palette: The 8 or 16 that programs choose by number.
+        foreground: The colour of text.
+        background: The colour behind text.
+        palette: The 8 or 16 colours that programs choose by number.
     """
 
     foreground: str
@@ -79,18 +79,18 @@ class Header:
 
     Attributes:
         version: The version of the format: 1, 2 or 3.
-        columns: Of the terminal at the beginning, 1 to 65,535.
-        rows: The same.
-        term: The terminal's type, such as ``xterm-256color``; ``None`` when it is not told.
-        term_version: What the terminal called itself (XTVERSION). In v3 alone.
-        theme: Its colours. In v2 and v3.
-        timestamp: When it began, in whole seconds since the epoch.
-        duration: Seconds of the whole. In v1 and v2; ``None`` where that was not known beforehand.
+        columns: Columns of the terminal at the beginning, 1 to 65,535.
+        rows: Rows of the terminal at the beginning, 1 to 65,535.
+        term: The terminal's type, such as ``xterm-256color``; ``None`` if the header has none.
+        term_version: The terminal's own name and version (XTVERSION). In v3 alone.
+        theme: The colours of the terminal. In v2 and v3.
+        timestamp: The start of the recording, in whole seconds since the epoch.
+        duration: Seconds of the whole recording. In v1 and v2; ``None`` if the recorder did not know the duration beforehand.
         idle_time_limit: Seconds that a player should at most wait between two events.
-        command: What was recorded.
-        title: What it is called.
+        command: The recorded command.
+        title: The title of the recording.
         env: Variables of the recorded program's environment.
-        tags: Words to find it by. In v3 alone.
+        tags: Words by which the recording can be found. In v3 alone.
     """
 
     version: int = 3
@@ -110,12 +110,12 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened on the terminal.
+    """An event of a recorded terminal.
 
     Attributes:
         time: Seconds from the beginning of the recording.
-        code: ``o`` output, ``i`` input, ``m`` a marker, ``r`` another size, ``x`` the exit. A reader may meet others.
-        data: What was printed or typed; a marker's label; ``COLUMNSxROWS``; the exit status.
+        code: ``o`` output, ``i`` input, ``m`` a marker, ``r`` a new size, ``x`` the exit. A file may have other codes.
+        data: The output or the input; a marker's label; ``COLUMNSxROWS``; the exit status.
     """
 
     time: float
@@ -124,10 +124,10 @@ class Event:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and rows that the terminal has from now on.
+        """The new columns and rows of the terminal.
 
         Raises:
-            ValueError: It is no event of another size.
+            ValueError: The event has no new size.
         """
         match = _SIZE.match(self.data) if self.code == "r" else None
         if match is None:
@@ -136,19 +136,19 @@ class Event:
 
 
 def read(file: _Readable) -> tuple[Header, Iterator[Event]]:
-    """Read a recording of any version: its header now, and its events as they are asked for.
+    """Read a recording of any version: the header at once, and the events lazily, by an iterator.
 
-    Events come in their order; a time that is before the last one is taken for that. Events of codes that are not known
-    are passed on where their data is text, and left out otherwise; so are comments and empty lines. At most 4 MiB of a
-    file of version 2 or 3 are held, and 32 MiB of one of version 1.
+    Events come in their order; a time before the last event's counts as the last event's time. An event of an unknown code is
+    passed on if its data is text, and left out otherwise. Comments and empty lines are left out. At most 4 MiB of a file of
+    version 2 or 3 are held, and 32 MiB of a file of version 1.
 
     Args:
-        file: Opened as bytes, at its beginning. Stays open, and has to for as long as events are asked for.
+        file: A file opened as bytes, at its beginning. The file is not closed here, and must stay open while events are
+            read.
 
     Raises:
-        RecordingError: It is no recording, or broken; from the events too, where one of them is. The message names the
-            line.
-        OSError: It cannot be read.
+        RecordingError: The file is no recording, or is broken; also raised by the iterator. The message names the line.
+        OSError: The file cannot be read.
     """
     first = file.readline(LONGEST_LINE + 1)
     if not first:
@@ -161,7 +161,7 @@ def read(file: _Readable) -> tuple[Header, Iterator[Event]]:
 
 
 def _first(line: bytes) -> dict[str, Any] | None:
-    """The first line as an object; ``None`` when it is no JSON by itself."""
+    """Parse the first line as an object; ``None`` if the line alone is no JSON."""
     if len(line) > LONGEST_LINE:
         return None
     try:
@@ -175,7 +175,7 @@ def _first(line: bytes) -> dict[str, Any] | None:
 
 def _parse(line: bytes, number: int) -> Any:
     try:
-        # Without its end, at which a broken line would count as the next one.
+        # Strip the line's end: otherwise an error at the end of a broken line would have the next line's number.
         return json.loads(line.rstrip().decode(), parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         at, cure = number + error.lineno - 1, "; 'run --record' and asciinema write recordings"
@@ -205,7 +205,7 @@ def _version(found: Mapping[str, Any]) -> int:
 
 
 def _header(found: Mapping[str, Any]) -> Header:
-    """The header of a file, whichever version it has."""
+    """Parse the header of a file of any version."""
     version = _version(found)
     term: Any = found
     if version == 3:
@@ -270,7 +270,7 @@ def _env(found: object) -> dict[str, str]:
 
 
 def _theme(found: object) -> Theme | None:
-    """The colours, or ``None`` when they are not told as they should be: text can be read without."""
+    """Parse the colours; ``None`` if the colours are malformed, which is no error: text is readable without colours."""
     if not isinstance(found, dict):
         return None
     palette = found.get("palette")
@@ -304,11 +304,11 @@ def _events(file: _Readable, version: int) -> Iterator[Event]:
 
 
 def _event(found: list[Any], where: str, before: float, *, relative: bool) -> tuple[float, Event | None]:
-    """The time of an event and, where it is one that can be passed on, the event."""
+    """Return the time of an event and the event; ``None`` in place of an event of an unknown code without text."""
     seconds, code, data = found
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_TIME:
         raise RecordingError(f"{where}: the time must be seconds, 0 or more, not {_short(repr(seconds))}")
-    # A nanosecond is finer than what recorders write, and sums stay what they are as written.
+    # A nanosecond is finer than the times of recorders, so the rounding removes only the error of summing floats.
     time = round(before + seconds, 9) if relative else max(before, float(seconds))
     if time > LONGEST_TIME:
         raise RecordingError(f"{where} is more than {LONGEST_TIME:,.0f} s after the beginning")
@@ -358,7 +358,7 @@ def _frames(frames: list[Any]) -> Iterator[Event]:
 
 
 def _whole(text: str) -> str:
-    """A text that can be encoded: halves of characters that JSON can spell out are replaced."""
+    """Make a text encodable: replace lone surrogates, which JSON can spell out."""
     return _SURROGATE.sub("\ufffd", text)
 
 
@@ -367,18 +367,18 @@ def _short(text: str) -> str:
 
 
 class AsciicastWriter:
-    """Writes a recording, line by line. Each line is given to the file in one piece, so that none is ever half there.
+    """A writer of recordings, line by line. Each line is one call of the file's `write`, so that no line is written in parts.
 
     Args:
-        file: The file to which it is written.
-        header: Version 3 or 2. It is written at once.
+        file: The file to which the recording is written.
+        header: The header, of version 3 or 2, which is written at once.
 
     Attributes:
-        version: That of the format.
+        version: The version of the format.
 
     Raises:
-        ValueError: Another version.
-        OSError: What the file raises; from every method.
+        ValueError: The header has another version.
+        OSError: The file raises an error; every method can raise it.
     """
 
     def __init__(self, file: _Writable, header: Header) -> None:
@@ -390,23 +390,23 @@ class AsciicastWriter:
         file.write(_line(_to_json(header)))
 
     def encode(self, event: Event) -> bytes:
-        """An event as its line, if it is written next."""
+        """Return the line of an event, for the case that this event is written next."""
         now = max(
             self._last, round(event.time * 1e6)
-        )  # a clock that goes back would make the interval negative
+        )  # a clock that goes back must not make the interval negative
         since = now - self._last if self.version == 3 else now
-        # All but printable ASCII is escaped, more than the specification asks for. Of a time, no digit is lost:
-        # intervals are differences of whole microseconds, and so they add up.
+        # Everything but printable ASCII is escaped, which is more than the specification asks for. Intervals are differences
+        # of whole microseconds, so no digit of a time is lost, and the intervals add up exactly.
         return (
             f"[{since // 1_000_000}.{since % 1_000_000:06}, "
             f"{json.dumps(event.code)}, {json.dumps(_whole(event.data))}]\n"
         ).encode()
 
     def write(self, event: Event) -> int:
-        """Write an event. One that is before the last is written as at the same time.
+        """Write an event. An event before the last event's time gets the last event's time.
 
         Returns:
-            How many bytes that were.
+            The number of written bytes.
         """
         line = self.encode(event)
         self._file.write(line)
@@ -414,10 +414,10 @@ class AsciicastWriter:
         return len(line)
 
     def comment(self, text: str) -> int:
-        """Write a comment, in version 3, which alone has them; in version 2 nothing is written.
+        """Write a comment in version 3; version 2 has no comments, so nothing is written.
 
         Returns:
-            How many bytes that were.
+            The number of written bytes.
         """
         if self.version != 3:
             return 0
@@ -431,7 +431,7 @@ def _line(value: object) -> bytes:
 
 
 def _to_json(header: Header) -> dict[str, object]:
-    """A header as its specification has it, without what is not known."""
+    """Convert a header to the JSON object of its version, without unknown fields."""
     theme = None
     if header.theme is not None:
         palette = ":".join(header.theme.palette)
@@ -451,7 +451,7 @@ def _to_json(header: Header) -> dict[str, object]:
     else:
         found |= {"width": header.columns, "height": header.rows}
         if header.term is not None:
-            env["TERM"] = header.term  # where version 2 has it
+            env["TERM"] = header.term  # version 2 has the terminal's type here
     found |= {
         "timestamp": header.timestamp,
         "duration": header.duration if header.version == 2 else None,

@@ -1,4 +1,4 @@
-"""The file of a recording while it is written: private, bounded, and whole lines at any moment."""
+"""The file of a recording during the run: private, bounded, and with whole lines only at any moment."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from .asciicast import Header
 
 RESERVED = 1024
-"""Bytes at the end of a recording that are kept for saying how it ended."""
+"""Bytes at the end of a recording that are reserved for the note about its end."""
 
 LONGEST_TEXT = 2048
-"""Characters of one event; what is longer becomes several.
+"""Characters of one event; a longer text becomes several events.
 
-A kill can come in the middle of a write, between two pages of memory: a line that is about one leaves it hardly a
-moment."""
+A kill can interrupt a write between two pages of memory; a line of about one page leaves hardly any time for that."""
 
 Source = Literal["stdout", "stderr", "input", "size"]
 Happened = tuple[float, Source, bytes]
@@ -37,30 +36,30 @@ _CODES: dict[Source, str] = {"stdout": "o", "stderr": "o", "input": "i", "size":
 
 
 class _FullError(Exception):
-    """A line that there is no room for. Nothing of it was written."""
+    """A line exceeds the room in the file. No part of the line was written."""
 
 
 class RecordingFile:
-    """Writes what happens into a new file. Blocks as files do, and may be called in any thread, one call after the other.
+    """The new file of a recording, to which events are written. Calls block on the disk, and may come from any thread.
 
-    A line that the disk does not take whole is taken back, so that the file is a recording at any time.
+    If the disk takes only a part of a line, the part is removed again, so that the file is a valid recording at any time.
 
     Args:
         path: The file.
-        header: The beginning of the file.
-        max_bytes: The most that it may have.
-        on_terminal: Whether what is printed comes from a terminal. Otherwise it is made what one would show: there, a
-            line feed returns as well, where nothing has returned before it.
+        header: The header of the recording.
+        max_bytes: The maximum size of the file in bytes.
+        on_terminal: Whether the output comes from a terminal. Otherwise each line feed without a carriage return gets one, as
+            a terminal would do.
         code_page: The code page of output that is not UTF-8.
 
     Attributes:
         path: The file.
-        size: Its bytes.
+        size: The size of the file in bytes.
         notice: The missing part, and the reason; ``None`` when nothing is missing so far.
-        over: Whether nothing more is recorded.
+        over: Whether the recording has ended, and no more events are written.
 
     Raises:
-        OSError: There is such a file, or it cannot be made or written. No file is left then.
+        OSError: The file exists already, or cannot be made or written. A file made here is removed again.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class RecordingFile:
             "stderr": TextDecoder(page),
             "input": TextDecoder(),
         }
-        self._returned: set[Source] = set()  # what came from there ended with a return
+        self._returned: set[Source] = set()  # sources whose last text ended with a carriage return
         self._turn = threading.RLock()
         self._fd = create_file(str(path))
         try:
@@ -89,7 +88,7 @@ class RecordingFile:
             raise
 
     def put(self, happened: Sequence[Happened]) -> None:
-        """Write events. What the disk does not take is no error of the command: `notice` says so."""
+        """Write events. A failure of the disk is not raised: `notice` then has the reason."""
         with self._turn:
             for time, source, data in happened:
                 if self.over:
@@ -103,9 +102,9 @@ class RecordingFile:
 
         Args:
             rest: The last events.
-            time: When it ended.
-            status: Its exit status, where there is one.
-            how: Further facts about the end.
+            time: The time of the command's end, in seconds from the beginning.
+            status: The command's exit status, if known.
+            how: A comment about the command's end.
         """
         with self._turn:
             self.put(rest)
@@ -121,16 +120,16 @@ class RecordingFile:
             self.close()
 
     def write(self, line: bytes) -> None:
-        """Append a line, for the writer.
+        """Append a line, for `AsciicastWriter`.
 
         Raises:
-            OSError: The disk did not take it; then nothing of it is there.
+            OSError: The disk did not take the whole line; no part of the line stays in the file.
         """
         if self.size + len(line) > self._room:
             raise _FullError
         try:
             written = 0
-            while written < len(line):  # a disk that is nearly full takes a part first
+            while written < len(line):  # a nearly full disk takes a part first
                 written += os.write(self._fd, memoryview(line)[written:])
         except OSError:
             with contextlib.suppress(OSError):
@@ -139,7 +138,7 @@ class RecordingFile:
         self.size += len(line)
 
     def close(self) -> None:
-        """Write nothing more. Never raises."""
+        """Close the file; later events are dropped. Never raises."""
         with self._turn:
             self.over = True
             fd, self._fd = self._fd, -1
@@ -156,11 +155,11 @@ class RecordingFile:
 
     @property
     def _is_gone(self) -> bool:
-        """Whether the file has no name any more, or not its own, as after a command that cleans up.
+        """Whether the file was removed, or its path no longer exists, as after a command that cleans up.
 
-        That another one stands at the path says nothing by itself: not every file system numbers its files for ever.
+        Another inode number at the path is no evidence by itself: not every file system keeps a file's number for ever.
         """
-        if self._fd < 0 or not hasattr(os, "geteuid"):  # Windows removes and moves nothing that is open
+        if self._fd < 0 or not hasattr(os, "geteuid"):  # Windows cannot remove or move an open file
             return False
         try:
             os.lstat(self.path)
@@ -168,7 +167,7 @@ class RecordingFile:
         except FileNotFoundError:
             return True
         except OSError:
-            return False  # that cannot be known
+            return False  # unknown
 
     @property
     def _is_full(self) -> bool:
@@ -195,7 +194,7 @@ class RecordingFile:
         return text[1:] if returned else text
 
     def _fill(self, event: Event) -> None:
-        """Write as much of an event as there is room for, and that this is the end."""
+        """Write as much of an event as fits, and a marker that the recording ends there."""
         left = self._room - self.size
         if event.code == "o":
             fits = bisect.bisect_right(
@@ -209,7 +208,7 @@ class RecordingFile:
             return
         self._room = self._max_bytes
         said = f"the recording ends here: its limit of {self._max_bytes:,} bytes is reached"
-        with contextlib.suppress(_FullError):  # a header that leaves no room for it
+        with contextlib.suppress(_FullError):  # a header that leaves no room for the marker
             self._try(lambda: self._writer.write(Event(event.time, "m", said)))
         if not self.over:
             self.over = True
@@ -218,7 +217,7 @@ class RecordingFile:
     def _end(self, time: float, status: int | None, how: str | None) -> None:
         if how is not None:
             self._writer.comment(how)
-        if status is not None and self._writer.version == 3:  # version 2 has no such event
+        if status is not None and self._writer.version == 3:  # version 2 has no exit event
             self._writer.write(Event(time, "x", str(status)))
 
     def _try(self, write: Callable[[], object]) -> None:

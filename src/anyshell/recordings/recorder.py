@@ -1,7 +1,7 @@
-"""The recorder of one run: it stands in the way of the output, and before the program for its input.
+"""The recorder of one run, which sees the program's output, and its input before the program gets it.
 
-Nothing here waits for the disk but output that would fill our memory otherwise: what happens is handed to a thread, which
-makes events of it and writes them.
+A thread turns output and input into events and writes the events to the disk. The event loop never waits for the disk, except
+to delay output that would otherwise fill the memory.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from .file import Happened, Source
 
 HELD = 1024 * 1024
-"""Bytes of a recording that wait to be written; with more, the program has to wait."""
+"""Bytes of a recording that wait to be written; with more bytes, the program has to wait."""
 
 MOST_HELD = 16 * 1024 * 1024
 """Bytes that wait to be written at the end of a run, when the program cannot wait; with more, the recording breaks off."""
 
 HAPPENED_SIZE = 128
-"""Bytes that an event counts beside its own."""
+"""Bytes of memory that an event is counted with, in addition to its data."""
 
 FLUSH_PAUSE = 0.02
-"""Seconds between two writes, when little is to be written: for so long an event may be nowhere but in memory."""
+"""Seconds between two small writes: for at most that time, an event exists only in memory."""
 
 LITTLE = 64 * 1024
-"""Bytes that count as little to write."""
+"""Bytes below which a write counts as small; after a larger write there is no pause."""
 
 DISK_SECONDS = 5.0
-"""Seconds for the disk to make the file, to take some of what waits, and to take the end; then the recording breaks off."""
+"""Seconds for the disk to make the file, to take waiting bytes, and to take the end; then the recording breaks off."""
 
 _LINE_ENDS = re.compile(rb"([\r\n\x03\x04]+)")
 _LARGEST_CODE = 2**31  # no bound: where a sign begins
@@ -61,13 +61,13 @@ _UNKNOWN = (
 
 
 class Recorder:
-    """Records one run.
+    """The recorder of one run.
 
     Args:
-        recording: Where, and what.
+        recording: The file, and the options.
         terminal: The terminal of the command; ``None`` stands for pipes.
-        shell: The path of its shell.
-        masks: The secrets that are masked in what its terminal shows.
+        shell: The path of the command's shell.
+        masks: The secrets that are masked in the terminal's output.
         code_page: The code page of output that is not UTF-8.
     """
 
@@ -106,7 +106,7 @@ class Recorder:
         """Make the file.
 
         Raises:
-            RecordingError: It cannot be made, or there is one of that name.
+            RecordingError: The file cannot be made, or a file of that name exists.
         """
         self._began = time.monotonic()
         recording, terminal = self._recording, self._terminal
@@ -133,7 +133,7 @@ class Recorder:
             )
             self._file = file
             if self._given_up:
-                file.discard()  # it is not awaited any more
+                file.discard()  # `begin` no longer waits for the file
 
         try:
             making = self._worker.do(make)
@@ -161,13 +161,13 @@ class Recorder:
             ) from error
 
     def builder(self, builder: Builder, channel: Channel) -> Builder:
-        """A builder that is fed with output instead of another."""
+        """Return a builder that records the output of a channel and feeds another builder."""
         return _RecordingBuilder(builder, lambda data: self._add(channel, data))
 
     def listener(
         self, listener: Callable[[Channel, bytes], Awaitable[None]] | None
     ) -> Callable[[Channel, bytes], Awaitable[None]]:
-        """A listener instead of another: it makes a program wait that prints faster than can be recorded."""
+        """Return a listener that wraps another one, and delays a program that prints faster than the disk can record."""
 
         async def hear(channel: Channel, data: bytes) -> None:
             await self._room()
@@ -177,27 +177,27 @@ class Recorder:
         return hear
 
     def take(self, process: Process) -> Process:
-        """Take the program that was started, and give what the engine runs."""
+        """Take the started program, and return the program for the engine, with its input recorded if requested."""
         self._started = True
         if not self._recording.input or process.stdin is None:
             return process
         return Wrapped(process, stdin=_RecordedInput(process.stdin, process, self))
 
     async def typed(self, data: bytes, process: Process) -> None:
-        """Take note of what is typed, or written to a pipe, without secrets."""
+        """Record data that is typed, or written to a pipe, with its secrets masked."""
         if self._on:
             self._add("input", await self._shown(data, process))
             await self._room()
 
     def resized(self, terminal: Terminal) -> None:
-        """Take note of another size."""
+        """Record a new size of the terminal."""
         self._add("size", f"{terminal.columns}x{terminal.rows}".encode())
 
     async def end(self, outcome: Outcome) -> RecordingReport | None:
-        """Write the end, and close the file. However often the waiting task is cancelled, this is done first.
+        """Write the end, and close the file. A cancellation of the waiting task takes effect only after that.
 
         Returns:
-            What became of the recording; ``None`` without a recording, since nothing was started.
+            The result of the recording; ``None`` without a recording, since nothing was started.
         """
         if not outcome.started:
             await self.abandon()
@@ -217,7 +217,7 @@ class Recorder:
         return RecordingReport(path=file.path, size=file.size, complete=notice is None, notice=notice)
 
     async def abandon(self) -> None:
-        """Close the file where there will be no outcome: of a command that was not started, no recording is left."""
+        """Close the file of a run without an outcome; if the command was not started, remove the file."""
         if self._file is None:
             self._worker.end()
         elif self._started:
@@ -238,7 +238,7 @@ class Recorder:
         await self._finish(partial(file.finish, rest, self._now, status, how))
 
     async def _finish(self, work: Callable[[], object]) -> None:
-        """Do what is the last with the file; where it was given up, behind us."""
+        """Make the last call for the file in the thread; do not wait for the call if the recording was given up."""
         last = self._worker.do(work)
         if not self._given_up:
             await asyncio.wait([last], timeout=DISK_SECONDS)
@@ -247,7 +247,7 @@ class Recorder:
         self._worker.end()
 
     async def _room(self) -> None:
-        """Wait until the disk has taken enough of what waits."""
+        """Wait until at most `HELD` bytes wait for the disk."""
         while self._held > HELD and self._on:
             if not await self._written.wait(DISK_SECONDS):
                 self._give_up(_NOT_IN_TIME)
@@ -274,7 +274,7 @@ class Recorder:
             batch, self._pending = self._pending, []
             size = sum(len(data) + HAPPENED_SIZE for _, _, data in batch)
             try:
-                # The end of an event loop cancels every task, this one too; pending data is written all the same.
+                # The end of an event loop cancels every task, this task too; pending data is written all the same.
                 await shielded(self._worker.do(partial(self._put, file, batch)))
             except Exception as error:
                 self._give_up(f"it broke off: {error!r}")
@@ -285,13 +285,13 @@ class Recorder:
             if size < LITTLE:
                 await asyncio.sleep(FLUSH_PAUSE)
         if not self._on:
-            self._pending = []  # nothing more is recorded
+            self._pending = []  # the recording has ended
 
     def _put(self, file: RecordingFile, batch: list[Happened]) -> None:
-        """In the thread."""
+        """Write a batch of events, in the thread."""
         file.put(batch)
         if self._given_up:
-            file.close()  # it is not awaited any more
+            file.close()  # the event loop no longer waits for the file
 
     def _give_up(self, why: str) -> None:
         self._given_up = True
@@ -300,10 +300,10 @@ class Recorder:
         self._written.notify()
 
     async def _shown(self, data: bytes, process: Process) -> bytes:
-        """The part of what is typed that may be seen.
+        """Mask the secrets in typed data.
 
-        A program that asks for a password has its terminal in line mode and without an echo: nothing is shown of what is
-        typed then. One that reads a secret key by key, as an editor reads its keys, cannot be told from an editor.
+        A program that asks for a password has its terminal in line mode and without echo: all data typed then is masked. A
+        program that reads a secret key by key, as an editor reads its keys, cannot be told from an editor.
         """
         if self._terminal is not None:
             foreground = await process.foreground()
@@ -317,7 +317,7 @@ class Recorder:
         return self._masks.feed(data)
 
     def _hidden(self, data: bytes) -> bytes:
-        """The ends of lines, and one mask for all that is typed on each: not even how long it is, is shown."""
+        """Replace the text of each line by one mask, which also hides the text's length; keep the line ends."""
         shown = b""
         for number, part in enumerate(_LINE_ENDS.split(data)):
             if number % 2:
@@ -330,7 +330,7 @@ class Recorder:
 
 
 class _RecordingBuilder:
-    """A builder of which another is told what it is fed with."""
+    """A builder that passes its data to another builder, and also to a callback."""
 
     def __init__(self, builder: Builder, tell: Callable[[bytes], object]) -> None:
         self._builder = builder
@@ -348,7 +348,7 @@ class _RecordingBuilder:
 
 
 class _RecordedInput(ByteSendStream):
-    """The input of a program. It is recorded first: the output that it leads to comes after."""
+    """The recorded input of a program. Input is recorded before it is sent, so that the resulting output comes after it."""
 
     def __init__(self, stream: ByteSendStream, process: Process, recorder: Recorder) -> None:
         self._stream = stream
@@ -364,9 +364,9 @@ class _RecordedInput(ByteSendStream):
 
 
 def _exit_status(outcome: Outcome) -> int | None:
-    """The exit status, as a shell tells it; ``None`` when that is not known."""
+    """Return the exit status as a shell reports it; ``None`` if unknown."""
     if outcome.exit_code is not None:
-        code = outcome.exit_code  # on Windows it has 32 bits, of which players take the first for a sign
+        code = outcome.exit_code  # 32 bits on Windows, of which players read the first bit as a sign
         return code if code < _LARGEST_CODE else code - 2 * _LARGEST_CODE
     number = signal.Signals.__members__.get(outcome.signal or "")
     return None if number is None else 128 + number.value

@@ -1,4 +1,4 @@
-"""A thread for work that must not hold up the loop, one piece after the other."""
+"""A thread for calls that must not block the event loop, one call after the other."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 class RecordingWorker:
-    """Does things in the order in which it is given them. Its thread is begun by the first, and ended by `end`.
+    """A worker that makes calls in their order, in a thread of its own. The first call starts the thread, `end` ends it.
 
-    It is a daemon, and none of an executor's: those are waited for when the interpreter ends, and a disk that hangs would
-    keep the program from ending.
+    The thread is a daemon and not an executor's: the interpreter waits for an executor's threads at exit, so a disk that hangs
+    would keep the program from ending.
 
     Args:
-        name: The name of its thread.
+        name: The name of the thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -28,14 +28,16 @@ class RecordingWorker:
         self._begun = False
 
     def do(self, work: Callable[[], object]) -> asyncio.Future[None]:
-        """Make a call in the thread. It is made also when it is not awaited any more.
+        """Make a call in the thread, even if the returned future is no longer awaited.
 
         Raises:
-            RuntimeError: There is no thread to be had.
+            RuntimeError: The thread cannot be started.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        done.add_done_callback(lambda done: done.cancelled() or done.exception())  # looked at
+        done.add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )  # retrieved, so that asyncio logs no warning
 
         def tell(error: Exception | None) -> None:
             if done.done():
@@ -61,7 +63,7 @@ class RecordingWorker:
         return done
 
     def end(self) -> None:
-        """Take nothing more; what it was given is done."""
+        """End the thread after all calls so far; accept no further call."""
         self._work.put(None)
 
     def _run(self) -> None:

@@ -1,15 +1,15 @@
-"""The result of a call, drawn by rich for a person: the command, its output, the cuts, and its end.
+"""Results of calls, drawn by rich for a person: the command, its output, the cuts, and its end.
 
-A result's `display` is text in blocks. Here it becomes a renderable of `rich <https://rich.readthedocs.io>`_, to be printed
-by its `Console` or put into whatever takes one. A command that a person runs themselves has no result of a tool: it is drawn
-from its events and its outcome.
+A result's `display` is text in blocks. This package turns the blocks into a renderable of
+`rich <https://rich.readthedocs.io>`_, for rich's `Console` or for any widget that takes a renderable. A command that a
+person runs directly has no tool result: the view draws the command's events and outcome.
 
-Nothing of the text is markup, and nothing of it is obeyed: controls are escapes. What a program has printed stands behind a
-bar on each row, so that no output can pass for a word of anyshell. Terminals do not agree on how wide a character is that
-is joined of several; a row has room for it on each. A character that the console's encoding has not is an escape.
+The text is never read as markup, and control characters are shown as escapes. A bar stands before each row of a program's
+output: no output can pass for a word of anyshell. Terminals disagree on the width of a character that is joined from
+several; a row has room for the widest form. A character missing from the console's encoding is shown as an escape.
 
-A collapsed view costs the same however long an output is, but for one count of its line feeds: only the characters that
-its rows can show are cut into rows, from the end backwards.
+A collapsed view costs the same however long an output is, apart from one count of line feeds: only the characters that
+fit the rows are cut into rows, from the end backwards.
 """
 
 from .views import RenderedCommand as RenderedCommand

@@ -1,4 +1,4 @@
-"""The end of a command, in a few words, and the style of these."""
+"""The end of a command in a few words, and the style of the words."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _ENDED: dict[JobStatus, str] = {"stopped": WARNING, "timed_out": BAD, "failed": 
 
 
 def one_job(details: JobDetails) -> JobState | None:
-    """The job that a call was about, if it was one."""
+    """Return the job of a call that was about one job; ``None`` for any other call."""
     return details.jobs[0] if len(details.jobs) == 1 and details.action != "list" else None
 
 
 def job_ended(details: JobDetails) -> tuple[str, str]:
-    """The state of a job, or how it ended, and the style for it."""
+    """Return the words for the state or the end of a job, and their style."""
     job = one_job(details)
     if details.status != "done":
         return details.status, BAD
@@ -43,7 +43,7 @@ def job_ended(details: JobDetails) -> tuple[str, str]:
 
 
 def ended(details: ShellDetails | Outcome) -> tuple[str, str]:
-    """The words for the end of a command, and their style."""
+    """Return the words for the end of a command, and their style."""
     terminal = details.terminal if isinstance(details, ShellDetails) else None
     match details.status:
         case "exited":
@@ -72,7 +72,7 @@ def _exit(details: ShellDetails | JobDetails | Outcome) -> str:
 
 
 def times(details: ShellDetails | JobDetails | Outcome) -> Iterator[str]:
-    """The duration of a call, and its limits."""
+    """Yield the duration of a call, and the timeout of a command."""
     if isinstance(details, JobDetails):
         if (job := one_job(details)) is not None:
             yield seconds(job.seconds)
@@ -83,7 +83,7 @@ def times(details: ShellDetails | JobDetails | Outcome) -> Iterator[str]:
 
 
 def seconds(value: float) -> str:
-    """Say how long something has taken."""
+    """Format a duration in seconds for a person."""
     if value < 60:
         return f"{value:.1f} s"
     return as_duration(round(value))

@@ -1,4 +1,4 @@
-"""The page that a view is drawn on: rows of a width, behind marks."""
+"""The page that a view is drawn on: rows of one width, each behind a mark."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     from ..tool.result import OutputArtifact
 
 ERROR_ROWS = 3
-"""Rows of a collapsed output that show a failed command's last line that tells of an error, where it is above the last rows."""
+"""Rows of a collapsed output that show a failed command's last error line, where that line is above the last rows."""
 
 SEARCHED = 64 * 1024
-"""Characters above the last rows of a failed command's output in which such a line is looked for."""
+"""Characters above the last rows of a failed command's output that are searched for an error line."""
 
 COMMAND_ROWS = 3
-"""Rows of a command that a collapsed result shows, the first."""
+"""Rows of a command that a collapsed result shows, from the start of the command."""
 
 LONGEST_LINE = 4_000
-"""Characters of a line of a person's own command's output that are shown."""
+"""Characters of an output line that are shown for a command run by a person."""
 
 _LEAST_ROOM = 2  # no bound
-"""Columns of the narrowest row: a wide character has as many."""
+"""Columns of the narrowest row: the columns of a wide character."""
 
-_ID = re.compile(r"[\w-]+", re.ASCII)  # of others, no shell is given a word
+_ID = re.compile(r"[\w-]+", re.ASCII)  # an id of other characters is put into no shell command
 
 TITLE, COMMAND, QUIET, WARNING, GOOD, BAD = "bold", "cyan", "dim", "yellow", "green", "red"
 
 
 class MarkedRows:
-    """Rows of so many columns.
+    """Rows behind marks, as wide as the console.
 
     Args:
-        options: Those of the console.
-        hint: How a person can expand what is drawn.
+        options: The options of the console.
+        hint: The hint that tells a person how to expand the view.
         longest: Characters of a line of output that are shown; ``None`` is all.
     """
 
@@ -62,14 +62,14 @@ class MarkedRows:
     def output(
         self, text: str, count: int | None, *, failed: bool = False, lines: int = 0, style: str = ""
     ) -> Iterator[Text]:
-        """Draw an output: all of it, or its last rows.
+        """Draw a whole output, or its last rows.
 
         Args:
-            text: The output, or the last lines of one.
+            text: The output, or the last lines of an output.
             count: Rows; ``None`` is all.
-            failed: Whether a line that tells of an error is shown, too.
-            lines: Lines of the output, if the text is only the last ones.
-            style: How it is drawn.
+            failed: Whether to show also a hidden line that tells of an error, if no shown line does.
+            lines: Lines of the whole output, if the text is only its last lines.
+            style: The style of the output.
         """
         stop = len(text) - text.endswith("\n")
         gone = max(0, lines - text.count("\n", 0, stop) - (stop > 0)) if lines else 0
@@ -96,7 +96,7 @@ class MarkedRows:
         yield from self._barred(rows, style)
 
     def command(self, text: str, title: str, *, mark: str, whole: bool) -> Iterator[Text]:
-        """Draw a command with its title: all of it, or its first rows."""
+        """Draw a command with its title, whole or only the first rows."""
         if title:
             yield from self.folded("# ", printable(title), TITLE)
         end, complete = len(text), True
@@ -109,13 +109,13 @@ class MarkedRows:
         yield from self._left_out(text.count("\n", end), end_of_last=not complete, margin="  ")
 
     def folded(self, mark: str, text: str, style: str) -> Iterator[Text]:
-        """A sentence of anyshell behind a mark, folded between words where that is possible."""
+        """Draw a sentence of anyshell behind a mark, folded between words where possible."""
         margin = cell_len(mark)
         for number, row in enumerate(at_words(self.known(text), max(_LEAST_ROOM, self._width - margin))):
             yield self.row(mark if number == 0 else " " * margin, row, style, mark=style)
 
     def footer(self, parts: list[str], style: str) -> Iterator[Text]:
-        """The rows below a result: its end, in a style of its own, and the other facts."""
+        """Draw the rows below a result: the first part in the given style, then the other facts."""
         for number, row in enumerate(self._joined(parts)):
             text = Text(row, style=QUIET, no_wrap=True, overflow="crop", end="\n")
             if number == 0:
@@ -125,7 +125,7 @@ class MarkedRows:
     def address(
         self, artifact: OutputArtifact | None, *, whole: bool, name: str = "output"
     ) -> Iterator[Text]:
-        """The place of the whole output, if it was kept: its address, and the command that shows it, or the file."""
+        """Draw the place of a kept output: its address, and the command that shows the output, or the file."""
         if artifact is None:
             return
         what = f"{name} but for its middle" if artifact.omitted_bytes else f"whole {name}"
@@ -138,25 +138,25 @@ class MarkedRows:
             yield self.row("", row, QUIET, mark="")
 
     def row(self, mark_text: str, text: str, style: str, *, mark: str) -> Text:
-        """A row behind a mark."""
+        """Return a row behind a mark."""
         row = Text(no_wrap=True, overflow="crop", end="\n")
         row.append(mark_text, mark)
         row.append(text, style)
         return row
 
     def ending(self, row: Text) -> Text:
-        """A row of which more is left out."""
+        """Return a row that ends with an ellipsis."""
         row = row.copy()
         kept = chopped(row.plain, max(1, self._width - cell_len(self._ellipsis)))[0]
         if kept != row.plain and " " in kept[2:].strip():
             kept = kept.rpartition(" ")[0]
-        if over := len(row.plain) - len(kept):  # rich takes all away where that is 0
+        if over := len(row.plain) - len(kept):  # right_crop(0) would remove the whole text
             row.right_crop(over)
         row.append(self._ellipsis, QUIET)
         return row
 
     def known(self, text: str) -> str:
-        """A text in which what the console's encoding has not is an escape."""
+        """Return a text with escapes for the characters that the console's encoding lacks."""
         if self._encoding is None or text.isascii():
             return text
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
@@ -164,7 +164,7 @@ class MarkedRows:
     def _left_out(
         self, lines: int, *, end_of_last: bool = False, start_of_next: bool = False, margin: str = ""
     ) -> Iterator[Text]:
-        """Say what is not shown, if there is anything."""
+        """Draw the note about omitted lines and parts of lines, if anything is omitted."""
         missing = ["the end of that line"] * end_of_last + [counted(lines, "more line")] * bool(lines)
         missing += ["the start of this line"] * start_of_next
         if missing:
@@ -180,13 +180,13 @@ class MarkedRows:
         return max(_LEAST_ROOM, self._width - 2)
 
     def _rows(self, line: str, longest: int | None = None) -> list[str]:
-        """Cut a line into rows, as a terminal folds it. Whatever a screen might obey is an escape in them."""
+        """Cut a line into rows, as a terminal folds the line. Control characters become escapes."""
         return chopped(without_tabs(self.known(printable(bounded(line, longest)))), self._room)
 
     def _last(self, text: str, stop: int, count: int) -> tuple[list[str], int, bool]:
-        """The last rows of a text up to a place, where their first line begins, and whether rows of that line are missing.
+        """Return the last rows before a place, the start of their first line, and whether rows of that line are missing.
 
-        However long a line is, only its last characters are cut into rows: as many as have room there, or more.
+        However long a line is, only its last characters are cut into rows: at least as many as have room.
         """
         rows: list[str] = []
         while True:
@@ -196,7 +196,7 @@ class MarkedRows:
             if self._longest is not None and stop - start > self._longest:
                 line = bounded(text[start:stop], self._longest)
             else:
-                # Rows of one column for each character stay those of the whole line.
+                # Cut at a multiple of the room: where each character has one column, the rows equal those of the whole line.
                 cut = max(0, (stop - start) // self._room - spare) * self._room
                 line = text[start + cut : stop]
             found = self._rows(line)
@@ -206,7 +206,7 @@ class MarkedRows:
             stop = start - 1
 
     def _first(self, text: str, count: int) -> tuple[list[str], int, bool]:
-        """The first rows of a text, where their last line ends, and whether it is shown whole; as `_last`."""
+        """Return the first rows of a text, the end of their last line, and whether that line is shown whole; as `_last`."""
         rows: list[str] = []
         start = 0
         while True:
@@ -222,7 +222,7 @@ class MarkedRows:
             start = end + 1
 
     def _joined(self, parts: list[str]) -> list[str]:
-        """Parts with a dot between them, none of which is folded unless it is longer than a row."""
+        """Join parts into rows with a dot between parts; a part is folded only if the part is longer than a row."""
         rows: list[str] = []
         for part in map(self.known, parts):
             longer = f"{rows[-1]}{self._dot}{part}" if rows else part
@@ -236,12 +236,12 @@ class MarkedRows:
 
 
 def _hidden_error(text: str, start: int, stop: int) -> int | None:
-    """The start of the last hidden line that tells of an error, if no shown line does.
+    """Return the start of the last hidden line that tells of an error; ``None`` without one, or if a shown line does.
 
     Args:
         text: An output.
-        start: Where the first line begins that is shown whole.
-        stop: Where the last one ends.
+        start: The start of the first line that is shown whole.
+        stop: The end of the last shown line.
     """
 
     def says(line: str) -> bool:
@@ -254,14 +254,14 @@ def _hidden_error(text: str, start: int, stop: int) -> int | None:
         end = start - 1
         start = text.rfind("\n", least, end) + 1
         if start == 0 < least:
-            return None  # the line begins farther away
+            return None  # the line begins before the searched characters
         if says(text[start:end]):
             return start
     return None
 
 
 def _is_found(artifact: OutputArtifact) -> bool:
-    """Whether the commands of anyshell look for an artifact where it is."""
+    """Whether the commands of anyshell find an artifact by its id."""
     try:
         return (
             _ID.fullmatch(artifact.id) is not None
@@ -272,5 +272,5 @@ def _is_found(artifact: OutputArtifact) -> bool:
 
 
 def counted(count: int, what: str) -> str:
-    """Say how many there are."""
+    """Return a count with its noun, in the plural unless the count is 1."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

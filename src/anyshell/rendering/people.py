@@ -1,4 +1,4 @@
-"""Notices without their advice, which is for models."""
+"""Notices for people, without the advice to models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ADVICE = re.compile(
     ),
     re.DOTALL,
 )
-"""Sentences that are nothing but advice to a model, each as a whole."""
+"""Whole sentences that are nothing but advice to a model."""
 
 _CLAUSES = (
     (re.compile(r"\A(It likely waited at \".*\"): use [^\"]*\.\Z", re.DOTALL), r"\1."),
@@ -43,13 +43,13 @@ _CLAUSES = (
     ),
     (re.compile(r"; use a program's own options\.\Z"), "."),
 )
-"""Clauses of sentences that are, at their ends."""
+"""Clauses at the end of sentences that are nothing but advice to a model, with their replacements."""
 
 _QUOTED = re.compile(r"\bthe user says: ", re.IGNORECASE)
 
 
 def for_people(notice: str) -> str:
-    """The part of a notice for a person; empty where all of it is advice. The words of a person stay as they are."""
+    """Return a notice without its advice; empty where all is advice. A notice that quotes a person is unchanged."""
     own, *quoted = _QUOTED.split(notice, maxsplit=1)
     if quoted:
         return notice

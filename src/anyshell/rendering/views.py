@@ -1,4 +1,4 @@
-"""The views: of a result, of a person's own command, and of a request to an approver."""
+"""The views: of a tool's result, of a command run by a person, and of a request to an approver."""
 
 from __future__ import annotations
 
@@ -29,37 +29,38 @@ if TYPE_CHECKING:
     from .._types.checks import Seconds
 
 PREVIEW_ROWS = 10
-"""Rows of an output that a collapsed result shows: the last, and of a failed command those that tell of an error."""
+"""Rows of an output that a collapsed result shows: the last rows, and for a failed command rows of an error line."""
 
 OWN_ROWS = 20
-"""Rows of the output of a person's own command that are shown while it is collapsed."""
+"""Rows of output that the collapsed view of a command run by a person shows: the last rows."""
 
 LIVE_BYTES = 64 * 1024
-"""Bytes of the output of a person's own command that are kept while it runs, the last."""
+"""Bytes of output that the view of a running command keeps: the last bytes."""
 
-# Sentences for a model that say where the rest of an output is. A person is told by the footer.
+# Sentences that tell a model the place of the rest of an output. The footer tells a person.
 _REST = re.compile(r"\[raw output: |Whole output[:,]|All but [0-9,]+ bytes: ")
 
 
 class RenderedResult:
-    """A result as a person is shown it.
+    """A tool's result, drawn for a person.
 
-    Collapsed, an output is its last rows, a command its first, and each notice one row, unless nothing ran and it says why.
-    Where a command has failed and its last rows do not tell of an error, three of them are the last line above that does.
-    A row is a row of the screen: a line that is folded has several. What is left out is counted in lines of the text.
-    Expanded, all that the result has is shown. Below that stands in both what the result itself leaves out; then how it
-    ended, how long it took, the timeout that was in force, and where; then the address of the whole output, and the
-    command that shows it.
+    Collapsed, the view shows the last rows of an output, the first rows of a command, and one row of each notice. Notices
+    that say why nothing ran are shown whole. Where a command has failed and its last rows tell of no error, three rows show
+    the last line above that tells of one. A row is a row of the screen: a folded line has several rows. Omitted text is
+    counted in lines. Expanded, the view shows all text of the result.
+
+    Both forms then show, in this order: the omissions of the result itself; the end of the run, its duration, the timeout in
+    force and the place; the address of the whole output, and the command that shows that output.
 
     Args:
-        result: What a call of `ShellTool` or `JobTool` came to; or the outcome of a command, which is then drawn as `RenderedCommand` draws it.
-        expanded: Whether to show all of it.
-        rows: Rows of an output that are shown while it is collapsed; at least 1.
-        hint: The key by which a person can expand it, such as ``ctrl+o``; said where anything is left out.
+        result: The result of a call of `ShellTool` or `JobTool`; or the outcome of a command, drawn as by `RenderedCommand`.
+        expanded: Whether to show the whole result.
+        rows: Rows of an output that the collapsed view shows; at least 1.
+        hint: The key by which a person can expand the view, such as ``ctrl+o``; shown where text is left out.
         where: The place of the run, such as a host and a directory, in the program's own words; may be empty.
 
     Raises:
-        ValueError: There are less rows than 1.
+        ValueError: `rows` is less than 1.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class RenderedResult:
         self._where = visible(where)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """Draw it, as wide as there is room."""
+        """Draw the result, as wide as the console."""
         result = self._result
         if self._own is not None:
             yield from self._own.__rich_console__(console, options)
@@ -99,7 +100,7 @@ class RenderedResult:
         notices = []
         for block in result.display:
             if block.type == "command":
-                # Of a call about a job, a person is shown the typed text.
+                # The command block of a call about a job is the typed text.
                 mark = "$ " if isinstance(result, ShellResult) else "> "
                 yield from page.command(block.text, block.title, mark=mark, whole=self._expanded)
             elif block.type == "output":
@@ -109,7 +110,7 @@ class RenderedResult:
                 notices.append(block.text)
         for phrase in _cuts(result):
             own = next((text for text in notices if phrase in text), f"{phrase}.")
-            # The next words tell a model where the rest is; a person is told below.
+            # The words after the phrase tell a model the place of the rest; the address below tells a person.
             short = phrase.endswith("s shown") and (
                 artifact is not None or result.details.status == "running"
             )
@@ -131,7 +132,7 @@ class RenderedResult:
     def _notice(self, page: MarkedRows, text: str, result: ShellResult | JobResult) -> Iterator[Text]:
         details = result.details
         ends = rf"(?:Exit code {details.exit_code}|Ended by {re.escape(str(details.signal))}(?: \(exit code \d+\))?)"
-        text = for_people(re.sub(rf"\A{ends}(?: after [\d.]+ s)?\.(?: |\Z)", "", text))  # the footer says it
+        text = for_people(re.sub(rf"\A{ends}(?: after [\d.]+ s)?\.(?: |\Z)", "", text))  # see the footer
         if not text:
             return
         why = details.status in NOTHING_RAN
@@ -140,30 +141,30 @@ class RenderedResult:
 
 
 class RenderedCommand:
-    """A command that a person runs themselves, as it runs and when it has ended.
+    """A command run by a person, drawn while it runs and after its end.
 
-    Give it to rich's `Live`, feed it what the command prints, and tell it the end: it is then drawn from the outcome. It
-    can be drawn in one thread, as `Live` does, while it is fed in another.
+    Give the view to rich's `Live`, call `feed` with each output event, and `finish` at the end; the view is then drawn from
+    the outcome. One thread may draw the view, as `Live` does, while another feeds it.
 
-    Collapsed, it is as a collapsed `RenderedResult`, but for its number of rows. A line has 4,000 characters at most,
-    and says how much is left out. The footer tells apart how it ended: an exit code or a signal; ``timed out``;
-    ``cancelled``; ``lost``; or ``error``, with what was wrong above it. Until then it is ``running``.
+    A collapsed view is like a collapsed `RenderedResult`, except for the number of rows. A line has 4,000 characters at most,
+    and a longer line says how much is left out. The footer names the end: an exit code or a signal; ``timed out``;
+    ``cancelled``; ``lost``; or ``error``, with the message above the footer. Before the end, the footer says ``running``.
 
     Args:
-        command: The command, shown above its output; nothing is shown where it is empty.
-        outcome: Its outcome, if it has ended; as for `finish`.
-        expanded: Whether to show all that is kept: of a running command the last 64 KiB of its output.
-        rows: Rows of the screen that the output has while it is collapsed; at least 1.
-        hint: The key by which a person can expand it, such as ``ctrl+o``; said where anything is left out.
-        timeout: Seconds that it has, said in the footer; ``None`` says nothing.
-        where: The place of the run, in the program's own words, such as a host and a directory; said in the footer.
+        command: The command, shown above its output; an empty command is not shown.
+        outcome: The outcome of a command that has ended; as for `finish`.
+        expanded: Whether to show all kept output; while the command runs, the last 64 KiB are kept.
+        rows: Rows of the screen that the output has in the collapsed view; at least 1.
+        hint: The key by which a person can expand the view, such as ``ctrl+o``; shown where text is left out.
+        timeout: Seconds that the command has, shown in the footer; ``None`` shows nothing.
+        where: The place of the run, in the program's own words, such as a host and a directory; shown in the footer.
         clock: Seconds that have passed, from any moment on.
 
     Attributes:
-        expanded: As above; it may be changed at any time.
+        expanded: As above; may be changed at any time.
 
     Raises:
-        ValueError: There are less rows than 1.
+        ValueError: `rows` is less than 1.
     """
 
     def __init__(
@@ -191,14 +192,14 @@ class RenderedCommand:
         self._took: float | None = None
         self._lock = threading.Lock()
         self._tail = Tail(LIVE_BYTES + LONGEST_SEQUENCE)
-        self._tail.append(b"\n")  # or the first line would be taken for one whose start is missing
-        self._lines = 0  # line feeds of what was fed
+        self._tail.append(b"\n")  # otherwise the first line would count as a line whose start is missing
+        self._lines = 0  # line feeds of the fed output
         self._outcome: Outcome | BaseException | None = None
         if outcome is not None:
             self.finish(outcome)
 
     def feed(self, event: OutputEvent) -> None:
-        """Show what the command has printed, by lines or by chunks, as `Environment.stream` gives it."""
+        """Show an output event of the command, a line or a chunk, from `Environment.stream`."""
         text = event.text
         if event.data[-1:] == b"\n" and not text.endswith("\n"):
             text += "\n"  # an event by lines has its line feed in its data alone
@@ -207,18 +208,18 @@ class RenderedCommand:
             self._lines += text.count("\n")
 
     def finish(self, outcome: Outcome | BaseException) -> None:
-        """Show how it ended.
+        """Show the end of the command.
 
         Args:
-            outcome: Its outcome; or what was raised instead of one. `asyncio.CancelledError` and `KeyboardInterrupt` are
-                shown as ``cancelled``, any other exception as ``error``. What was fed is then shown as the output.
+            outcome: The command's outcome, or the exception raised instead. `asyncio.CancelledError` and `KeyboardInterrupt`
+                are shown as ``cancelled``, any other exception as ``error``. With an exception, the fed output is shown.
         """
         with self._lock:
             self._outcome = outcome
             self._took = outcome.duration if isinstance(outcome, Outcome) else self._clock() - self._began
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """Draw it, as wide as there is room."""
+        """Draw the command, as wide as the console."""
         page = MarkedRows(options, self._hint, longest=LONGEST_LINE)
         with self._lock:
             outcome, took = self._outcome, self._took
@@ -252,12 +253,12 @@ class RenderedCommand:
         return text.text()[1:] if shown == self._tail.total else text.text()
 
     def _printed(self, page: MarkedRows, outcome: Outcome, rows: int | None) -> Iterator[Text]:
-        """The output of a command, and the other facts of its outcome for a person."""
+        """Draw the output of a command, and the other facts of its outcome."""
         failed = outcome.status == "exited" and outcome.exit_code != 0
         outputs = _outputs(outcome)
         for name, output in outputs.items():
             if name == "stderr" and output.total_bytes:
-                yield from page.folded("- ", name, QUIET)  # its colour is not on every screen
+                yield from page.folded("- ", name, QUIET)  # the red of stderr is not visible on every screen
             if output.binary is None:
                 style = BAD if name == "stderr" else ""
                 yield from page.output(output.text, rows, failed=failed, style=style)
@@ -278,7 +279,7 @@ class RenderedCommand:
 
 
 class RenderedRequest:
-    """A request to an approver: its `display`, folded so that no row of a command begins as a field does.
+    """A request to an approver, drawn from its `display`. The folding lets no row of a command begin as a field does.
 
     Args:
         request: The request.
@@ -289,10 +290,10 @@ class RenderedRequest:
         self._text = request.display if expanded else shortened(request.display)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """Draw it, as wide as there is room."""
+        """Draw the request, as wide as the console."""
         text, style = MarkedRows(options, "").known(self._text), ""
-        for row in folded(text, options.max_width + 1).split("\n"):  # it leaves one column empty
-            if not row.startswith("  : "):  # or it continues the row above
+        for row in folded(text, options.max_width + 1).split("\n"):  # folded() leaves one column empty
+            if not row.startswith("  : "):  # such a row continues the row above
                 style = COMMAND if row.startswith("  | ") else ""
             yield Text(row, style=style, overflow="fold", end="\n")
 
@@ -303,14 +304,14 @@ def _check_rows(rows: int) -> None:
 
 
 def _outputs(outcome: Outcome) -> dict[str, Output]:
-    """The outputs, by their names for a person."""
+    """Return the outputs of an outcome, by their names for a person."""
     if outcome.stderr is None:
         return {"output": outcome.output}
     return {"stdout": outcome.output, "stderr": outcome.stderr}
 
 
 def _cuts(result: ShellResult | JobResult) -> Iterator[str]:
-    """Words of the notices in which the result says what it leaves out; stored ones may lack the notice."""
+    """Yield phrases that say what a result leaves out. Its notices have these phrases; a stored result may lack the notice."""
     if isinstance(result, JobResult):
         if count := result.details.left_out:
             yield f"{counted(count, 'line')} before that left out"
@@ -327,7 +328,7 @@ def _cuts(result: ShellResult | JobResult) -> Iterator[str]:
 
 
 def _failed(result: ShellResult | JobResult) -> bool:
-    """Whether a command has ended by itself, and not well."""
+    """Whether a command has ended by itself and failed."""
     if isinstance(result, JobResult):
         return any(job.status == "failed" for job in result.details.jobs)
     return result.details.status == "exited" and result.is_error

@@ -1,4 +1,4 @@
-"""Internal addresses in commands: their places, and their possible targets."""
+"""Internal addresses in commands: finding the addresses, and resolving them to paths."""
 
 from .root import Root as Root
 from .root import contained as contained

@@ -1,4 +1,4 @@
-"""A directory as the target of a scheme, and paths that stay inside of one."""
+"""A directory as the target of a scheme, and the check that a path stays inside of a directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..abc import Files
 
 MOST_LINKS = 40
-"""Links on the way of one address, at most, as on Linux; with more it is an error."""
+"""Links that are followed for one address, as on Linux; more links are an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +27,8 @@ class Root:
 
     Attributes:
         path: The directory; absolute.
-        on_host: Whether it is on the host of the command; otherwise it is on this machine.
-        creates: The kind of file that a command may make there, as in `Resolved`.
+        on_host: Whether the directory is on the host of the command; otherwise it is on this machine.
+        creates: The kind of file that a command may make in the directory, as in `Resolved`.
     """
 
     path: str
@@ -36,25 +36,25 @@ class Root:
     creates: Creates = "nothing"
 
     async def resolve(self, name: str) -> Resolved:
-        """Say where a name leads, which is looked at by the caller."""
+        """Return the target of a name; the caller checks whether the target exists."""
         return Resolved(path=name, root=self.path, on_host=self.on_host, creates=self.creates)
 
 
 async def contained(files: Files, rules: ModuleType, root: str, name: str) -> tuple[str, int]:
-    """Find what a name below a directory leads to, through no link out of that directory.
+    """Resolve a name below a directory, and refuse a link out of that directory.
 
     Args:
         files: The files of the host.
-        rules: The module that reads its paths: ``posixpath`` or ``ntpath``.
+        rules: The path module for the host: ``posixpath`` or ``ntpath``.
         root: The directory; absolute.
-        name: Below it.
+        name: A path below the directory.
 
     Returns:
-        The path, in which no name below `root` is a link; and how many names at its end are not there.
+        The path, without a link below `root`; and the number of names at the path's end that do not exist.
 
     Raises:
-        InvalidCommand: It leads out, or no file can have that name.
-        OSError: It cannot be looked at.
+        InvalidCommand: The name leads out of the directory, or no file can have that name.
+        OSError: A part of the path cannot be read.
     """
     separator = r"[/\\]" if rules is ntpath else "/"
     if re.match(separator, name) or rules.splitdrive(name)[0]:
@@ -66,9 +66,10 @@ async def contained(files: Files, rules: ModuleType, root: str, name: str) -> tu
         raise InvalidCommand(f"no file of Windows has that name: {fault}")
     done: list[str] = []
     links = 0
+    # Resolve one name at a time: `done` has no links and stays below the root; a link's target goes back to `waiting`.
     while waiting:
         part = waiting.pop(0)
-        if part == "..":  # of a link
+        if part == "..":  # from the target of a link
             if not done:
                 raise InvalidCommand("a link in it leads out of its directory")
             done.pop()

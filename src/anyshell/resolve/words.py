@@ -1,8 +1,8 @@
-"""The words of a command that are an internal address and nothing else.
+"""The search for words of a command that consist of an internal address alone.
 
-This is no parser: it follows quotes, groups and here-documents, and stops where it does not understand. What stands behind that
-is left alone, as is an address inside of a larger word or a larger quoted text, in a comment or in a here-document: to be wrong
-in that direction gives an error message of a program.
+The search is no full parser: it follows quotes, groups and here-documents, and stops at text that it does not understand. No
+address after that text is found, and no address inside a larger word, a larger quoted text, a comment or a here-document. A
+missed address only leads to an error message of a program.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 LONGEST_SCANNED = 256 * 1024
-"""Characters of a command in which internal addresses are looked for; a longer one is left as it is."""
+"""Characters of a command that is searched for internal addresses; a longer command is not searched, and stays unchanged."""
 
 _SCHEME = "[a-z][a-z0-9+.-]*+://"
 _BARE = _SCHEME + r"[\w@%+:./=?~{}-]*+"
@@ -28,10 +28,10 @@ class Word:
     """An address in a command.
 
     Attributes:
-        start: Its start in the text, with its quotes.
-        end: Its end.
-        address: Without its quotes.
-        command: Whether it stands bare where a command of PowerShell begins.
+        start: The start in the text, with quotes included.
+        end: The end in the text.
+        address: The address without quotes.
+        command: Whether the address stands without quotes at the beginning of a PowerShell command.
     """
 
     start: int
@@ -46,7 +46,8 @@ _OUTSIDE = r"""
   | (?P<blank>    [ \t%(cr)s]++ )
 """
 
-# Text that matches nothing is not understood: an open quote, ${…} with more than a name, arithmetic with quotes inside.
+# Text without a match is not understood, and ends the search: an open quote, ${…} with more than a name, arithmetic with
+# quotes inside.
 _POSIX = (
     re.compile(
         _OUTSIDE
@@ -89,7 +90,7 @@ _POWERSHELL = (
         _OUTSIDE
         % {
             "scheme": _SCHEME,
-            "single": r"\u2018-\u201b",  # which are quotes there, too
+            "single": r"\u2018-\u201b",  # PowerShell takes these for quotes, too
             "double": r"\u201c-\u201e",
             "bare": _BARE.replace("{}", r"\\"),
             "after": r" \t\r\n;|)},&<>",
@@ -122,18 +123,18 @@ _POWERSHELL = (
 
 
 def find(text: str, schemes: Collection[str], *, powershell: bool) -> Iterator[Word]:
-    """Find the words of a command that are addresses of these schemes, in order.
+    """Find the words of a command that are addresses of the given schemes, in order.
 
     Raises:
-        InvalidCommand: One ends at an ``&`` that was meant for its query.
+        InvalidCommand: An address ends at an ``&`` that was meant for the address's query.
     """
     outside, inside = _POWERSHELL if powershell else _POSIX
     mentioned = re.compile(rf"(?<![a-z0-9+.-])(?:{'|'.join(map(re.escape, schemes))})://")
     if len(text) > LONGEST_SCANNED or not schemes or mentioned.search(text) is None:
         return
-    nesting: list[str] = []  # the group that each closing sign ends
-    documents: list[tuple[bool, str]] = []  # here-documents that begin with the next line
-    fresh = first = True  # whether a word begins here, and whether a command does
+    nesting: list[str] = []  # the open groups and quotes, the innermost last
+    documents: list[tuple[bool, str]] = []  # here-documents that begin at the next line
+    fresh = first = True  # whether a word begins at `at`, and whether a command begins there
     at = 0
     while at < len(text):
         quoted = nesting[-1:] == ["quote"]
@@ -142,16 +143,16 @@ def find(text: str, schemes: Collection[str], *, powershell: bool) -> Iterator[W
             return
         kind, piece = match.lastgroup or "", match[0]
         if piece == "case" and "open" in nesting and not powershell:
-            return  # its patterns end with a sign that would close the group
+            return  # a pattern of case ends with ")", which would close the group
         if kind in ("address", "comment") and not fresh:
-            kind, piece = "letter", piece[:1]  # it belongs to a larger word
+            kind, piece = "letter", piece[:1]  # a part of a larger word
             if piece in "'\"":
                 kind, piece = ("quote", piece) if piece == '"' else ("piece", match[0])
         end = at + len(piece)
         if kind == "address":
             bare = piece[0] not in "'\""
             address = piece if bare else piece[1:-1]
-            # Such as the end of a pattern of case.
+            # A closing sign without an open group, such as at the end of a pattern of case.
             closes = text[end : end + 1] in (")", "}") and "open" not in nesting
             if mentioned.match(address) and "quote" not in nesting and not closes:
                 if bare and "?" in address and re.match(r"&\w+=", text[end:]):

@@ -1,1 +1,1 @@
-"""An environment for programs in any language: JSON lines on stdin and stdout."""
+"""``anyshell rpc``: an environment for programs in any language, by JSON lines on stdin and stdout."""

@@ -1,4 +1,4 @@
-"""``anyshell rpc``: the options, and the end of the server."""
+"""The command ``anyshell rpc``: its options, and the run of the server until its end."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def rpc(
 
         watch_peer(1, interruption.desert)
         writer = DescriptorWriter(1)
-        watch_peer(0, writer.hurry)  # a client that has closed stdin need not read
+        watch_peer(0, writer.hurry)  # a client that has closed stdin may not read on
 
         async def write(line: bytes) -> None:
             await writer.write(line)
@@ -73,9 +73,9 @@ def rpc(
         async def read() -> AsyncIterator[bytes]:
             async for piece in DescriptorReader(0):
                 yield piece
-            writer.hurry()  # a client that has closed stdin need not read
+            writer.hurry()  # as above
 
-        # The terminal, if there is one, is the program's: no question is asked there.
+        # A terminal of this process belongs to the client: never ask a question there.
         async with Environment.detect(parse(host), shell=shell, cwd=cwd, reach=load_reach(reach)) as env:
             mention_notices(env.info)
             await Server(env, write).serve(read())

@@ -1,4 +1,4 @@
-"""The methods of the protocol: their parameters, and the JSON schema of these."""
+"""The methods of the protocol, with the parameters of each method and the JSON schema of a line."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     Tell = Callable[[Channel, str], Awaitable[None]]
 
 VERSION = 1  # no bound: the version of the protocol
-"""The version of the protocol that is spoken here; another is for a change that breaks clients."""
+"""The version of the protocol; only a change that breaks clients makes a new version."""
 
 MOST_READ = 16 * 1024 * 1024
-"""Bytes of a file, or of a job's output, that one request reads, at most, and by default."""
+"""Bytes of a file, or of a job's output, that one request reads, at most and by default; asking for more is an error."""
 
 ALSO_CALLED = {"bash": "run", "abort_bash": "abort"}
-"""Names of methods in oh-my-pi's protocol."""
+"""Names of the same methods in oh-my-pi's protocol."""
 
 ERRORS = (
     *("bad_message", "no_hello", "no_version", "no_method", "bad_params"),
@@ -45,7 +45,7 @@ def _about(kind: Any, said: str, **bounds: Any) -> Any:
 
 
 def _parameters(**named: Any) -> type[BaseModel]:
-    """The parameters of a method, by their names: a kind, or a kind and a default."""
+    """Return the pydantic model of a method's parameters; each is a type, or a tuple of a type and a default."""
     known: dict[str, Any] = {
         name: given if isinstance(given, tuple) else (given, ...) for name, given in named.items()
     }
@@ -104,14 +104,14 @@ METHODS: dict[str, type[BaseModel]] = {
     "files.mkdir": _parameters(path=_PATH, parents=(_about(bool, "It may be there already, too."), False)),
     "files.remove": _parameters(path=_PATH, recursive=(bool, False)),
 }
-"""Each method, and its parameters."""
+"""The methods, each with the model of its parameters."""
 
 
 class Methods:
-    """Carries out requests. A value of the library's own, such as an `Outcome`, is told as ``run --json`` does.
+    """The methods of one environment. Results such as an `Outcome` have the form of ``run --json``.
 
     Args:
-        env: Where; entered.
+        env: The environment of the work; entered.
     """
 
     def __init__(self, env: Environment) -> None:
@@ -127,7 +127,7 @@ class Methods:
         encoding: str | None = None,
         **options: Any,
     ) -> Outcome:
-        """Run a command to its end; with `encoding`, tell its output as it comes."""
+        """Run a command to its end; with `encoding`, pass each piece of output to `tell` at once."""
         if reach is not None:
             if session is not None:
                 raise InvalidCommand("reach: a session has that of the environment: leave out one of them")
@@ -150,7 +150,7 @@ class Methods:
         return outcome
 
     async def carry_out(self, method: str, params: dict[str, Any]) -> Any:
-        """Do what any other method says."""
+        """Carry out a method other than ``run`` and ``stream``."""
         return await getattr(self, f"_{method.replace('.', '_')}")(**params)
 
     async def _session_restart(self, name: str) -> None:
@@ -213,7 +213,7 @@ class Methods:
 def _reach(given: str | dict[str, Any] | None) -> Reach | None:
     if given is None:
         return None
-    from ..reach import read_reach  # here, since few requests have one
+    from ..reach import read_reach  # here, since few requests have a reach
 
     return read_reach(given)
 
@@ -224,7 +224,7 @@ def _job_facts(job: Job) -> dict[str, Any]:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of a line, in either direction."""
+    """Return the JSON schema of a line, in either direction."""
     known_id = {"type": ["string", "integer"]}
     requests = []
     for name, model in METHODS.items():

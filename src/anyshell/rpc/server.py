@@ -1,4 +1,4 @@
-"""The protocol: requests as lines, each carried out in a task of its own, and answers as lines."""
+"""The server of the protocol: each line is a request or an answer, and each request runs in a task of its own."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
     from .._types import Channel
 
 LONGEST_LINE = 32 * 1024 * 1024
-"""Bytes of a request; a longer one is answered by an error, and passed over."""
+"""Bytes of a request; a longer one is skipped and answered by an error."""
 
 LONGEST_ID = 200
-"""Characters of the id of a request."""
+"""Characters of the id of a request; a longer id is answered by an error."""
 
 MOST_REQUESTS = 256
 """Requests that are under way at once; one more is answered by an error."""
 
 MOST_HELD = 256 * 1024 * 1024
-"""Bytes of the requests that are under way at once; one more is answered by an error."""
+"""Bytes of all requests that are under way at once; a request beyond is answered by an error."""
 
 MOST_READS = 4
-"""Parts of files that are read, or wait to be written to the client, at once; one more waits."""
+"""Parts of files that are read, or wait to be written to the client, at once; one more waits for its turn."""
 
 MOST_NAMES = 10_000
-"""Names in one object of a request; one with more is answered by an error."""
+"""Names in one object of a request; a request with more is answered by an error."""
 
 STOP_SECONDS = 10.0
-"""Seconds for the stop of what is under way, once the client is gone; then the environment ends what remains."""
+"""Seconds to stop the requests under way, once the client is gone; then the environment ends the remaining ones."""
 
 UNREAD_SECONDS = 60.0
-"""Seconds for a client to read one of `MOST_REQUESTS` answers to what needs no command; then it is taken to be gone."""
+"""Seconds for a client to read one of `MOST_REQUESTS` unread answers; then the client counts as gone."""
 
 _HELLO = json.dumps({"id": 1, "method": "hello", "params": {"version": VERSION}})
 
@@ -58,12 +58,12 @@ class _Fault(Exception):  # noqa: N818 - becomes an answer
 
 
 class Server:
-    """Serves one client.
+    """The server of one client.
 
     Args:
         env: The environment of the work; entered.
-        write: Takes a line for the client, and comes back when it is written: a client that reads slowly slows down the
-            commands whose output it is told.
+        write: Writes a line for the client, and returns when the line is written. A client that reads slowly therefore
+            slows down the commands whose output it streams.
     """
 
     def __init__(self, env: Environment, write: Callable[[bytes], Awaitable[None]]) -> None:
@@ -77,7 +77,7 @@ class Server:
         self._greeted = False
 
     async def serve(self, pieces: AsyncIterable[bytes]) -> None:
-        """Answer what comes until no more comes; then stop what is under way."""
+        """Answer requests until the end of the input; then stop the requests under way."""
         try:
             async for line in lines(pieces, LONGEST_LINE):
                 self._take(line)
@@ -87,12 +87,12 @@ class Server:
             commands = [task for task, *_ in self._under_way.values()]
             for task in commands:
                 task.cancel()
-            for left in (commands, self._saying):  # the end of a command is an answer
+            for left in (commands, self._saying):  # the end of a command makes an answer
                 if left:
                     await asyncio.wait(left, timeout=STOP_SECONDS)
 
     async def _are_read(self) -> bool:
-        """Wait while the client leaves too many answers unread, and say whether it reads on."""
+        """Wait while too many answers are unread, and return whether the client still reads."""
         if len(self._saying) < MOST_REQUESTS:
             return True
         done, _ = await asyncio.wait(
@@ -101,7 +101,7 @@ class Server:
         return bool(done)
 
     def _take(self, line: bytes) -> None:
-        """Begin with a request, or say what is wrong with it."""
+        """Begin with a request, or answer with an error."""
         request_id = None
         try:
             told = _parsed(line)
@@ -118,7 +118,7 @@ class Server:
         task.add_done_callback(self._saying.discard)
 
     def _begin(self, told: dict[str, Any], request_id: str | int, size: int) -> dict[str, Any] | None:
-        """Begin with a request, or answer it at once."""
+        """Start the task of a request, or return the result of a request that needs no task."""
         given = told.get("method")
         method = ALSO_CALLED.get(given, given) if isinstance(given, str) else ""
         if method not in METHODS:
@@ -153,7 +153,7 @@ class Server:
         return None
 
     def _is_over(self, request_id: str | int, task: asyncio.Task[None]) -> None:
-        """Answer a request that has not answered itself: one that was cancelled may not even have begun."""
+        """Answer a cancelled request whose task has sent no answer; the task may not even have begun."""
         self._saying.discard(task)
         if request_id in self._under_way and self._under_way[request_id][0] is task:
             del self._under_way[request_id]
@@ -170,7 +170,7 @@ class Server:
         return {"version": VERSION, "anyshell": __version__, **facts, "methods": list(METHODS)}
 
     def _abort(self, params: BaseModel) -> dict[str, Any]:
-        """Stop a command, whose outcome is told then, or a wait."""
+        """Stop commands, which still answer with an outcome, and cancel other requests."""
         wanted = dict(params)["id"]
         chosen = [each for each in self._under_way if wanted in (None, each)]
         for each in chosen:
@@ -194,7 +194,7 @@ class Server:
                 answer["result"] = {} if result is None else result
             except Exception as error:  # noqa: BLE001 - what goes wrong ends the request, and not the server
                 answer["error"] = _fault_of(error).told
-            params.clear()  # the wait for the client holds the answer alone
+            params.clear()  # free the memory: while waiting for the client, only the answer is held
             task, *_ = self._under_way.pop(request_id)  # the id is free before the client can read the answer
             self._saying.add(task)
             await self._say(answer)
@@ -215,7 +215,7 @@ def _fault_of(error: Exception) -> _Fault:
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
-    """The request of a line."""
+    """Return the request of a line."""
     if len(line) > LONGEST_LINE:
         message = f"the line has more than {LONGEST_LINE:,} bytes: write a file in parts, by append"
         raise _Fault("bad_message", message)
@@ -231,7 +231,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if (
         len(pairs) > MOST_NAMES
-    ):  # to say what is wrong with a million takes 10 s, in which nothing else is done
+    ):  # describing the faults of a million names takes 10 s, in which the server does nothing else
         raise _Fault("bad_message", f"an object has more than {MOST_NAMES:,} names: give fewer")
     return dict(pairs)
 

@@ -1,3 +1,3 @@
-"""Sessions: persistent shells, of which directory, variables and functions last from command to command."""
+"""Sessions: persistent shells that keep directory, variables and functions from one command to the next."""
 
 from .session import Session as Session

@@ -1,4 +1,4 @@
-"""The parsed answers of a shell about a command."""
+"""The parser of a shell's reports about a command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .process import SessionProcess
 
 BROKEN_OFF = 130  # no bound
-"""The exit code of a text that was interrupted, as shells have it: 128 and the number of SIGINT."""
+"""The exit code of an interrupted text, as in shells: 128 and the number of SIGINT."""
 
 NUMBER = re.compile(rb"-?[0-9]{1,10}")
 _OURS = ("ANYSHELL_", "BASH_FUNC_")
@@ -25,7 +25,7 @@ _CHANGING = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
 def parse_end(
     said: bytes, command: SessionProcess, conversation: shells.Conversation | shells.PowerShellConversation
 ) -> tuple[End, int] | None:
-    """The end of a command, as its shell tells it, and the ``$?`` then; ``None`` for an earlier command."""
+    """Parse a shell's report of a command's end: the end and its ``$?``; ``None`` for another command's number."""
     words, _, directory = said.partition(b"\t")
     number, code, interrupted, first, last, *_ = (*words.split(b" "), b"", b"", b"", b"")
     of, numbered, code = code.rpartition(b":")
@@ -49,13 +49,13 @@ def parse_end(
 
 
 def variables_of(entries: Sequence[bytes]) -> dict[str, str]:
-    """The exported variables that a shell has told, but for those of anyshell and those that change by themselves."""
+    """Return the exported variables that a shell has reported, without anyshell's own and those that change by themselves."""
     pairs = (entry.decode("utf-8", "surrogateescape").partition("=") for entry in entries)
     return {name: value for name, _, value in pairs if not name.startswith(_OURS) and name not in _CHANGING}
 
 
 def why_not(problem: str) -> str:
-    """Say why a shell did not begin with a command, by its own word for it."""
+    """Explain why a shell did not begin a command, given the shell's own word for the problem."""
     word, _, files = problem.partition(" ")
     if word == "few":
         return (

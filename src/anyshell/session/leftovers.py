@@ -1,4 +1,4 @@
-"""The processes that an ended shell has left in its process group, and their stop."""
+"""The stop of the processes that an ended shell has left in its process group."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ if TYPE_CHECKING:
     from .process import SessionProcess
 
 SWEEP_AGAIN = 0.05
-"""Seconds between two looks for the processes that a shell which has ended has left in its process group."""
+"""Seconds between two looks for the processes that an ended shell has left in its process group."""
 
 SWEEPS = 10
-"""Looks of that kind: at the first two these processes are asked to end, then killed; survivors of the last are named."""
+"""Looks for these processes: after the first two the processes are asked to end, then killed; those of the last are reported."""
 
 
 async def sweep(
     process: Program, shell: int, commands: Collection[SessionProcess], *, holder: str | None = None
 ) -> AsyncIterator[Sequence[ProcessInfo]]:
-    """Stop what is still in the group of a shell, which has ended, and of no command that may go on; name it look by look.
+    """Stop the processes that an ended shell has left in its process group; yield the remaining processes at each look.
 
-    A trap that ran between two commands has started it, or it could not be stopped with its command.
+    Processes of commands that may go on are spared. The other processes were started by a trap between two commands, or
+    could not be stopped with their command.
 
     Args:
-        process: The shell, or what has run it.
-        shell: Its pid.
+        process: The shell, or the program that has run the shell.
+        shell: The pid of the shell.
         commands: The commands that may go on.
-        holder: The name of what lives as long as anything in a sandbox.
+        holder: The name of the process that lives as long as any process in a sandbox.
     """
     with contextlib.suppress(OSError):
         for turn in range(SWEEPS):

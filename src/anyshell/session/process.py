@@ -27,36 +27,36 @@ INTERRUPT_AGAIN = 0.02
 """Seconds after which a shell that has not come back from a stopped command is interrupted again."""
 
 UNWIND_SECONDS = 0.05
-"""Seconds for a shell that starts programs to leave its functions, before what its command has started is signalled."""
+"""Seconds for a shell that starts programs to leave its functions, before the command's processes are signalled."""
 
 LONGEST_PAUSE = 1.0
-"""Seconds between two questions to a shell that has said nothing since an interrupt, at most; twice as long each time."""
+"""Seconds between two questions to a shell that is silent after an interrupt, at most; each pause is twice the one before."""
 
 HEED_SECONDS = 1.0
-"""Seconds for a shell like PowerShell to say that it stops a command which is to be killed; else the shell is replaced."""
+"""Seconds for a shell like PowerShell to confirm that it stops a command that is to be killed; else the shell is replaced."""
 
 ABANDON_SECONDS = 2.0
-"""Seconds for a shell to come back from a command that was given up, and to end once killed; else it is abandoned."""
+"""Seconds for a shell to come back from a command that was given up, and to end once killed; else the shell is abandoned."""
 
 SAME_CPU_SECONDS = 0.01
-"""Seconds for which the CPU time of a shell that runs nothing stands: a clock tick, the unit in which the kernel tells it."""
+"""Seconds for which the CPU time of an idle shell counts as unchanged: a clock tick, the unit of the kernel's CPU times."""
 
 REPLACE_SECONDS = 0.1
-"""Seconds for a shell to be back after the kill of what its command has started; else it is replaced."""
+"""Seconds for a shell to be back after the kill of the command's processes; else the shell is replaced."""
 
 
 @dataclass(slots=True)
 class End:
-    """The end of a command, as its shell, or the end of that, tells it. Not frozen, which would cost more than all the rest.
+    """The end of a command, as its shell or the shell's own end tells. Not frozen: that would cost more than all the rest.
 
     Attributes:
-        status: The exit status of the command; of the shell, if that has ended.
-        shell_ended: Whether it has.
-        away: Whether its end cannot be known, since its host is lost.
-        directory: Where it is otherwise.
-        problem: Why the shell did not begin with the command, as a word of the conversation; empty when it did.
-        first: The pid that the host had given last when the command began, if the shell could tell.
-        last: The same when it ended.
+        status: The exit status of the command; of the shell, if the shell has ended.
+        shell_ended: Whether the shell has ended.
+        away: Whether the command's end cannot be known, because its host is lost.
+        directory: The present directory of the shell, if the shell lives.
+        problem: The reason why the shell did not begin the command, as a word of the conversation; empty when the shell did.
+        first: The last pid that the host had given when the command began, if the shell could tell.
+        last: The last pid that the host had given when the command ended, if the shell could tell.
     """
 
     status: ExitStatus
@@ -69,14 +69,14 @@ class End:
 
 
 class CommandShell(Protocol):
-    """The shell that runs a command, as far as the command's process asks anything of it.
+    """The shell that runs a command, as far as the command's process uses the shell.
 
     Attributes:
-        info: The process.
-        doomed: Whether it was killed, and may not know that yet.
+        info: The shell's process.
+        doomed: Whether the shell was killed and may not have reported its end yet.
         interruptible: Whether an interrupt is sure to keep the shell from running the rest of a text.
-        unwinds_by_programs: Whether it starts programs to leave its functions after an interrupt.
-        skips_lines: Whether it may read its lines and run none of them after an interrupt, until the next one.
+        unwinds_by_programs: Whether the shell starts programs to leave its functions after an interrupt.
+        skips_lines: Whether the shell, after an interrupt, may read lines without running them until the next interrupt.
     """
 
     info: ProcessInfo
@@ -87,29 +87,29 @@ class CommandShell(Protocol):
 
     @property
     def can_terminate(self) -> bool:
-        """Whether a program can be asked to end there."""
+        """Whether the host has a way to ask a program to end."""
 
     def may_interrupt(self, *, begun: bool) -> bool:
-        """Whether an interrupt is sure to keep the shell from running the rest of its text."""
+        """Return whether an interrupt is sure to keep the shell from running the rest of its text."""
 
     async def interrupt(self, command: SessionProcess, command_tree: CommandTree) -> None:
-        """Have it go no further with a command, nor begin with it."""
+        """Stop the shell from running the rest of a command, or from beginning the command."""
 
     async def ask(self, command: SessionProcess, command_tree: CommandTree) -> None:
-        """Have it say once more how a command has ended, if it has its own input."""
+        """Ask the shell to report a command's end again, if the shell reads its own input."""
 
     def forget(self, command: SessionProcess) -> None:
-        """Take note that nothing of a command is to go on when it has ended."""
+        """Record that no process of a command may outlive the shell."""
 
     async def prune(self) -> None:
-        """Forget commands of which nothing lives any more, now and then."""
+        """Forget the commands without living processes, once there are many commands."""
 
     def abandon(self) -> None:
-        """Count it as ended, since it cannot be killed."""
+        """Treat the shell as ended, because it cannot be killed."""
 
 
 class SessionProcess:
-    """One command of a persistent shell, with everything that it has started."""
+    """One command of a persistent shell, with all processes that the command has started."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class SessionProcess:
         self._signals: set[asyncio.Task[None]] = set()
         self._asking: asyncio.Task[None] | None = None
         self.dumps: list[dict[str, str]] = []
-        """The exported variables before and after it, if they were asked for."""
+        """The exported variables before and after the command, if the caller asked for them."""
         self._killed_at: float | None = None
         self._released = False
         self._closed = False
@@ -143,9 +143,9 @@ class SessionProcess:
         self.begun: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[End] = loop.create_future()
         self.heeded: asyncio.Future[None] | None = None
-        """Done when its shell has said that it stops it; ``None`` as long as it was not told to. For the shell alone."""
+        """Done when the shell has confirmed the stop of the command; ``None`` before the request. For the shell alone."""
         self.over: asyncio.Future[None] = loop.create_future()
-        """Done when it has ended and no signal to its shell is under way: the shell is free for the next command."""
+        """Done when the command has ended and no signal to its shell is under way: the shell is free for the next command."""
         self.on_over: Callable[[], object] | None = None
         self.network: Callable[[], Network | None] = lambda: None
         """The network use of the command, if the network of its shell is served."""
@@ -156,35 +156,35 @@ class SessionProcess:
         self._daemons_alone: bool | None = None
         self._named: Sequence[ProcessInfo] = ()
         self._gone = False
-        """Whether it was stopped, and two looks after its end have shown nothing of it."""
+        """Whether the command was stopped, and two looks after its end have found no process of the command."""
 
     @property
     def pid(self) -> int | None:
-        """The shell's."""
+        """The pid of the shell."""
         return self._shell.info.pid
 
     @property
     def stdin(self) -> ByteSendStream | None:
-        """The input of the command, if a pipe was asked for."""
+        """The stdin of the command, if a pipe was asked for."""
         return None if self._stdin is None else self._stdin.stream
 
     @property
     def stdout(self) -> ByteReceiveStream:
-        """The output of the command."""
+        """The stdout of the command, or both channels if they were not split."""
         return self._output_pipes[0].stream
 
     @property
     def stderr(self) -> ByteReceiveStream | None:
-        """Its output on stderr, if the channels were split."""
+        """The stderr of the command, if the channels were split."""
         return self._output_pipes[1].stream if len(self._output_pipes) > 1 else None
 
     @property
     def problem(self) -> str:
-        """Why the shell did not begin with it, as a word of the conversation; empty when it did."""
+        """The reason why the shell did not begin the command, as a word of the conversation; empty when the shell did."""
         return self.ended.result().problem if self.ended.done() else ""
 
     def changes(self) -> Mapping[str, str | None] | None:
-        """The changes to exported variables; ``None`` when these were not asked or not told."""
+        """Return the changes to exported variables; ``None`` when the caller did not ask, or the shell did not report them."""
         if len(self.dumps) != 2 or not all(self.dumps):
             return None
         before, after = self.dumps
@@ -196,28 +196,28 @@ class SessionProcess:
 
     @property
     def state(self) -> Literal["kept", "ended", "lost"]:
-        """The state of the shell after the command: once the command has ended or the shell was killed."""
+        """The state of the shell after the command. Call only when the command has ended or the shell was killed."""
         if not self._shell.doomed and not self.ended.result().shell_ended:
             return "kept"
         return "lost" if self._stopped or self.away else "ended"
 
     @property
     def directory(self) -> str | None:
-        """The directory in which it left its shell; ``None`` unless the shell was kept."""
+        """The directory in which the command left the shell; ``None`` unless the shell was kept."""
         return self.ended.result().directory if self.state == "kept" else None
 
     @property
     def away(self) -> bool:
-        """Whether it ended with the loss of its host."""
+        """Whether the command ended with the loss of its host."""
         return self.ended.done() and self.ended.result().away
 
     def set_ended(self, end: End) -> None:
-        """Say how it ended. For its shell alone."""
+        """Set the end of the command. For the shell alone."""
         if not self.ended.done():
             for output_pipe in self._output_pipes:
                 output_pipe.command_ended()
             self.ended.set_result(end)
-            self._cpu = _cpu(self._command_tree)  # now: the shell may begin with the next command
+            self._cpu = _cpu(self._command_tree)  # read now: the shell may begin the next command
             self._cpu_at = time.monotonic()
             if self._waiting is not None and not self._waiting.done():
                 self._waiting.set_result(None)
@@ -227,16 +227,16 @@ class SessionProcess:
 
     @property
     def terminal_kind(self) -> None:
-        """None: it has no terminal."""
+        """None: the command has no terminal."""
 
     @property
     def started(self) -> bool:
-        """Whether the shell was given its text and did not refuse it."""
+        """Whether the shell was given the command's text and did not refuse it."""
         return not self.problem
 
     @property
     def usage(self) -> Usage | None:
-        """The CPU time of the shell meanwhile, and of what it has waited for; ``None`` if it had children before or has after."""
+        """The CPU time of the command in the shell and its awaited children; ``None`` if the shell had other children."""
         if self._cpu_before is None or self._cpu is None:
             return None
         user, system = (max(0.0, now - then) for then, now in zip(self._cpu_before, self._cpu, strict=True))
@@ -244,21 +244,21 @@ class SessionProcess:
 
     @property
     def _cpu_still(self) -> tuple[float, float] | None:
-        """The CPU time of the shell at the end of this command, as long as that is as exact as it is told at all."""
+        """The CPU time of the shell at the end of this command; ``None`` once the value is older than `SAME_CPU_SECONDS`."""
         return self._cpu if time.monotonic() - self._cpu_at < SAME_CPU_SECONDS else None
 
     @property
     def lost(self) -> bool:
-        """Whether the way to what it prints is gone."""
+        """Whether the connection to the command's output is lost."""
         return any(output_pipe.lost for output_pipe in self._output_pipes)
 
     @property
     def can_terminate(self) -> bool:
-        """Whether its programs are. The shell is in any case, and runs what a text has for that: ``finally``, traps."""
+        """Whether the command's programs can be asked to end. The shell always can, and runs the text's traps and ``finally``."""
         return self._shell.can_terminate
 
     async def wait(self) -> ExitStatus:
-        """Wait until the shell says that the command has ended, or has ended itself."""
+        """Wait until the shell reports the end of the command, or has ended itself."""
         if not self.ended.done():
             self._waiting = asyncio.get_running_loop().create_future()  # the waiting task may be cancelled
             try:
@@ -269,11 +269,11 @@ class SessionProcess:
 
     @property
     def broken_off(self) -> bool:
-        """Whether its text ends before its end because of an interrupt from outside, and nothing has stopped it."""
+        """Whether `interrupt` cuts the text short, and no signal has stopped the command."""
         return self._interrupted and not self._stopped
 
     async def interrupt(self) -> None:
-        """Have the shell go no further with the text, as far as that keeps the shell; SIGINT to what the text has started."""
+        """Send SIGINT to the command's processes; stop the rest of the text too, if that keeps the shell."""
         sure = await self._may_interrupt()
         if self.ended.done():
             return
@@ -285,11 +285,11 @@ class SessionProcess:
         await shielded(self._send(self._command_tree.send_signal("interrupt")))
 
     async def send_signal(self, signal: Signal) -> None:
-        """Have the shell go no further with the text, and signal what the text has started."""
+        """Stop the shell from running the rest of the text, and send the signal to the command's processes."""
         self._signalled = True
         if not self.ended.done():
             self._stopped = True
-            # The caller that asks for the end has a bound of its own for that.
+            # The caller of "terminate" has its own time limit for the end.
             with anyio.move_on_after(HEED_SECONDS if signal == "kill" else None) as heeding:
                 await self._interrupt()
             if heeding.cancelled_caught:
@@ -303,13 +303,14 @@ class SessionProcess:
                 await self._kill_shell()
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """The living processes that it has started, and the shell while it is busy with the command."""
+        """Return the living processes of the command, and the shell while the shell is busy with the command."""
         if self._gone:
             return ()
         over = self.ended.done()
         daemons_alone = False
         if over and not self._signalled and all(output_pipe.ended for output_pipe in self._output_pipes):
-            # No output comes any more. Processes that closed their inherited pipe are known by the pids given meanwhile.
+            # The output has ended. Processes that closed their inherited pipe are recognised by the pids
+            # given meanwhile.
             if self._daemons_alone is None:
                 end = self.ended.result()
                 self._daemons_alone = not await self._command_tree.may_live(end.first, end.last)
@@ -321,7 +322,7 @@ class SessionProcess:
             if not members and self._signalled:
                 members = (
                     await self._command_tree.members()
-                )  # a process that forks all the time can be missed once
+                )  # one look can miss a process that forks all the time
             held = [output_pipe.path for output_pipe in self._output_pipes if output_pipe.held]
             if over and not members and held and self._command_tree.hides_holder(held):
                 return [ProcessInfo(0, "unknown", 0.0)]
@@ -333,14 +334,14 @@ class SessionProcess:
         return members if self.ended.done() else [*members, self._shell.info]
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """The live processes that the command has started. Raises what `CommandTree.members` raises."""
+        """Return the living processes of the command. Raises what `CommandTree.members` raises."""
         return await self._command_tree.members()
 
     async def wait_gone(self) -> None:
-        """Wait until nothing of it is alive and the shell is back; interrupt that again as long as it is not."""
+        """Wait until no process of the command is alive and the shell is back; interrupt the shell again until it is back."""
         if (
             self._signalled and not self.ended.done()
-        ):  # as a rule it is back soon, and a look before that tells nothing
+        ):  # the shell usually is back soon, and an earlier look tells nothing
             with anyio.move_on_after(INTERRUPT_AGAIN):
                 await shielded(self.ended)
         while await self.survivors():
@@ -348,7 +349,7 @@ class SessionProcess:
                 await self._interrupt()
                 if (
                     not self.can_terminate
-                ):  # what was just being started by the shell when the others were ended
+                ):  # a process that the shell was just starting when the other processes were ended
                     await self._command_tree.send_signal("terminate")
             with anyio.move_on_after(INTERRUPT_AGAIN):
                 if self.ended.done():
@@ -357,11 +358,11 @@ class SessionProcess:
                     await shielded(self.ended)
 
     def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
-        """Have `survivors` name these until they end, also those that make themselves daemons from now on."""
+        """Make `survivors` return these processes until each ends, even if a process makes itself a daemon."""
         self._named = named
 
     async def _interrupt(self) -> None:
-        """Have the shell go no further with the text, nor begin with it; where that is not sure, kill it."""
+        """Stop the shell from running the text, or from beginning it; where that is not sure, kill the shell."""
         sure = await self._may_interrupt()
         if self.ended.done():
             return
@@ -372,7 +373,7 @@ class SessionProcess:
             await self._kill_shell()
 
     async def _may_interrupt(self) -> bool:
-        """Whether an interrupt is sure to keep the shell from the text. Far away, that may take until the text has begun."""
+        """Return whether an interrupt is sure to stop the text. On a remote host, this may wait until the text has begun."""
         sure = self._shell.may_interrupt(begun=self.begun.done())
         if not sure and self._shell.interruptible:
             await asyncio.wait((self.begun,), timeout=HEED_SECONDS)
@@ -380,9 +381,10 @@ class SessionProcess:
         return sure
 
     async def _unwind(self) -> None:
-        """Help a shell that was interrupted to leave its functions, and to say so.
+        """Help an interrupted shell to leave its functions and to report the end.
 
-        A signal would be too early, once, that ends a program which it needs for that.
+        Wait once before the first signal: a shell may need programs to leave a function, and an early signal would end
+        them.
         """
         if self._shell.skips_lines and self._asking is None:
             self._asking = asyncio.get_running_loop().create_task(self._ask())
@@ -392,7 +394,7 @@ class SessionProcess:
             await asyncio.wait((self.ended,), timeout=UNWIND_SECONDS)
 
     async def _ask(self) -> None:
-        """Ask the shell again how this has ended, until it says so. The next command waits while a question is under way."""
+        """Ask the shell again for the command's end, until it answers. The next command waits while a question is under way."""
         pause = INTERRUPT_AGAIN
         while not (self.ended.done() or self._closed):
             await asyncio.wait((self.ended,), timeout=pause)
@@ -405,11 +407,11 @@ class SessionProcess:
         await shielded(self._send(self._command_tree.kill_shell()))
 
     def kill_shell(self) -> None:
-        """Have the shell killed, and nothing that it has started. Never waits."""
+        """Kill the shell, and none of the processes that the shell has started. Never waits."""
         self._send(self._command_tree.kill_shell())
 
     def _send(self, signal: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Send the shell a signal, to the end: what arrives later than that would meet the next command."""
+        """Send the shell a signal, and never abandon the sending: a signal that arrives later would hit the next command."""
         task = asyncio.get_running_loop().create_task(signal)
         self._signals.add(task)
         task.add_done_callback(self._sent)
@@ -427,13 +429,13 @@ class SessionProcess:
                 self.on_over()
 
     async def resize(self, terminal: Terminal) -> None:
-        """Do nothing: it has no terminal."""
+        """Do nothing: the command has no terminal."""
 
     async def foreground(self) -> None:
-        """Return no process: it has no terminal."""
+        """Return ``None``: the command has no terminal."""
 
     async def release(self) -> None:
-        """Let what lives go on, and keep its writes from failing."""
+        """Let the living processes run on, and keep their writes from failing."""
         self._released = True
         self._give_up()
         for output_pipe in self._output_pipes:
@@ -458,7 +460,7 @@ class SessionProcess:
             output_pipe.close()
 
     def _give_up(self) -> None:
-        """See to it that the shell is free for the next command, or is abandoned. Never waits."""
+        """Ensure that the shell becomes free for the next command, or is abandoned. Never waits."""
         if not self.ended.done():
             self._send(self._come_back_or_end())
 

@@ -1,8 +1,8 @@
 """A persistent shell: directory, variables, functions, aliases and options last from one command to the next.
 
-A session spawns `Process`es as a backend does, so the engine runs its commands like any other: `Turn` waits until it is
-the command's turn, has a shell, and gives it the text; what comes back is a `SessionProcess`, whose output is a pipe of
-its own, whose tree is a `CommandTree` of the shell's, and whose end is what the shell says.
+A session spawns `Process`es as a backend does, so the engine runs a session's commands like any others. A `Turn` waits
+until its command may run and a shell exists, and gives the shell the command's text. The result is a `SessionProcess`: its
+output is a pipe of its own, its tree is a `CommandTree` of the shell, and its end is what the shell reports.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ if TYPE_CHECKING:
     from .process import SessionProcess
 
 IDLE_SECONDS = 1800.0
-"""Seconds without use after which the shell of a session with a name is ended."""
+"""Seconds without use after which the shell of a named session is ended."""
 
 MOST_ABANDONED = 64
-"""Processes of abandoned shells that one session remembers."""
+"""Processes of abandoned shells that one session remembers; with more, the oldest are forgotten."""
 
 
 class Session(AsyncOnly):
-    """A shell that lasts. `Environment.session` makes it; it is started by its first command.
+    """A persistent shell. `Environment.session` makes the session; the first command starts the shell.
 
-    One command runs at a time: others wait their turn, and their clock runs meanwhile.
+    One command runs at a time. Other commands wait for their turn, and their timeouts already run meanwhile.
     """
 
     def __init__(
@@ -72,19 +72,19 @@ class Session(AsyncOnly):
         on_forked: Callable[[Session], object] = lambda forked: None,
         forked: bool = False,
     ) -> None:
-        """Take what its shells are started with.
+        """Store the settings with which the shells of the session are started.
 
         Args:
-            runner: Runs its commands, where its shells run.
-            command: Where they begin, and with which variables; the text does not count.
-            name: The name by which it is shared; ``None`` when it is its owner's alone.
-            reach: The reach of its shells; ``None`` is the reach of the environment.
-            on_closed: Called when it is closed.
-            on_forked: Called with a fork of it when that is begun; may refuse it.
-            forked: Whether it is a fork.
+            runner: Runs the session's commands on the host of its shells.
+            command: The start directory and the variables of the shells; the text is ignored.
+            name: The name under which the session is shared; ``None`` when the session belongs to its owner alone.
+            reach: The reach of the shells; ``None`` is the reach of the environment.
+            on_closed: Called when the session is closed.
+            on_forked: Called with a new fork of the session; may raise to refuse the fork.
+            forked: Whether the session is a fork.
 
         Raises:
-            InvalidCommand: A variable by which its shells are led.
+            InvalidCommand: A variable is reserved for the control of the shell.
         """
         _check_reserved(command)
         self._runner = runner
@@ -93,9 +93,9 @@ class Session(AsyncOnly):
         self._name = name
         self._on_closed, self._on_forked = on_closed, on_forked
         self.forked = forked
-        """Whether it is a fork of another."""
+        """Whether the session is a fork of another session."""
         self._shell: SessionShell | None = None
-        self._gates: dict[SessionShell | None, Gate] = {}  # that of a shell which is being started is by None
+        self._gates: dict[SessionShell | None, Gate] = {}  # None for a shell that is being started
         self._turn = asyncio.Lock()
         self._fresh = ""
         self._directory: str | None = None
@@ -122,20 +122,21 @@ class Session(AsyncOnly):
 
     @property
     def directory(self) -> str:
-        """The default directory of the next command: where the last one left the shell; of a fresh one, its start."""
+        """The default directory of the next command: the shell's present directory; for a fresh shell, the start directory."""
         return (self._directory if self.alive else None) or self._spawn.cwd
 
     @property
     def alive(self) -> bool:
-        """Whether its shell runs, as far as is known, and so has what earlier commands have set up."""
+        """Whether the shell runs, as far as is known, and so still has the state from earlier commands."""
         return self._shell is not None and not self._shell.ended and not self._shell.doomed
 
     @property
     def abandoned(self) -> Sequence[ProcessInfo]:
-        """Shells of it that could not be killed, with what each had started; they may still run. The last `MOST_ABANDONED`.
+        """The processes of shells that could not be killed, which may still run. The last `MOST_ABANDONED`.
 
-        Such a shell is frozen by a control group, waits in the kernel, or was given to another user by a set-uid prefix. Of a
-        shell that has ended, what could not be killed of its process group.
+        A shell cannot be killed while a control group freezes it, while it waits in the kernel, or when a set-uid prefix
+        has given it to another user. Of a shell that has ended, the list has the processes of its process group that could
+        not be killed.
         """
         return tuple(self._abandoned)
 
@@ -172,37 +173,38 @@ class Session(AsyncOnly):
         """Run a command in the session's shell and wait for its end.
 
         Args:
-            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`, whose words are
-                quoted for that shell.
-            cwd: The directory to which the shell goes first, and in which it stays; relative to where it is. Must be there.
-            env: Variables that are exported first, and stay.
-            stdin: Its input; by default end-of-file at once.
-            timeout: Seconds from now, the wait for its turn included, until what it has started is stopped.
-            silence: As for `Environment.run`; counts from its turn.
+            command: Text in the shell's own language, of any size; or a list of a program and its arguments, or `sh`: the
+                words of a list or `sh` are quoted for the shell.
+            cwd: The directory to which the shell changes first, and in which the shell stays; relative to the shell's
+                present directory. Must exist.
+            env: Variables that the shell exports before the command, and keeps afterwards.
+            stdin: The input of the command; by default end-of-file at once.
+            timeout: Seconds from now, the wait for the turn included, until the command's processes are stopped.
+            silence: As for `Environment.run`; the time counts from the command's turn.
             grace: Seconds between the request to end and the kill.
             left_behind: The fate of processes that outlive the command, as for `Environment.run`.
-            split_stderr: Two texts.
+            split_stderr: Whether stdout and stderr are two texts.
             stdout: As for `Environment.run`.
-            variables: Whether the outcome's session report tells what it did to the exported variables.
-            may_be_fresh: Whether it may run in a fresh shell. Otherwise it counts on what earlier commands have set up,
-                and is not run when their shell is gone.
-            listener: Is given every piece of output as it comes, and is awaited: a slow one slows the command down.
-            record: A new file into which what it prints is recorded, as for `Environment.run`.
-            limits: The limits of its output's text, as for `Environment.run`.
-            effects: As for `Environment.run`. Both looks belong to its turn, so that no other command of the session comes
-                between them; the time counts from now, with the first one.
+            variables: Whether the outcome's session report has the command's changes to the exported variables.
+            may_be_fresh: Whether the command may run in a fresh shell. Otherwise the command depends on the state from
+                earlier commands, and is not run when their shell is gone.
+            listener: Called with every chunk of output as it comes, and awaited: a slow listener slows the command down.
+            record: A new file for a recording of the output, as for `Environment.run`.
+            limits: The limits of the output's text, as for `Environment.run`.
+            effects: As for `Environment.run`. Both looks belong to the command's turn: no other command of the session runs
+                between them. The time counts from now, and includes the first look.
             control: Stops the command from another task, as for `Environment.run`.
 
         Returns:
-            As `Environment.run` does, with a `SessionReport`. The shell's state is kept when a command is stopped, as
-            far as that is certain; otherwise the report says that it is lost.
+            The outcome, as for `Environment.run`, with a `SessionReport`. When a command is stopped, the shell's state is
+            kept, as far as that is certain; otherwise the report says that the state is lost.
 
         Raises:
             InvalidCommand: Bad input, before anything of the command ran.
             SpawnError: The shell could not be started.
-            RecordingError: The file of the recording cannot be made, or there is one already.
-            AnyshellError: The session is closed; or its shell is gone, and the command may not run in a fresh one.
-            asyncio.CancelledError: After everything that it has started is gone.
+            RecordingError: The file of the recording cannot be made, or exists already.
+            AnyshellError: The session is closed; or its shell is gone, and the command may not run in a fresh shell.
+            asyncio.CancelledError: The call was cancelled; all processes of the command are gone.
         """
         if self._closed:
             raise AnyshellError("this session is closed: make another by Environment.session()")
@@ -233,7 +235,8 @@ class Session(AsyncOnly):
         turn = Turn(
             self._begin, variables=variables, may_be_fresh=may_be_fresh, looks=looks, asks=bool(spawn.cwd)
         )
-        # The turn is the spawner of the engine: it waits until the shell is free, so the clock of this run covers the wait.
+        # The turn is the spawner of the engine: it waits until the shell is free, so the timeout of this run
+        # covers the wait.
         control = control or Control()
         self._running.add(control)
         try:
@@ -253,18 +256,20 @@ class Session(AsyncOnly):
     def _looks(self, scan: Scan | None) -> Looks | None:
         if scan is None:
             return None
-        from .._runner.effects import Looks  # here, since few runs are looked at
+        from .._runner.effects import Looks  # imported here: few runs ask for effects
 
         return Looks(self._runner.backend, self._runner.info, scan, self._runner.directory)
 
     async def interrupt(self) -> bool:
-        """Interrupt the command that runs now, as ^C does at a prompt: SIGINT to what it has started; the shell is kept.
+        """Interrupt the running command, as ^C does at a prompt: send SIGINT to its processes; the shell is kept.
 
-        What has come to its end by that, or runs in the shell itself, is followed by nothing more of the text, and the exit
-        code is 130. A program that handles SIGINT, or ignores it, goes on, and its command with it: call again, or stop the
-        command. Where a text has set traps or options that `run` could stop only by replacing the shell, the programs
-        alone are interrupted, and the text goes on. In bash, a command substitution that SIGINT ends takes the shell with it, as
-        in a script: the outcome says ``ended``. On Windows programs are ended at once.
+        If SIGINT ends the programs, or the text runs in the shell itself, the rest of the text does not run, and the exit
+        code is 130. A program that handles or ignores SIGINT runs on, and so does the command: call again, or stop the
+        command.
+
+        With some traps and options of a text, `run` could stop the text only by replacing the shell. Then only the programs
+        are interrupted, and the text runs on. In bash, a command substitution that SIGINT ends also ends the shell, as in a
+        script: the outcome says ``ended``. On Windows, programs are killed at once.
 
         Commands that wait for their turn are not interrupted.
 
@@ -277,23 +282,23 @@ class Session(AsyncOnly):
         return process is not None
 
     async def fork(self, *, timeout: Seconds | None = None) -> Session:
-        """Make a second session whose shell is what this one's is now, so that two ways can be tried side by side.
+        """Make a second session with a copy of this session's shell state, to try two ways side by side.
 
-        The fork has the directory and the stack of directories, variables of every kind, functions, aliases, options, traps,
-        umask, limits and positional parameters. It has neither open descriptors nor jobs, history and key bindings; ``$!`` and
-        the hash table of programs are empty, and of zsh the modules and styles are those of a fresh shell. From then on neither
-        knows of the other. Files are shared.
+        The fork copies the directory and the stack of directories, variables of every kind, functions, aliases, options,
+        traps, umask, limits and positional parameters. The fork does not copy open descriptors, jobs, history or key
+        bindings; ``$!`` and the hash table of programs are empty. In zsh, modules and styles are those of a fresh shell.
+        After the fork, the two sessions are independent, except that both see the same files.
 
         Args:
-            timeout: Seconds from now, the wait for a command that runs included.
+            timeout: Seconds from now, the wait for a running command included.
 
         Returns:
-            A session without a name, which goes on when this one is closed. Close it, as by ``async with``.
+            A session without a name, which stays open when this session is closed. Close the fork, as by ``async with``.
 
         Raises:
-            InvalidCommand: The shell is neither bash nor zsh; too many forks are open; or `timeout` is no time.
-            SpawnError: It could not be made a fork, as where the directory was removed; nothing of it is left.
-            AnyshellError: The session is closed, or the time was over.
+            InvalidCommand: The shell is neither bash nor zsh; too many forks are open; or `timeout` is not a valid time.
+            SpawnError: The fork could not be made, as where the directory was removed; nothing of the fork is left.
+            AnyshellError: The session is closed, or the timeout was over.
         """
         seconds = check_seconds("timeout", timeout)
         if self._closed:
@@ -322,7 +327,7 @@ class Session(AsyncOnly):
         return forked
 
     async def _told(self, name: str, timeout: float | None) -> SessionShell:
-        """Have the shell tell its state by a name."""
+        """Tell the shell to write its state under a name; return the shell."""
         turn = Turn(self._begin, variables=False, may_be_fresh=True, fork=name)
         control = Control()
         self._running.add(control)
@@ -340,7 +345,7 @@ class Session(AsyncOnly):
         return turn.shell
 
     async def _become(self, like: SessionShell, name: str, directory: str) -> None:
-        """Start the shell of a fork."""
+        """Start the shell of a fork with the state of another shell."""
         async with self._turn:
             self._shell = await self._started(like=(like, name))
             outcome = await run_own(Check(self._shell, like, name), START_SECONDS, Control())
@@ -352,15 +357,15 @@ class Session(AsyncOnly):
             self._directory = directory
 
     async def restart(self) -> None:
-        """Stop what runs, end the shell, and begin the next command in a fresh one.
+        """Stop the running commands, end the shell, and run the next command in a fresh shell.
 
-        What earlier commands have left running as jobs goes on. A shell that cannot be killed is `abandoned`, within ten
-        seconds.
+        Processes that earlier commands have left running as jobs run on. A shell that cannot be killed is `abandoned`,
+        within ten seconds.
         """
         await self._stop("the session was restarted")
 
     async def aclose(self) -> None:
-        """Stop what runs and end the shell. Closing twice does nothing.
+        """Stop the running commands and end the shell. Closing twice does nothing.
 
         A shell that cannot be killed is `abandoned`, within ten seconds.
         """
@@ -377,14 +382,14 @@ class Session(AsyncOnly):
         await to_the_end(self._end(why), stop=lambda: None)
 
     async def _end(self, why: str) -> None:
-        """End the shell as ``exit`` does, so that its own traps run, and leave nothing that those start."""
+        """End the shell by ``exit``, so that its own traps run; leave no process that the traps start."""
         async with self._turn:
             shell, self._shell = self._shell, None
             if shell is None:
                 return
             self._fresh, self._directory = why, None
         if not shell.ended:
-            # Its private directory may be gone, or itself: then it is ended without its traps.
+            # The shell, or its private directory, may be gone: then the shell is ended without its traps.
             with contextlib.suppress(SpawnError, ShellGone):
                 await run_own(Exit(shell), END_SECONDS, Control())
         await self._close(shell)
@@ -402,7 +407,7 @@ class Session(AsyncOnly):
             self._fresh = f"the shell of the session could not be killed and was abandoned: {named}"
 
     def _rest(self) -> None:
-        """Close the shell when it was unused for long."""
+        """Restart the idle timer, which ends the shell of a named session after a long time without use."""
         if self._idle is not None:
             self._idle.cancel()
         if self._name is not None and not self._closed:
@@ -416,7 +421,7 @@ class Session(AsyncOnly):
     async def _begin(
         self, spawn: Spawn, turn: Turn, *, variables: bool, may_be_fresh: bool, fork: str
     ) -> tuple[SessionProcess, SessionShell]:
-        """Start a command when it is its turn, and say in which shell. For a `Turn`."""
+        """Start a command when it is the command's turn; return its process and its shell. For a `Turn`."""
         await self._turn.acquire()
         try:
             if turn.looks is not None:
@@ -425,7 +430,7 @@ class Session(AsyncOnly):
                 shell, process = await self._given(
                     spawn, variables=variables, may_be_fresh=may_be_fresh, fork=fork
                 )
-            except ShellGone:  # it was killed since the last command, and this one has not reached it
+            except ShellGone:  # killed since the last command; this command has not reached the shell
                 shell, process = await self._given(
                     spawn, variables=variables, may_be_fresh=may_be_fresh, fork=fork
                 )
@@ -456,7 +461,7 @@ class Session(AsyncOnly):
     async def _given(
         self, spawn: Spawn, *, variables: bool, may_be_fresh: bool, fork: str
     ) -> tuple[SessionShell, SessionProcess]:
-        """Give a command to the session's shell, relative to where that is by now."""
+        """Give a command to the session's shell; a relative directory counts from the shell's present one."""
         shell = await self._living(may_be_fresh)
         if fork:
             texts = shell.fork(fork)
@@ -472,14 +477,14 @@ class Session(AsyncOnly):
         return shell, process
 
     async def _living(self, may_be_fresh: bool) -> SessionShell:
-        """The session's shell, or a fresh one."""
+        """Return the session's shell; start a fresh shell if that one is gone."""
         if self._shell is not None:
             if self.alive:
                 return self._shell
             self._fresh = self._fresh or "the shell of the session was gone"
             self._directory = None
             shell, self._shell = self._shell, None
-            await to_the_end(self._close(shell), stop=lambda: None)  # nothing else has it any more
+            await to_the_end(self._close(shell), stop=lambda: None)  # no other task holds this shell now
         if not may_be_fresh:
             raise AnyshellError(
                 "the shell of the session is gone, and the command was not to run in a fresh one"
@@ -511,7 +516,7 @@ class Session(AsyncOnly):
         return shell
 
     async def _confined(self, spawn: Spawn) -> Spawn:
-        """Have the sandbox stand before the shell, and serve its network, if it has one for it."""
+        """Put the sandbox around the shell's start, and serve the sandbox's network if it has a gate."""
         spawn = self._runner.confine(spawn, reach=self._reach)
         if spawn.gate is not None:
             self._gates[None] = spawn.gate

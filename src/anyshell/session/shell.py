@@ -1,4 +1,4 @@
-"""A running shell, and the conversation with it."""
+"""A running shell of a session, and the conversation with that shell."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ END_SECONDS = 2.0
 """Seconds for the shell of a closed session to end, its EXIT trap included."""
 
 LAST_WORDS_SECONDS = 0.1
-"""Seconds for which a shell that has ended is listened to, while a process that it started holds its stream."""
+"""Seconds for which an ended shell's stream is read on, while a process that the shell started holds the stream."""
 
 KEPT = 64
-"""Commands of a shell that have left something to be kept; with more, those of which nothing lives are forgotten."""
+"""Commands of a shell that left processes to be kept; with more, commands without living processes are forgotten."""
 
 LONGEST_RECORD = 16 * 1024 * 1024
-"""Bytes that a shell says of one command, its variables above all; a shell that says more is replaced."""
+"""Bytes that a shell reports for one command, mainly variables; a shell that reports more is replaced."""
 
 LOOK_AGAIN = 0.001
-"""Seconds between two looks whether the output of a command on another host has ended, once its shell says so."""
+"""Seconds between two looks whether a remote command's output has ended, once the shell has reported the command's end."""
 
 
 class ShellGone(Exception):  # noqa: N818 - it is no error, and never leaves this module
@@ -51,7 +51,7 @@ class ShellGone(Exception):  # noqa: N818 - it is no error, and never leaves thi
 
 
 class SessionShell:
-    """A shell that runs, and what it says."""
+    """A running shell and its reports."""
 
     def __init__(
         self,
@@ -76,31 +76,31 @@ class SessionShell:
         self._entries: list[bytes] | None = None
         self._problem = ""
         self._word = secrets.token_hex(5)
-        """A secret word, which no text can print: it marks the problem that keeps the shell from its first command."""
+        """A secret word, which no text can print. The word marks the problem that keeps the shell from its first command."""
         self.ended = False
-        self.doomed = False  # whether it was killed, and may not know that yet
-        self.leaving = False  # whether it was told to exit, so that its traps alone can start anything more
-        self._newest: int | None = None  # the pid that the host had given last when the last command ended
+        self.doomed = False  # whether the shell was killed and may not have reported its end yet
+        self.leaving = False  # whether told to exit: then only its traps can start processes
+        self._newest: int | None = None  # the last pid that the host had given at the end of the last command
         self.abandoned: Sequence[ProcessInfo] = ()
         """The processes of the shell that its closing could not stop, and which may still run."""
         self.left: Sequence[ProcessInfo] = ()
-        """The processes still in its process group after the stop that follows the end of the shell."""
+        """The processes of the shell's process group that survived the stop after the shell's end."""
         self._commands: set[SessionProcess] = set()
-        """The commands that run, or have left processes that go on when the shell has ended."""
+        """The running commands, and the ended commands whose processes may outlive the shell."""
         self._most_commands = KEPT
         self._exited = False
-        self._holder: str | None = None  # what lives as long as anything in a sandbox
+        self._holder: str | None = None  # the process that lives as long as any process in a sandbox
         self.fresh = ""
-        """Why it is another than the one before, until that was told; empty for the first."""
+        """The reason why this shell replaced another, until the caller was told; empty for the first shell."""
         self.interruptible = True
         """Whether an interrupt is sure to keep the shell from running the rest of a text."""
         self._pid: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._careful = False
         self._own = False  # whether the current command is a text of anyshell's own
         self._redefined = own_setup
-        self._back = ""  # the word that it says when it is back from the current command
-        self._end: End | None = None  # how the current command ended, which it has when the shell is back
-        self._output_pipes: Sequence[OutputPipe] = ()  # what the current command prints to
+        self._back = ""  # the word by which the shell reports that it is back from the current command
+        self._end: End | None = None  # the end of the current command, final once the shell is back
+        self._output_pipes: Sequence[OutputPipe] = ()  # the output pipes of the current command
         self._coming_back: asyncio.Task[None] | None = None
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
@@ -116,21 +116,21 @@ class SessionShell:
         confine: Callable[[Spawn], Awaitable[Spawn]],
         like: tuple[SessionShell, str] | None = None,
     ) -> SessionShell:
-        """Start a shell with what `spawn` says but for its argv.
+        """Start a shell with the surroundings of `spawn`; the argv of `spawn` is ignored.
 
         Args:
-            backend: Where.
-            shell: Which.
-            spawn: Its surroundings.
+            backend: Starts the shell.
+            shell: The shell to start.
+            spawn: The surroundings of the shell.
             prefix: The words that run the shell.
-            snapshot: The file of the user's own set-up that it begins with.
-            confine: Has a sandbox stand before it.
-            like: Another of the same kind that has told its state, and by which name: this one takes that.
+            snapshot: The file of the user's own set-up that the shell loads first.
+            confine: Puts a sandbox around the shell.
+            like: Another shell of the same kind, and the name of its written state, which the new shell takes.
 
         Raises:
-            SpawnError, InvalidCommand: From the backend: nothing was started; or there are no sessions of that shell.
+            SpawnError, InvalidCommand: From the backend: nothing was started; or this kind of shell has no sessions.
         """
-        # This loads what anyio needs in a loop of asyncio. The first stop may come when no descriptor is left for that.
+        # Load anyio's parts for an asyncio loop now: at the first stop, no descriptor may be left.
         anyio.get_cancelled_exc_class()
         pipe_directory = await backend.pipe_directory()
         try:
@@ -156,7 +156,7 @@ class SessionShell:
         if runs_it := prefix is not None or confined.argv != argv:
             lines += conversation.tell_pid()
         else:
-            started._pid.set_result(None)  # it is the program itself, whatever is said later
+            started._pid.set_result(None)  # the program is the shell itself, whatever it reports later
         try:
             if lines:
                 await started._tell(lines)
@@ -172,7 +172,7 @@ class SessionShell:
         return started
 
     async def _told_pid(self) -> None:
-        """Learn which process is the shell: a prefix may have started it rather than become it."""
+        """Learn the shell's pid: a prefix may have started the shell as a child."""
         try:
             async with asyncio.timeout(START_SECONDS):
                 await asyncio.wait([self._pid, self._listening], return_when=asyncio.FIRST_COMPLETED)
@@ -188,7 +188,7 @@ class SessionShell:
         self.info = replace(self.info, pid=pid)
 
     def fork(self, name: str) -> shells.Fork:
-        """The texts by which another becomes what it is."""
+        """Return the texts by which another shell takes the state of this shell."""
         fork = (
             None
             if isinstance(self._conversation, shells.PowerShellConversation)
@@ -198,19 +198,19 @@ class SessionShell:
         return fork
 
     async def run(self, spawn: Spawn, *, variables: bool, own: str = "") -> SessionProcess:
-        """Have it run a text: the `script` of a spawn, whose argv does not count.
+        """Run a text in the shell: the `script` of a spawn, whose argv is ignored.
 
         Args:
-            spawn: The text.
-            variables: Whether the exported variables before and after it are told.
-            own: Of a text of anyshell's own, a line that is read before. Such a text does not change what ``$?`` is.
+            spawn: The text and its surroundings.
+            variables: Whether the shell reports the exported variables before and after the text.
+            own: For a text of anyshell's own, the line that the shell reads first; ``$?`` stays as before.
 
         Raises:
-            SpawnError: No pipe could be made for it.
-            ShellGone: It has ended, and has heard nothing of it.
+            SpawnError: No pipe could be made for the text.
+            ShellGone: The shell has ended, and has received nothing of the text.
         """
         assert spawn.script is not None
-        if self.ended:  # by the command before, after it had ended: this one was never given to it
+        if self.ended:  # ended by the command before, after its end; this command never reached the shell
             raise self._unusable()
         self._own = bool(own)
         if not own:
@@ -234,7 +234,7 @@ class SessionShell:
                 command_tree = self.process.command_tree(paths, fd, shell=self.info.pid)
                 self._command_tree = command_tree
                 frame = shells.Frame(
-                    # Not to be guessed by a text that would say in the shell's stead how it ended.
+                    # Random: a text that guessed the number could report its own end in place of the shell.
                     number=int.from_bytes(drawn[:8]) >> 4 << 1 | next(self._numbers) & 1,
                     mark=command_tree.mark,
                     tag=command_tree.tag,
@@ -258,7 +258,7 @@ class SessionShell:
             except BrokenPipeError:
                 await self._gone()
                 raise self._unusable() from None
-            except SpawnError as error:  # it has no pipes any more: perhaps nowhere to be
+            except SpawnError as error:  # no pipe can be made: perhaps the directory was removed
                 if await self._pipe_directory.is_gone():
                     raise SpawnError(self._removed()) from error
                 raise
@@ -283,7 +283,7 @@ class SessionShell:
             self.interruptible = self.interruptible and self._conversation.stays_interruptible(spawn.script)
         try:
             told = await self._tell(line)
-        except BaseException:  # it may have come through
+        except BaseException:  # the line may have reached the shell
             await to_the_end(command.aclose(), stop=lambda: None)
             raise
         if not told:
@@ -295,7 +295,7 @@ class SessionShell:
         return command
 
     async def _written(self, number: int, run: str, command: str) -> str:
-        """Bring a command to the shell's directory, as far as that is better than to send it in the line; the line."""
+        """Write a command to the shell's directory if that is quicker than sending the command in the line; return the line."""
         longest = self._pipe_directory.longest_line
         line = partial(self._conversation.line, back=self._back, redefined=self._redefined or self._own)
         if len(command) * 4 <= longest:
@@ -309,7 +309,7 @@ class SessionShell:
         return line(number)
 
     async def _tell(self, line: str) -> bool:
-        """Write to it; whether it may have heard that."""
+        """Write to the shell; return whether the shell may have received the line."""
         assert self.process.stdin is not None
         try:
             await self.process.stdin.send(line.encode(errors="surrogateescape"))
@@ -319,14 +319,14 @@ class SessionShell:
 
     @property
     def can_terminate(self) -> bool:
-        """Whether a program can be asked to end there."""
+        """Whether the host has a way to ask a program to end."""
         return self.process.can_terminate
 
     def may_interrupt(self, *, begun: bool) -> bool:
-        """Whether an interrupt is sure to keep the shell from running the rest of its text.
+        """Return whether an interrupt is sure to keep the shell from running the rest of its text.
 
-        A signal says nothing to a shell that has not begun, such as one that is stopped: it would begin when it is
-        woken. So the text is taken away from it; what it is told it reads in its turn.
+        A shell that has not begun the text, such as a stopped shell, ignores a signal: it would begin the text once it is
+        woken. So the text's file is emptied. A shell that is interrupted by a line reads the line in its turn.
         """
         if not self.interruptible:
             return False
@@ -337,13 +337,13 @@ class SessionShell:
 
     @property
     def current(self) -> SessionProcess | None:
-        """The command that it runs; ``None`` when it runs none."""
+        """The running command; ``None`` when no command runs."""
         return None if self._current is None or self._current.ended.done() else self._current
 
     async def interrupt(self, command: SessionProcess, command_tree: CommandTree) -> None:
-        """Have it go no further with a command, nor begin with it.
+        """Stop the shell from running the rest of a command, or from beginning the command.
 
-        Where it is told so, this waits until it says that it does: what the command has started must not end before.
+        A shell that is interrupted by a line confirms that, and this waits: the command's processes must not end before.
         """
         line = self._conversation.interrupt(int(command.number))
         if not line:
@@ -355,20 +355,20 @@ class SessionShell:
         await asyncio.wait((command.heeded, command.ended), return_when=asyncio.FIRST_COMPLETED)
 
     async def ask(self, command: SessionProcess, command_tree: CommandTree) -> None:
-        """Have it say once more how a command has ended, if it has its own input. An interrupt there ends the skipping."""
+        """Ask the shell to report a command's end again, if it reads its own input; the interrupt ends a skipping of lines."""
         assert isinstance(self._conversation, shells.Conversation)
         if await command_tree.shell_is_back() and not command.ended.done():
             await command_tree.interrupt()
             await self._tell(self._conversation.ask(self._back))
 
     def kill(self) -> None:
-        """Kill it, and nothing that it has started."""
+        """Kill the shell, and none of the processes that the shell has started."""
         self.doomed = True
         if self._current is not None:
             self._current.kill_shell()
 
     async def why_not(self, problem: str) -> str:
-        """Say why it did not begin with a command, by its own word for it."""
+        """Explain why the shell did not begin a command, given the shell's own word for the problem."""
         return self._removed() if await self._pipe_directory.is_gone() else why_not(problem)
 
     def _removed(self) -> str:
@@ -381,7 +381,7 @@ class SessionShell:
         return SpawnError(why_not(self._problem)) if self._problem else ShellGone()
 
     async def _gone(self) -> None:
-        """Take note that the shell reads no more: it has ended, or ends now. What it has started before goes on."""
+        """Kill the shell, which reads no more, and record its end. The processes that the shell has started run on."""
         if self._command_tree is not None:
             await self._command_tree.kill_shell()
         with anyio.move_on_after(END_SECONDS):
@@ -394,25 +394,25 @@ class SessionShell:
         exiting = loop.create_task(self.process.wait())
         try:
             await asyncio.wait((reading, exiting), return_when=asyncio.FIRST_COMPLETED)
-            # A program of an EXIT trap may have the stream, and keep it as long as it lives.
+            # A program of an EXIT trap may hold the stream as long as it lives.
             await asyncio.wait((reading,), timeout=LAST_WORDS_SECONDS)
             status = await exiting
             self._exited = True
         finally:
-            if not loop.is_closed():  # during a command; nothing can be cancelled then
+            if not loop.is_closed():  # the loop was closed during a command; nothing can be cancelled then
                 reading.cancel()
                 exiting.cancel()
         self.ended = True
         if self._current is not None:
-            # Without signals, how a shell that was killed has ended is no more than how it was killed.
+            # Without signals, the exit status of a killed shell tells only how the shell was killed.
             known = ExitStatus() if self.doomed and status.code is not None else status
             away, first = status == ExitStatus(), self._newest if self.leaving else None
             end = End(known, shell_ended=True, away=away, problem=self._problem, first=first)
             if self._end is not None and not (self.doomed or end.away or status.signal == "SIGKILL"):
-                # By itself, after the text, as bash after "set -t".
+                # The shell ended by itself after the text, as bash after "set -t".
                 end = replace(self._end, shell_ended=True)
             self._current.set_ended(end)
-        if status == ExitStatus():  # the host is away: what runs there is to be stopped when it is back
+        if status == ExitStatus():  # the host is away: its processes are stopped when it is back
             await self.process.aclose()
         else:
             async for left in sweep(self.process, self.info.pid, self._commands, holder=self._holder):
@@ -420,11 +420,11 @@ class SessionShell:
             await self.process.release()
 
     def forget(self, command: SessionProcess) -> None:
-        """Take note that nothing of a command is to go on when the shell has ended."""
+        """Record that no process of a command may outlive the shell."""
         self._commands.discard(command)
 
     async def prune(self) -> None:
-        """Forget commands of which nothing lives any more, now and then."""
+        """Forget the commands without living processes, once there are many commands."""
         if len(self._commands) > self._most_commands:
             with contextlib.suppress(OSError):
                 for each in tuple(self._commands):
@@ -447,7 +447,7 @@ class SessionShell:
             self.kill()
 
     async def _heard(self, record: bytes) -> bool:
-        """Take one thing that the shell says; whether a command is over by that."""
+        """Handle one record from the shell; return whether the record ends a command."""
         if self._entries is not None:
             if record:
                 self._entries.append(record)
@@ -469,7 +469,7 @@ class SessionShell:
             self._pid.set_result(None)
         number, _, rest = rest.partition(b" ")
         if self._current is None or number != self._current.number:
-            return False  # of a command that is over
+            return False  # of a command that has ended
         if word == b"variables":
             self._entries = []
         elif word == b"stopping" and self._current.heeded is not None and not self._current.heeded.done():
@@ -481,7 +481,7 @@ class SessionShell:
         return False
 
     def _take_end(self, said: bytes) -> bool:
-        """Take how the current command ended; whether a variable of anyshell is its own still, and the shell may live."""
+        """Store the end of the current command; return whether the report was valid. If not, the shell is killed."""
         assert self._current is not None
         parsed = parse_end(said, self._current, self._conversation)
         if parsed is None:
@@ -495,11 +495,11 @@ class SessionShell:
         return True
 
     async def _came_back(self, said: bytes) -> None:
-        """Have the current command be over, at once if the host tells without a pause that the shell has its own input."""
+        """Complete the current command: at once if the host confirms without a pause that the shell reads its own input."""
         word, _, how = said.partition(b" ")
         command, command_tree = self.current, self._command_tree
         if command is None or command_tree is None or word != self._back.encode():
-            return  # a text can say in the shell's stead how it ended, but not this word
+            return  # a text can report its own end in place of the shell, but does not know this word
         if not how and (lines := self._conversation.again(int(command.number), self._back)):
             await self._tell(lines)
             return
@@ -512,12 +512,12 @@ class SessionShell:
             self._coming_back = asyncio.get_running_loop().create_task(self._back_at_input(command))
 
     async def _back_at_input(self, command: SessionProcess) -> None:
-        """Have a command be over when its shell has its own input again: until then a text may have said so in its stead."""
+        """Complete a command once its shell reads its own input again: before that, the text itself may have sent the report."""
         command_tree, output_pipes = self._command_tree, self._output_pipes
         assert command_tree is not None
         assert self._end is not None
-        # To ask another host takes a round trip. The end of the output comes by itself, and a text keeps that open unless it
-        # closes it.
+        # A question to another host takes a round trip. The end of the output arrives by itself, and a text
+        # keeps the output open unless it closes it.
         looks = round(INTERRUPT_AGAIN / LOOK_AGAIN) if command_tree.wants_pids else 0
         for _ in range(looks):
             if all(output_pipe.ended for output_pipe in output_pipes):
@@ -526,18 +526,18 @@ class SessionShell:
             await asyncio.sleep(LOOK_AGAIN)
         while not (command.ended.done() or await command_tree.shell_is_back()):  # noqa: ASYNC110 - nothing tells when
             await asyncio.sleep(INTERRUPT_AGAIN)
-        command.set_ended(self._end)  # the newest: the shell may have told its own meanwhile
+        command.set_ended(self._end)  # the newest end: the shell may have sent its own report meanwhile
 
     def abandon(self) -> None:
-        """Count it as ended, since it cannot be killed: frozen, in the kernel, or another user's."""
+        """Treat the shell as ended, because it cannot be killed: frozen, waiting in the kernel, or owned by another user."""
         self.doomed = self.ended = True
         if self._current is not None:
             self._current.set_ended(End(ExitStatus(), shell_ended=True))
 
     async def aclose(self) -> None:
-        """End it, within a bound. Processes that its commands left go on if something else keeps them.
+        """End the shell, within a bound. Processes that its commands left run on if another object keeps them.
 
-        What cannot be ended is then `abandoned`.
+        Processes that cannot be ended are then `abandoned`.
         """
         if not self.ended and self._command_tree is not None:
             await self._gone()

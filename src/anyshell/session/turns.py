@@ -1,4 +1,4 @@
-"""The starts of a session's texts: commands in their turns, and texts of anyshell's own."""
+"""The spawners of a session's texts: commands in their turns, and texts of anyshell's own."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class Turn:
-    """Starts one command of a session when it is its turn.
+    """The spawner that starts one command of a session when it is the command's turn.
 
     Args:
-        begin: Waits for that, and starts it.
-        variables: Whether to say which variables it has changed.
-        may_be_fresh: Whether it may run in another shell than the one before.
-        looks: At the files, before the command and after it.
-        fork: By which name the shell is to tell its state, rather than run a text.
-        asks: Whether its shell may have heard of it before it is known to begin: see `Spawn.on_asked`.
+        begin: Waits for the turn, and starts the command.
+        variables: Whether to report the variables that the command has changed.
+        may_be_fresh: Whether the command may run in another shell than the command before.
+        looks: The looks at the files, before the command and after it.
+        fork: The name under which the shell writes its state instead of running a text; empty for a command.
+        asks: Whether the shell may have received the command before its begin is confirmed: see `Spawn.on_asked`.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Turn:
         self._fork = fork
         self.looks = looks
         self.release: Callable[[], object] | None = None
-        """Gives the turn to the next command; ``None`` until this one has begun."""
+        """A function that passes the turn to the next command; ``None`` until this command has begun."""
         self._awaited = 1 if looks is None else 2
         self._variables = variables
         self._may_be_fresh = may_be_fresh
@@ -56,7 +56,7 @@ class Turn:
         self._fresh = ""
 
     async def spawn(self, spawn: Spawn) -> Process:
-        """Start the text that is a spawn's `script`; its argv does not count, and an empty `cwd` is where the shell is."""
+        """Start the `script` of a spawn; its argv is ignored, and an empty `cwd` is the shell's present directory."""
         self._process, self._shell = await self._begin(
             spawn, self, variables=self._variables, may_be_fresh=self._may_be_fresh, fork=self._fork
         )
@@ -64,18 +64,18 @@ class Turn:
         return self._process
 
     def ended(self) -> None:
-        """Give the turn on, when the command has ended and its files were looked at."""
+        """Pass the turn to the next command, once this command has ended and the looks at its files are over."""
         self._awaited -= 1
         if self._awaited == 0 and self.release is not None:
             self.release()
 
     def looked(self) -> None:
-        """Take note that its files are looked at no more."""
+        """Record that the looks at the command's files are over."""
         if self.looks is not None:
             self.ended()
 
     def network(self) -> Network | None:
-        """The network use of the command; ``None`` where that is not known."""
+        """Return the network use of the command; ``None`` where the use is not known."""
         return None if self._process is None else self._process.network()
 
     @property
@@ -85,20 +85,20 @@ class Turn:
 
     @property
     def problem(self) -> str:
-        """Why the shell did not begin with it; empty when it did."""
+        """The reason why the shell did not begin the command; empty when the shell did."""
         return "" if self._process is None else self._process.problem
 
     async def why_not(self) -> str:
-        """Say that in a sentence."""
+        """Return that reason as a sentence."""
         assert self._shell is not None
         return await self._shell.why_not(self.problem)
 
     def report(self) -> SessionReport | None:
-        """The effects of the command on the session; ``None`` when it never began."""
+        """Return the effects of the command on the session; ``None`` when the command never began."""
         process = self._process
         if process is None or self._shell is None or not (process.ended.done() or self._shell.doomed):
             return None
-        self._shell.fresh = ""  # the caller is told
+        self._shell.fresh = ""  # the caller now knows the reason
         return SessionReport(
             state=process.state,
             directory=process.directory,
@@ -108,31 +108,31 @@ class Turn:
 
 
 class Exit:
-    """Starts the last command of a shell."""
+    """The spawner of the last command of a shell: ``exit``."""
 
     def __init__(self, shell: SessionShell) -> None:
         self._shell = shell
 
     async def spawn(self, spawn: Spawn) -> Process:
-        """Start it, without waiting for a turn."""
+        """Start ``exit``, without waiting for a turn."""
         self._shell.leaving = True
         return await self._shell.run(replace(spawn, script="exit"), variables=False)
 
 
 class Check:
-    """Starts the first text of a fork, which says whether that is what it is to be."""
+    """The spawner of a fork's first text, which checks that the fork has taken the whole state of the other shell."""
 
     def __init__(self, shell: SessionShell, like: SessionShell, name: str) -> None:
         self._shell, self._like, self._name = shell, like, name
 
     async def spawn(self, spawn: Spawn) -> Process:
-        """Start it, without waiting for a turn."""
+        """Start the check, without waiting for a turn."""
         spawn = replace(spawn, script=self._like.fork(self._name).check())
         return await self._shell.run(spawn, variables=False, own="\n")
 
 
 async def run_own(spawner: Spawner, timeout: float | None, control: Control) -> Outcome:
-    """Run a text of anyshell's own, which prints nothing that counts."""
+    """Run a text of anyshell's own, and discard its output."""
     output = OutputBuilder(head=0, tail=0, max_line=1)
     spawn = Spawn(argv=(), script="", cwd="")
     return await _engine.run(spawner, spawn, output=output, timeout=timeout, grace=0, control=control)

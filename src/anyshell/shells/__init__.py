@@ -1,7 +1,6 @@
-"""The shells that commands are written for: their paths, and their command lines for a text.
+"""The shells that run commands: their paths, and their command lines for a text.
 
-The only place where anything is quoted. A new shell is a `Shell` or a `PowerShell`, a name in `SHELLS` and a
-description.
+The only package that quotes. A new shell is a `Shell` or a `PowerShell`, a name in `SHELLS` and a description.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ __all__ = [
 SHELLS: Mapping[ShellKind, Shell | PowerShell] = MappingProxyType(
     {shell.kind: shell for shell in (BASH, ZSH, SH, PWSH, WINDOWS_POWERSHELL, WSL)}
 )
-"""Every shell there is, by its kind."""
+"""Every known shell, by its kind."""
 
 _PROGRAMS: Mapping[str, Shell | PowerShell] = MappingProxyType(
     {program: shell for shell in SHELLS.values() for program in shell.programs}
@@ -85,29 +84,29 @@ _PROGRAMS: Mapping[str, Shell | PowerShell] = MappingProxyType(
 
 
 _DEFAULT: Mapping[bool, tuple[ShellKind, ...]] = {False: ("bash", "sh"), True: ("pwsh", "powershell", "bash")}
-"""The shells to try when none is named, the best first, by whether the host is a Windows one."""
+"""The shells to try when the caller names none, the best first; the key is whether the host runs Windows."""
 
 
 _EXPECTED: Mapping[bool, tuple[ShellKind, ...]] = {
     False: ("bash", "zsh", "sh"),
     True: ("pwsh", "powershell", "bash"),
 }
-"""The shells that a host is expected to have, in the order of their naming, by whether the host is a Windows one."""
+"""The shells that a host is expected to have, in the order of their listing; the key is whether the host runs Windows."""
 
 
 def kinds(os: OperatingSystem) -> Mapping[ShellKind, bool]:
-    """Every kind of shell in the order of a host's system, and whether a host of that system ought to have it."""
+    """Return every kind of shell in the order for a host's system, and whether a host of that system should have it."""
     expected = _EXPECTED[os == "windows"]
     return {**dict.fromkeys(expected, True), **{kind: False for kind in SHELLS if kind not in expected}}
 
 
 def how_to_install(kind: ShellKind, os: OperatingSystem, installer: str = "") -> str:
-    """Say how a kind of shell is to be had.
+    """Return the commands that install a kind of shell.
 
     Args:
-        kind: Which.
+        kind: The kind of shell.
         os: The host's system.
-        installer: The command that installs a package there, such as ``apt-get install``; empty for all that are usual.
+        installer: The command that installs a package there, such as ``apt-get install``; empty for all usual ones.
     """
     shell = SHELLS[kind]
     if os == "windows":
@@ -121,7 +120,7 @@ def how_to_install(kind: ShellKind, os: OperatingSystem, installer: str = "") ->
 
 @lru_cache(maxsize=32)
 def query(programs: tuple[str, ...], request: str | None = None, *, source: str = "shell") -> HostQuery:
-    """Ask a host for programs and for a shell, whatever system it turns out to have.
+    """Return the query for programs and for a shell, whatever the system of the host is.
 
     A request that only one system knows has no candidates on the other; `not_found` says so there.
 
@@ -143,19 +142,18 @@ def query(programs: tuple[str, ...], request: str | None = None, *, source: str 
 def candidates(
     request: str | None = None, *, source: str = "shell", os: OperatingSystem = "linux"
 ) -> tuple[ShellCandidate, ...]:
-    """Turn a request into shells to try, the best first.
+    """Return the shells to try for a request, the best first.
 
     Args:
-        request: A name, such as ``zsh``, for the usual places and then the host's PATH; an absolute path for
-            that file alone, its language told by its name. On a Windows host in any case, with ``.exe`` or without,
-            and a path with slashes of either kind. ``None`` for the default: bash, then sh, wherever they are; on a
-            Windows host pwsh, then powershell, then bash. A ``~`` is not expanded.
+        request: A name, such as ``zsh``, for the usual paths and then the host's PATH; an absolute path for that file alone,
+            whose name gives its language. On a Windows host names match in any case, with ``.exe`` or without, and a path may
+            have slashes of either kind. ``None`` for the default: bash, then sh, wherever they are; on a Windows host pwsh,
+            then powershell, then bash. A ``~`` is not expanded.
         source: The source of the request, for the message: an argument, or ``ANYSHELL_SHELL``.
         os: The host's system.
 
     Raises:
-        InvalidCommand: The name is unknown, or the path is not absolute. The message says what is
-            known.
+        InvalidCommand: The name is unknown, or the path is not absolute. The message lists the known names.
     """
     on_windows = os == "windows"
     if request is None:
@@ -179,7 +177,7 @@ def candidates(
 
 
 def _split(request: str, os: OperatingSystem) -> tuple[str, str]:
-    """The directory and the program that a request names. The name of a path on Windows is as good in any case."""
+    """Return the directory and the program of a request. The name in a Windows path matches in any case."""
     on_windows = os == "windows" or bool(ntpath.splitdrive(request)[0])
     directory, name = ntpath.split(request) if on_windows else posixpath.split(request)
     return directory, name.lower().removesuffix(".exe") if on_windows else name
@@ -189,7 +187,7 @@ def _is_absolute(request: str, os: OperatingSystem) -> bool:
     drive, rest = ntpath.splitdrive(request)
     if drive:
         return rest.startswith(("/", "\\"))
-    return request.startswith("/")  # on Windows nothing answers there, and the message says what was tried
+    return request.startswith("/")  # on Windows no shell answers; the message lists the paths
 
 
 def _is_known(request: str, os: OperatingSystem) -> bool:
@@ -199,11 +197,11 @@ def _is_known(request: str, os: OperatingSystem) -> bool:
 def not_found(
     request: str | None, tried: Iterable[str], *, source: str = "shell", os: OperatingSystem = "linux"
 ) -> ShellNotFound:
-    """Make the exception for a request of which no candidate answered.
+    """Make the exception for a request when no candidate answered.
 
     Args:
         request: The argument of `candidates`.
-        tried: One line for every candidate: its path, and why it does not count.
+        tried: One line for every candidate: its path, and the reason against it.
         source: The source of the request.
         os: The host's system.
 
@@ -220,14 +218,14 @@ def not_found(
 
 
 def converse(info: ShellInfo, directory: str | None) -> Conversation | PowerShellConversation:
-    """Speak with a shell that is kept for one command after the other.
+    """Return the conversation with a persistent shell.
 
     Args:
         info: The shell.
-        directory: The path of the `PipeDirectory` with its pipes; ``None`` when they are handles.
+        directory: The path of the `PipeDirectory` with the shell's pipes; ``None`` when the pipes are handles.
 
     Raises:
-        InvalidCommand: It knows no such pipes: bash, zsh and sh open files, and PowerShell is given handles.
+        InvalidCommand: The shell cannot use pipes of that kind: bash, zsh and sh open files, and PowerShell is given handles.
     """
     shell = SHELLS[info.kind]
     if isinstance(shell, PowerShell):

@@ -1,9 +1,9 @@
-"""Batch files, which Windows gives to ``cmd.exe``, and the rules for their arguments.
+"""Batch files, which Windows passes to ``cmd.exe``, and the rules for their arguments.
 
-To start a ``.bat`` or ``.cmd`` is to start cmd.exe, which reads the command line once more, by rules of its own: an
-argument such as ``"&calc.exe`` is a command to it (CVE-2024-24576). So every argument goes between double quotes, where
-it has no meaning but for ``%``, which no quote keeps from naming a variable, and a quote, which is given twice. It is
-what the standard libraries of Rust and Zig do since. An end of line cannot be passed on at all.
+Starting a ``.bat`` or ``.cmd`` starts cmd.exe, which parses the command line again, by rules of its own: an argument such as
+``"&calc.exe`` is a command to it (CVE-2024-24576). So every argument goes between double quotes, where only two characters
+have a meaning: ``%``, which names a variable even in quotes, and a quote, which is doubled. The standard libraries of Rust
+and Zig now do the same. An end of line cannot be passed at all.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 BATCH_FILE = r"\.(bat|cmd)[ .]*$"
-"""Ends a name that Windows takes for a batch file's, in either case. It drops blanks and dots at the end (CVE-2024-43402)."""
+"""The end of a batch file's name to Windows, in either case. Windows drops blanks and dots at the end (CVE-2024-43402)."""
 
 LONGEST_LINE = 8_000
-"""Characters of a batch file's arguments; more are refused. cmd.exe takes 8,191 with what stands before and behind them."""
+"""Characters of a batch file's arguments; more are refused. cmd.exe takes 8,191 with the text before and behind them."""
 
 NO_PERCENT = "%%cd:~,%"
-"""The spelling of one ``%`` in a line of cmd.exe: behind the first stands an empty part of a variable that is always there,
-and so no ``%`` is left that could begin the name of another."""
+"""The spelling of one ``%`` in a line of cmd.exe: behind the first stands an empty part of a variable that always exists, so
+no remaining ``%`` can begin the name of another variable.
+"""
 
 SWITCHES = "/d /e:ON /v:OFF /s /c"
-"""No commands that run first, the extensions that `NO_PERCENT` needs, no ``!``, and quotes that are taken off once."""
+"""No commands that run first, the extensions that `NO_PERCENT` needs, no ``!``, and quotes that are removed once."""
 
 _IS_BATCH_FILE = re.compile(BATCH_FILE, re.IGNORECASE)
 
@@ -40,23 +41,23 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:\\ -]+(?<!\\)\Z")
 
 
 def is_batch_file(program: str) -> bool:
-    """Whether Windows takes a program's name for that of a batch file."""
+    """Return whether Windows takes a program's name for that of a batch file."""
     return _IS_BATCH_FILE.search(program) is not None
 
 
 def is_plain(argument: str) -> bool:
-    """Whether an argument means to cmd.exe what it means to others, if it is quoted where it holds a blank."""
+    """Return whether an argument has the same meaning to cmd.exe as to others, if an argument with a blank is quoted."""
     return _PLAIN.match(argument) is not None
 
 
 def join_for_cmd(arguments: Iterable[str]) -> str:
     """Make the arguments of a batch file for a line that cmd.exe reads.
 
-    The file finds them as ``%1`` and so on with these quotes, and as ``%~1`` without them; a program that it gives them
-    to takes them off by Microsoft's rules.
+    The batch file gets the arguments as ``%1`` and so on with these quotes, and as ``%~1`` without them. A program that gets
+    the arguments from the batch file removes the quotes by Microsoft's rules.
 
     Raises:
-        InvalidCommand: One holds an end of line, at which cmd.exe reads no further, or all are longer than it takes.
+        InvalidCommand: An argument holds an end of line, at which cmd.exe stops reading, or all are longer than it takes.
     """
     line = " ".join(f'"{for_cmd(argument)}"' for argument in arguments)
     if len(line) > LONGEST_LINE:
@@ -67,10 +68,10 @@ def join_for_cmd(arguments: Iterable[str]) -> str:
 
 
 def for_cmd(text: str) -> str:
-    """Make a text that means itself between double quotes, where cmd.exe reads it.
+    """Escape a text that is literal between double quotes in a line of cmd.exe.
 
     Raises:
-        InvalidCommand: It holds an end of line.
+        InvalidCommand: The text holds an end of line.
     """
     if _ENDS.search(text):
         raise InvalidCommand(

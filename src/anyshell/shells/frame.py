@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 MOST_TEXTS = 64
-"""Texts of one shell that are remembered; with more, they are made anew."""
+"""Texts of one shell that are remembered; with more, all are made anew."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -18,23 +18,25 @@ class Frame:
     """The text around one command. Not frozen: that would cost as much as making the text.
 
     Attributes:
-        number: Its number; what is said of it begins with that.
-        mark: A variable that what it starts gets.
-        tag: A soft limit on file locks that what it starts gets.
-        stdout: The pipe that it prints to.
-        stderr: The one for its errors, if the channels are split.
-        stdin: The pipe that it reads; ``None`` is end-of-file at once.
-        status: The value of ``$?`` when it begins.
-        begun: Whether to tell that it begins.
-        cwd: A directory that the shell changes to before; ``None`` leaves it where it is.
-        env: Variables that it exports before, or removes, if there is no value.
-        variables: Whether to tell the exported variables before and after it.
-        pids: Whether to tell which pid the host gave last, before and after it.
+        number: The number of the command; every report about the command begins with it.
+        mark: The environment variable that marks the command's processes.
+        tag: The soft limit on file locks that tags the command's processes.
+        stdout: The pipe for the command's output.
+        stderr: The pipe for the command's stderr, if the channels are split.
+        stdin: The pipe for the command's stdin; ``None`` is end-of-file at once.
+        status: The value of ``$?`` when the command begins.
+        begun: Whether to report that the command begins.
+        cwd: The directory to which the shell changes first; ``None`` is the present directory.
+        env: Variables that the shell exports first, or removes, if the value is ``None``.
+        variables: Whether to report the exported variables before and after the command.
+        pids: Whether to report the last pid that the host gave, before and after the command.
         careful: Whether the shell may have a trap, or trace: see `Conversation.needs_care`.
-        redefined: Whether it may have aliases, functions ``builtin`` and ``exec``, or ``set -t``: see `Conversation.redefines`.
-        alone: Whether the shell may open the pipes before they have a reader or writer: that process may have been killed.
+        redefined: Whether the shell may have aliases, functions ``builtin`` and ``exec``, or ``set -t``: see
+            `Conversation.redefines`.
+        alone: Whether the shell may open the pipes before they have a reader or writer: the other process may have been
+            killed.
         marked: Whether a line stands behind the text: see `Conversation.text`.
-        own: Whether the text is one of anyshell's own, which no alias may get into; then it counts as redefined.
+        own: Whether the text is one of anyshell's own, which no alias may get into; then the frame counts as redefined.
     """
 
     number: int
@@ -57,21 +59,21 @@ class Frame:
 
 
 class FrameTexts:
-    """The texts that are made of frames. What two commands in a row are given differs in nothing but numbers and a mark.
+    """A cache of frames' texts. The texts of two commands in a row differ only in numbers and a mark.
 
     Args:
-        make: Makes the text of a frame, in which its number, its mark and its tag stand as they are.
+        make: Makes the text of a frame, with the frame's number, mark and tag unchanged in the text.
     """
 
     def __init__(self, make: Callable[[Frame], str]) -> None:
         self._make = make
         self._made: dict[tuple[object, ...], str] = {}
-        # They stand nowhere else: not even the name of a directory can be meant to have them.
+        # Random: no other text, such as the name of a directory, can contain these values.
         self._number, self._tag = (1 << 62 | secrets.randbits(62) for _ in range(2))
         self._mark = f"ANYSHELL_MARK_{secrets.token_hex(8)}"
 
     def of(self, frame: Frame) -> str:
-        """The text of a frame."""
+        """Return the text of a frame."""
         if frame.env or frame.cwd is not None:
             return self._make(frame)
         key = (

@@ -1,7 +1,7 @@
 """Habits of Windows in a text for bash: ``>nul``, and line ends.
 
-``nul`` is a device to Windows and a file to bash; and what MSYS2 makes of that name, most programs of Windows can neither
-open nor remove. A carriage return is a character like any other to bash, and would end up in the last word of a line.
+``nul`` is a device to Windows and a file to bash; most Windows programs can neither open nor remove the file that MSYS2 makes
+of that name. A carriage return is a character like any other to bash, and would end up in the last word of a line.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from __future__ import annotations
 import re
 
 LONGEST = 256 * 1024
-"""Characters of a text for bash on Windows in which ``>nul`` is looked for: 0.3 s at worst, in which the event loop
-waits. A longer one stays as it is."""
+"""Characters of a text for bash on Windows in which ``>nul`` is looked for: 0.3 s at worst, in which the event loop waits. A
+longer text is not changed.
+"""
 
 DEEPEST = 100
-"""Quotes, parentheses and the like in such a text, one within the other; with more of them it stays as it is."""
+"""Quotes, parentheses and the like in a text for bash on Windows, nested in each other; with more, the text is not changed."""
 
 _TO_NUL = r"(?:&>>?|>>|>[|&]?|<>)[ \t]*+nul(?=[\s;&|()<>]|\Z)"
 
 _MENTIONS_IT = re.compile(_TO_NUL, re.IGNORECASE)
 
-# Text outside of quotes. Possessive, so that no input takes long.
+# Text outside of quotes. Possessive, so no input takes long.
 _OUTSIDE = re.compile(
     rf"""
     (?P<nul>      {_TO_NUL} )
@@ -59,11 +60,11 @@ _CLOSES = {"close": ("open", "sum"), "unbrace": ("brace",), "untest": ("test",)}
 
 
 def for_bash(text: str) -> str:
-    r"""Make a text, as it is written on Windows, one for bash that does what was meant.
+    r"""Convert a text written on Windows into a text for bash with the intended effect.
 
-    Where every line ends in ``\r\n``, it ends in ``\n``. Output to ``nul`` goes to ``/dev/null``: changed is the word
-    ``nul`` alone, in either case, right after ``>``, ``>>``, ``&>`` and the like; not in quotes, comments, here-documents,
-    backticks, tests and sums. In every case of doubt the text stays as it is.
+    If every line ends in ``\r\n``, the line ends become ``\n``. Output to ``nul`` goes to ``/dev/null``: only the word
+    ``nul`` is changed, in either case, right after ``>``, ``>>``, ``&>`` and similar operators; not in quotes, comments,
+    here-documents, backticks, tests and sums. In every case of doubt the text is not changed.
     """
     if "\r\n" in text and text.count("\r\n") == text.count("\n"):
         text = text.replace("\r\n", "\n")
@@ -74,7 +75,7 @@ def for_bash(text: str) -> str:
 
 def _without_nul(text: str) -> str | None:
     changed: list[str] = []
-    nesting: list[str] = []  # what is open: a kind of _OUTSIDE; a sum twice, for its two parentheses
+    nesting: list[str] = []  # the open constructs: a kind of _OUTSIDE; a sum twice, for its two parentheses
     documents: list[tuple[str, bool]] = []
     at = 0
     while at < len(text):
@@ -91,7 +92,7 @@ def _without_nul(text: str) -> str | None:
             nesting.pop()
         elif kind in ("quote", "open", "brace", "test", "sum"):
             if kind == "open" and "quote" in nesting and _CASE.search(text, at):
-                return None  # a parenthesis there may close nothing
+                return None  # a closing parenthesis of the case may close no group
             nesting += [kind] * (2 if kind == "sum" else 1)
         elif kind in _CLOSES and nesting and nesting[-1] in _CLOSES[kind]:
             nesting.pop()
@@ -109,7 +110,7 @@ def _without_nul(text: str) -> str | None:
 
 
 def _after(documents: list[tuple[str, bool]], text: str, at: int) -> int | None:
-    """The end of the here-documents that begin there; ``None`` when one has no end."""
+    """Return the end of the here-documents that begin at a position; ``None`` when one of them has no end."""
     for word, tabs in documents:
         line = None
         while line != word:

@@ -1,17 +1,17 @@
-"""The text for a server's login shell, so that a command starts as it would have started here.
+"""The text for a server's login shell, which starts a command as it would start on this machine.
 
-A server hands the one string that it is sent to the user's login shell, as ``SHELL -c STRING``: there is no argument
-list, no directory and, on most servers, no environment. So the string changes the directory, sets the variables,
-says that it got so far, and becomes the command by ``exec``.
+A server passes one string to the user's login shell, as ``SHELL -c STRING``: there is no argument list, no directory and, on
+most servers, no environment. So the string changes the directory, sets the variables, reports that it got this far, and
+becomes the command by ``exec``.
 
-Where the login shell is a POSIX one, the string is that text itself, which costs nothing. Otherwise, and when the
-text holds what the host's process list must not show or is too long for an argument, the string only reads the text
-from its stdin and evaluates it. Nothing else is sent before the text was read to its end, so that reading too much is
+Where the login shell is a POSIX shell, the string is that text itself, which costs nothing. Otherwise the string only reads
+the text from its stdin and evaluates it. The string does the same when the text holds data that the host's process list must
+not show, or is too long for an argument. Nothing else is sent before the text was read to its end, so reading too much is
 impossible whatever ``head`` does.
 
-On a terminal, what is sent would be shown, cut at 4,096 bytes and changed, and each ^C and ^D would be a key. So the
-terminal is made a mere pipe first; then the string says that it is ready; and when all is read, the terminal is made
-what it was.
+On a terminal, the sent text would be echoed, cut at 4,096 bytes and changed, and each ^C and ^D would be a key. So the
+terminal is first set to raw mode; then the string reports that it is ready; and when all is read, the terminal's settings are
+restored.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from anyshell._types import Spawn
 
 _POSIX = frozenset({"bash", "zsh", "sh", "dash", "ash"})
-"""Login shells that can be given the text itself. Others that speak POSIX have a surprise or two (ksh closes the
-descriptors above 2 when it starts a program), and can be given it by way of ``/bin/sh``."""
+"""Login shells that can be given the text itself. Other POSIX shells have surprises (ksh closes the descriptors above 2 when
+it starts a program), and are given the text by way of ``/bin/sh``.
+"""
 
 LONGEST_STATED = LONGEST_ARGUMENT // 4
 """Characters of the text for a login shell that may be its argument; a character has four bytes at most."""
@@ -44,7 +45,7 @@ _LIFE_FD = 9
 """Descriptor that a command's whole tree holds: the highest that every shell can name."""
 
 _LIFE_FD_OF_BASH = 197
-"""Descriptor of that kind where the login shell is bash, which can name any: out of the way of scripts."""
+"""Descriptor of the same kind where the login shell is bash, which can name any: out of the way of scripts."""
 
 _READ_LINE = 'IFS= \\read -r ANYSHELL_LINE; eval "$ANYSHELL_LINE"; unset ANYSHELL_LINE'
 
@@ -55,17 +56,18 @@ _MENDED_TO_READ = "echo eval head printf stty"
 """The mended commands of a text that reads from a terminal."""
 
 _NO_ALIAS = "\\"
-"""Before a command's name: zsh would replace an alias before the line that removes it has run."""
+"""The character before a command's name: zsh would expand an alias before the line that removes it has run."""
 
 _TELLING = "{a..c} {1..3..2} {a..c..2}"
-"""Words of which bash makes seven, or five before its version 4, and zsh six; dash, busybox, fish and tcsh leave three.
-No shell takes them for an error, as tcsh does ``$BASH_VERSION``."""
+"""Words that bash expands to seven, or five before its version 4, and zsh to six; dash, busybox, fish and tcsh leave three.
+No shell takes the words for an error, as tcsh does ``$BASH_VERSION``.
+"""
 
 _OPTIONS = "\\unalias -a 2>/dev/null; set +C +e +f +u +v +x; trap - EXIT HUP INT QUIT PIPE TERM"
-"""Settings of a startup file that would change the meaning of the text, or the surroundings of the command."""
+"""Reset settings of a startup file that would change the meaning of the text, or the surroundings of the command."""
 
 _MORE_OPTIONS = {"bash": "set +k; trap - DEBUG ERR", "zsh": "emulate -R zsh; trap - DEBUG ZERR"}
-"""Mended settings that other shells would refuse."""
+"""Reset settings that other shells would refuse."""
 
 
 _WHERE = (
@@ -74,55 +76,56 @@ _WHERE = (
     "{ " + r"\read -r ANYSHELL_SPACE; " * 4 + "} 3</proc/self/ns/pid </proc/self/fdinfo/3; } 2>/dev/null\n"
     'set -- "$ANYSHELL_BOOT $ANYSHELL_SPACE $ANYSHELL_STAT"; unset ANYSHELL_BOOT ANYSHELL_SPACE ANYSHELL_STAT'
 )
-"""Sets the first argument to what tells this process from those of the same pid on other machines, in other pid namespaces
-and at other times: the host's boot id, ``ino:`` and the namespace's inode where Linux tells that in the fourth line (5.14),
-and when it started. No program is started for it, and where there is no ``/proc`` nothing is known."""
+"""Sets the first argument to the identity of this process, which differs from processes of the same pid on other machines, in
+other pid namespaces and at other times: the host's boot id, ``ino:`` and the namespace's inode where Linux has it in the
+fourth line (5.14), and the start time. No program is started for that, and without ``/proc`` nothing is known.
+"""
 
 
 class Login:
-    """Writes for one kind of login shell."""
+    """The writer of lines for one kind of login shell."""
 
     def __init__(self, path: str = "") -> None:
-        """Take the path of the user's login shell; an unknown one is given nothing but words and quotes."""
+        """Take the path of the user's login shell; for an unknown shell only words and quotes are used."""
         name = posixpath.basename(path)
         self._direct = name in _POSIX
         self._options = "; ".join(filter(None, (_OPTIONS, _MORE_OPTIONS.get(name)))) + " 2>/dev/null"
         self.life_fd = _LIFE_FD_OF_BASH if name == "bash" else _LIFE_FD
-        """The descriptor that everything inherits which a command starts."""
+        """The descriptor that every process of a command inherits."""
 
     @property
     def question(self) -> str:
-        """One line that every login shell of Windows answers in a way of its own."""
+        """One line of text that every Windows login shell answers in its own way."""
         return QUESTION
 
     def windows(self, said: str) -> Sequence[WindowsLogin]:
-        """Return the ways to write for a Windows host, by what its login shell says; empty for another host."""
+        """Return the launchers for a Windows host, by its login shell's answer; empty for another host."""
         return windows_logins(said)
 
     def join(self, arguments: Iterable[str]) -> str:
-        """Make words of a POSIX shell text that mean exactly these strings."""
+        """Quote strings as words of a POSIX shell text."""
         return SH.join(arguments)
 
     def read_and_run(self, text: str) -> LoginCommand:
-        """Have ``/bin/sh`` run a text that it reads from its stdin, whatever the login shell is.
+        """Return the login command that runs a text from its stdin in ``/bin/sh``, whatever the login shell is.
 
-        The number of the text's arguments tells the shell that has read the line: see `facts.sh`.
+        The number of the text's arguments identifies the shell that has read the line: see `facts.sh`.
         """
         sent = _encode(text)
         return LoginCommand(line=_exec_sh(_read(len(sent)), f"anyshell {_TELLING}"), sent=sent)
 
     def start(self, spawn: Spawn, *, token: str, mark: str, tag: int) -> LoginCommand:
-        """Have a command started.
+        """Return the login command that starts a command.
 
-        The first half of the token stands in each line, so that a login shell which never comes to its command can be
-        found by it; the whole never does, so that who prints the line does not print the token.
+        Each line holds the first half of the token, so a login shell that never reaches its command can be found by that
+        half. No line holds the whole token, so a shell that prints the line does not print the token.
 
         Args:
             spawn: The command.
-            token: Printed to stdout when the command is about to begin, with ``started``, the pid and `_WHERE` behind
-                it, or with what is wrong; and if the channels are split, alone to stderr. What came before was not its.
-            mark: The name of a variable that the command's processes have.
-            tag: Their soft limit on file locks.
+            token: Printed to stdout when the command is about to begin, followed by ``started``, the pid and `_WHERE`, or by
+                the error; with split channels, also printed alone to stderr. Output before the token is not the command's.
+            mark: The name of the environment variable that marks the command's processes.
+            tag: The soft limit on file locks that tags the command's processes.
         """
         on_terminal = spawn.terminal is not None
         all_settings = (
@@ -142,9 +145,9 @@ class Login:
         scripts = () if spawn.script is None else (_encode(spawn.script),)
         if scripts:
             export.append("export ANYSHELL_SCRIPT=/dev/fd/8")
-        # Behind the comment sign may come what a trap of a startup file prints where the text is read.
+        # A trap of a startup file may print here, where the text is read: the comment sign hides that.
         reading = [_receive_script(len(script), token) for script in scripts]
-        if on_terminal:  # all that is sent was read then; and later, the caller's PATH might have no stty
+        if on_terminal:  # everything was read by then; and later, the caller's PATH might have no stty
             reading.append(
                 f'stty "$ANYSHELL_TTY" || {{ {_say(token, "terminal")}; exit 126; }}; unset ANYSHELL_TTY'
             )
@@ -174,25 +177,25 @@ class Login:
             self._options,
             rf"\unset -f {_MENDED} 2>/dev/null",
             *first,
-            # No option could be meant: the directory is absolute, and so are the programs below.
+            # No path looks like an option: the directory is absolute, and so are the programs below.
             rf"\cd {words([spawn.cwd])} 2>/dev/null || {_why_not(words([spawn.cwd]), token)}",
             f"[ -x {words(spawn.argv[:1])} ] || {{ {_say(token, 'program')}; exit 126; }}",
             *(["unset " + " ".join(unset)] if unset else []),
             *export,
         ]
         if _tells_usage(spawn):
-            # It is the output where a startup file has joined the two, and nothing else may stand there.
+            # Where a startup file has joined the two, stderr is the output, where nothing else may be printed.
             lines.append(
                 "[ /dev/fd/1 -ef /dev/fd/2 ] && exec 3>/dev/null || exec 3>&2\nexport ANYSHELL_USED=3"
             )
         lines += [
-            # bash and zsh call it -x, dash -w; busybox has no name for it.
+            # The option is -x in bash and zsh, -w in dash; busybox has none.
             rf"\ulimit -S -x {tag} 2>/dev/null || \ulimit -S -w {tag} 2>/dev/null",
             _WHERE,
-            # The connection that asked for the command may be gone by now. Then this fails, and nothing is run.
+            # The connection that asked for the command may be closed now. Then this fails, and nothing runs.
             *([f"{_say(token, '')} >&2 || exit 1"] if spawn.split_stderr else []),
-            # Where so high a number is not allowed (ulimit -n), another is better than none. Said only after that: a shell
-            # that knows single digits alone takes the number for a program, and ends.
+            # Where so high a number is not allowed (ulimit -n), another is better than none. Reported only after that: a
+            # shell that accepts only single digits takes the number for a program, and ends.
             f"{{ exec {self.life_fd}>&1; }} 2>/dev/null || exec {_LIFE_FD}>&1",
             f"{_say(token, 'started $$ $1')} || exit 1",
             f"exec {words(spawn.argv)}{self._redirections(spawn)}",
@@ -203,7 +206,7 @@ class Login:
         given = [] if spawn.stdin or spawn.terminal else ["</dev/null"]
         if not spawn.split_stderr and not spawn.terminal:
             given.append("2>&1")
-        # Where /bin/sh is a ksh, it closes what the program itself is not given.
+        # Where /bin/sh is a ksh, it closes the descriptors that the program itself is not given.
         if spawn.script is not None:
             given.append("8<&8")
         if _tells_usage(spawn):
@@ -215,14 +218,14 @@ class Login:
 
 @lru_cache(maxsize=256)
 def _quoted_setting(setting: tuple[str, str]) -> str:
-    """Quote one of the variables that are the same for every command. Never given a secret, which it would keep."""
+    """Quote one of the variables that are the same for every command. Never given a secret, which the cache would keep."""
     return SH.quote("=".join(setting))
 
 
 def _exec_sh(text: str, name: str) -> str:
-    """Have ``/bin/sh`` run a short text, whatever the login shell is."""
-    # Every shell there is, fish and tcsh too, takes this for a program and its arguments: between the single quotes
-    # is nothing that any of them looks at ("!", "\\" and line feeds would be).
+    """Return the line that runs a short text in ``/bin/sh``, whatever the login shell is."""
+    # Every shell, fish and tcsh too, takes this for a program and its arguments: between the single quotes is no character
+    # with a meaning for any of them ("!", "\\" and line feeds would have one).
     return f"exec /bin/sh -c '{text}' {name}"
 
 
@@ -231,12 +234,12 @@ def _read(size: int, by: str = "") -> str:
 
 
 def _read_from_terminal(size: int, token: str, by: str = "") -> str:
-    """Read a text from a terminal, byte for byte and without echo; in words that may stand between single quotes.
+    """Return the text that reads a text from a terminal, byte for byte and without echo; may stand between single quotes.
 
     Args:
         size: Bytes of the text.
-        token: What ``ready`` is said with.
-        by: Stands before each command.
+        token: Printed with ``ready``.
+        by: The prefix of each command.
     """
     first, second = _halves(token)
     return (
@@ -246,7 +249,7 @@ def _read_from_terminal(size: int, token: str, by: str = "") -> str:
 
 
 def _tells_usage(spawn: Spawn) -> bool:
-    """Whether stderr is free for what the leader of a sandbox tells of a command."""
+    """Return whether stderr is free for a sandbox leader's report on a command's resources."""
     return spawn.holder is not None and not spawn.split_stderr and spawn.terminal is None
 
 
@@ -256,7 +259,7 @@ def _halves(token: str) -> tuple[str, str]:
 
 
 def _say(token: str, words: str) -> str:
-    """Print the token and words, without having it stand here as a whole."""
+    """Return the command that prints the token and words; the command does not contain the whole token."""
     first, second = _halves(token)
     return f"\\printf '%s%s %s\\n' {first} {second} \"{words}\""
 
@@ -281,7 +284,7 @@ def _why_not(directory: str, token: str) -> str:
 
 
 def _receive_script(size: int, token: str) -> str:
-    """Put what is sent into a file that has no name any more when the first byte is written to it."""
+    """Return the text that receives the script in a file whose name is removed before the first byte is written."""
     return (
         "ANYSHELL_SCRIPT=$(umask 077; mktemp 2>/dev/null || TMPDIR=/tmp mktemp) && "
         'exec 7>|"$ANYSHELL_SCRIPT" 8<"$ANYSHELL_SCRIPT" && '

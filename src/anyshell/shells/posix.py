@@ -1,12 +1,13 @@
-"""bash, zsh and sh: finding, quoting, and the command line for a text.
+"""bash, zsh and sh: their paths, quoting, and the command line for a text.
 
-A command runs as ``SHELL -c -- TEXT NAME``: the last argument becomes ``$0``, and so the first word of the
-shell's own messages; without the ``--``, a text that begins with a dash would be options. On Linux one argument holds at most 128 KiB (MAX_ARG_STRLEN in execve(2)), so a long
-text travels in a file instead, and the argument carries a short text that reads and evaluates that file.
+A command runs as ``SHELL -c -- TEXT NAME``. The last argument becomes ``$0``, and so the first word of the shell's own
+messages; without the ``--``, a text that begins with a dash would be options. On Linux one argument holds at most 128 KiB
+(MAX_ARG_STRLEN in execve(2)). So a long text travels in a file, and the argument holds a short text that reads and evaluates
+the file.
 
-What evaluating cannot hide, in long texts alone: a syntax error is reported as ``eval:`` where it would be
-``-c:``, zsh's own messages begin with ``(eval):`` instead of ``zsh:``, bash's ``set -x`` begins its lines with
-``++``, and a syntax error on the very first line is shown with the ``unset`` that we put before it.
+In long texts alone, the evaluation leaves traces: a syntax error is reported as ``eval:`` instead of ``-c:``, zsh's own
+messages begin with ``(eval):`` instead of ``zsh:``, bash's ``set -x`` begins its lines with ``++``, and a syntax error on the
+very first line is shown with the ``unset`` that anyshell puts before the text.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ LONGEST_ARGUMENT = 100 * 1024
 """Bytes of a text that travel as an argument, more travel in a file; the rest of Linux's 128 KiB is left as a margin."""
 
 _END = "."
-"""Ends a text in a file. A command substitution drops trailing line feeds; behind this they are not trailing."""
+"""The end mark of a text in a file. A command substitution drops trailing line feeds; with the mark they are not trailing."""
 
-# Left bare because no shell here gives them a meaning. "=" is not among them: zsh takes "=ls" for the path of
-# ls, and a first word "A=b" would be an assignment.
+# Unquoted because no shell here gives them a meaning. "=" is not among them: zsh expands "=ls" to the path of ls, and a
+# first word "A=b" would be an assignment.
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./-]+\Z")
 
-# Reserved words of POSIX, bash and zsh. Quoted, they are words like any other, also where a command begins.
+# Reserved words of POSIX, bash and zsh. Quoted, they are ordinary words, also where a command begins.
 _RESERVED = frozenset(
     {"case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then", "until", "while"}
     | {"coproc", "function", "select", "time"}
@@ -39,7 +40,7 @@ _RESERVED = frozenset(
 )
 
 _UNSET = frozenset({"BASH_ENV", "ENV", "CDPATH", "OLDPWD"})
-"""Variables that would change the meaning of a text: files that a shell reads first, and targets of ``cd DIR`` and ``cd -``."""
+"""Variables that would change the meaning of a text: startup files of a shell, and targets of ``cd DIR`` and ``cd -``."""
 
 
 class Launch(NamedTuple):
@@ -47,8 +48,8 @@ class Launch(NamedTuple):
 
     Attributes:
         argv: The shell and its arguments.
-        script: The text that the file named by ``ANYSHELL_SCRIPT`` must hold, byte for byte; ``None`` when `argv` holds
-            the command itself.
+        script: The text that the file named by ``ANYSHELL_SCRIPT`` must hold, byte for byte; ``None`` when `argv` holds the
+            command itself.
     """
 
     argv: tuple[str, ...]
@@ -56,26 +57,26 @@ class Launch(NamedTuple):
 
 
 class Shell(NamedTuple):
-    """A kind of shell, and everything that is particular to it.
+    """A kind of shell, with everything that is particular to the kind.
 
     Attributes:
-        kind: Its language; also the ``$0`` of the commands that it runs.
-        paths: Its usual paths, in the order of preference; a bare name is looked up on the host's PATH.
-        programs: Names under which a program speaks this language.
-        packages: Names of packages that bring it, for a message.
-        windows_paths: Its usual paths on Windows, likewise; see `ShellCandidate`.
-        windows_install: The command that installs it on Windows, for a message.
+        kind: The language of the shell; also the ``$0`` of the commands that it runs.
+        paths: The usual paths, in the order of preference; a bare name is looked up on the host's PATH.
+        programs: The names under which a program speaks this language.
+        packages: The names of packages with the shell, for a message.
+        windows_paths: The usual paths on Windows, likewise; see `ShellCandidate`.
+        windows_install: The command that installs the shell on Windows, for a message.
         options: The options before ``-c``.
         probe: A text that prints ``anyshell <version>``, and nothing in a shell of another kind.
         read: An expression that gives the content of the file named by ``ANYSHELL_SCRIPT``.
         close: The text that closes that file when its path is ``/dev/fd/N``; empty when the shell cannot.
-        windows_probe: The same as `probe`, in a shell of Windows' own alone.
-        reads_arguments: The splitting of its command line on Windows: by Microsoft's rules for C programs, or by
-            those of MSYS2 and Cygwin.
+        windows_probe: The same as `probe`, for Windows builds of the shell alone.
+        reads_arguments: The splitting of the command line on Windows: by Microsoft's rules for C programs, or by those of
+            MSYS2 and Cygwin.
         unset: Variables that must not reach the shell unless the caller sets them.
-        believes_oldpwd: The version from which on the shell takes OLDPWD from its environment, so that starting
-            it elsewhere is like a ``cd``; ``None`` when none does. Empty for every version.
-        builtins: The commands of its own, where `only_starts` needs them.
+        believes_oldpwd: The version from which on the shell takes OLDPWD from its environment, so a start in another
+            directory is like a ``cd``; ``None`` when no version does. Empty for every version.
+        builtins: The builtin commands of the shell, where `only_starts` needs them.
     """
 
     kind: ShellKind
@@ -95,25 +96,25 @@ class Shell(NamedTuple):
     builtins: frozenset[str] = frozenset()
 
     def quote(self, text: str) -> str:
-        """Make any text one word of a command line, taken literally."""
+        """Quote any text as one literal word of a command line."""
         if _PLAIN.match(text) and text not in _RESERVED:
             return text
         return self.literal(text)
 
     def literal(self, text: str) -> str:
-        """Make any text one word between quotes, or a part of one."""
+        """Put any text between quotes, as one word or a part of a word."""
         return "'" + text.replace("'", "'\\''") + "'"
 
     def join(self, arguments: Iterable[str]) -> str:
-        """Make a command line of a program and its arguments, none of which the shell will interpret."""
+        """Make a command line of a program and its arguments; the shell interprets none of them."""
         return " ".join(map(self.quote, arguments))
 
     def only_starts(self, words: Sequence[str]) -> bool:
-        """Whether the shell would only start the program of these words: it is bash, and has no command of that name itself.
+        """Return whether the shell would only start the program of these words: bash, without a builtin of that name.
 
         bash alone replaces itself by the program, and has the same builtins everywhere; zsh reads ``/etc/zshenv``.
         """
-        return bool(self.builtins) and words[0] not in self.builtins and words[0][0] != "%"  # that of a job
+        return bool(self.builtins) and words[0] not in self.builtins and words[0][0] != "%"  # not a %job
 
     def launch(
         self,
@@ -124,21 +125,21 @@ class Shell(NamedTuple):
         before: Sequence[str] = (),
         terminal: bool = False,
     ) -> Launch:
-        """Say what to start so that a shell runs a text as its ``-c`` would.
+        """Return the launch of a shell that runs a text as its ``-c`` would.
 
         Args:
-            info: The shell; its path is used as it is.
-            text: Without a NUL byte; of any size. An empty text is a command that succeeds. On Windows it is run as
-                `for_bash` makes it.
-            snapshot: The path of a file that is read before any of the text, so that its aliases count in all of
-                it. A shell that cannot read it says so, and goes on. On Windows it must be ``None``.
-            before: Words that will stand before the shell.
-            terminal: Whether it has one, which is the same to it.
+            info: The shell; its path is used unchanged.
+            text: Without a NUL byte; of any size. An empty text is a command that succeeds. On Windows the text is changed by
+                `for_bash`.
+            snapshot: The path of a file that is read before any of the text, so the file's aliases count in the whole text. A
+                shell that cannot read the file says so, and goes on. On Windows the path must be ``None``.
+            before: The words that will stand before the shell.
+            terminal: Whether the shell has a terminal, which makes no difference here.
 
         Returns:
-            A script when the text is longer than `LONGEST_ARGUMENT`, or the command line longer than Windows takes. Its
-            file is read once, from its start, before anything of the text runs. A shell that cannot read it says so and
-            exits with 126.
+            A script when the text is longer than `LONGEST_ARGUMENT`, or the command line longer than Windows allows. The
+            script's file is read once, from its start, before any of the text runs. A shell that cannot read the file says so
+            and exits with 126.
         """
         start = (info.path, *self.options, "-c", "--")
         if info.on_windows:
@@ -159,67 +160,67 @@ class Shell(NamedTuple):
         return Launch((*start, self._loader(snapshot), self.kind, text))
 
     def load(self, snapshot: str) -> str:
-        """Write one line that reads a snapshot of the user's set-up, whose own output is discarded."""
+        """Return one line that reads a snapshot of the user's set-up and discards the output of the set-up."""
         path = self.quote(snapshot)
         message = self.quote(f"anyshell: your own set-up could not be read from {snapshot}")
         return f"if [ -r {path} ]; then . {path} >/dev/null 2>&1; else printf '%s\\n' {message} >&2; fi"
 
     def lets_through(self, names: Iterable[str]) -> Mapping[str, str]:
-        """Give the variables by which others reach the shell, where they do not by themselves: from Windows into WSL.
+        """Return the variables that make other variables reach the shell, where they do not by default: from Windows into WSL.
 
         Args:
-            names: The variables that are set for it.
+            names: The variables that are set for the shell.
         """
         if self.kind != "wsl":
             return {}
         passed = {
             **dict.fromkeys(names, "u"),
             "ANYSHELL_SCRIPT": "up",
-        }  # the latter as the path that it is there
+        }  # the flag p translates the path
         return {"WSLENV": ":".join(f"{name}/{flags}" for name, flags in passed.items())}
 
     def builtin(self, name: str) -> str:
-        """Name a builtin so that it is no alias, and no function unless that is called ``builtin``.
+        """Return the name of a builtin in a form that is no alias, and no function unless a function is called ``builtin``.
 
         In sh, a special builtin cannot be a function.
         """
         return f"\\{name}" if self.kind == "sh" else f"\\builtin \\{name}"
 
     def starts_as_if_by_cd(self, info: ShellInfo) -> bool:
-        """Whether the shell, given PWD and OLDPWD, is as it would be after a ``cd`` from the one to the other."""
+        """Return whether the shell, started with PWD and OLDPWD, is in the same state as after a ``cd`` between them."""
         if self.believes_oldpwd is None:
             return False
         version = tuple(map(int, re.findall(r"\d+", info.version)))
         return version >= self.believes_oldpwd
 
     def candidate(self, path: str, *, os: OperatingSystem = "linux") -> ShellCandidate:
-        """Make the probe for one path on a host of some system."""
+        """Return the probe for one path on a host of some system."""
         probe = (
             self.probe if os != "windows" else self._argument(_PROBE_OF_ARGUMENTS.format(self.windows_probe))
         )
         return ShellCandidate(self.kind, path, (*self.options, "-c", probe))
 
     def _argument(self, text: str) -> str:
-        """Make what has to be an argument on Windows so that the shell is given a text.
+        """Return the argument that makes the shell on Windows receive a text.
 
-        The maker of a command line follows Microsoft's rules. MSYS2 and Cygwin read it by others: between double
-        quotes a backslash stands for the one behind it, not only before a quote (``build_argv`` and ``globify`` in
-        winsup/cygwin/dcrt0.cc), and of a word without quotes they make the names of files. A blank makes sure of those.
+        Python makes a command line by Microsoft's rules. MSYS2 and Cygwin read the command line by other rules. Between
+        double quotes a backslash escapes the next character, not only a quote (``build_argv`` and ``globify`` in
+        winsup/cygwin/dcrt0.cc). And a word without quotes is expanded to file names: so a blank at the start forces quotes.
         """
         if self.reads_arguments == "as Windows":
             return text
         return " " + _BACKSLASHES.sub(lambda match: match[0] * 2, text)
 
     def _loader(self, snapshot: str) -> str:
-        # The text is an argument, since it must not be parsed before the aliases are known. On one line, as below.
+        # The text is an argument, since it must not be parsed before the aliases are defined. On one line, as below.
         return f'{self.load(snapshot)}; {self.builtin("eval")} "{self.builtin("shift")}; $1"'
 
     def _reader(self, snapshot: str | None) -> str:
         load = "" if snapshot is None else f"{self.load(snapshot)}; "
         evaluate, unset = ("eval", "unset") if snapshot is None else map(self.builtin, ("eval", "unset"))
-        # Everything stands on one line, before the first line of the text, so that line numbers stay right.
-        # The descriptor is closed and the variables are gone before the text begins, so that it finds what a
-        # plain -c would find. ANYSHELL_TEXT is never exported: no program is started while it is set.
+        # Everything is on one line, before the first line of the text, so line numbers stay right. The descriptor is closed
+        # and the variables are unset before the text begins: the text finds what a plain -c would find. ANYSHELL_TEXT is
+        # never exported: no program is started while it is set.
         return (
             f'ANYSHELL_TEXT={self.read} || ANYSHELL_TEXT=; case $ANYSHELL_TEXT in "") '
             'printf "%s\\n" "anyshell: the command could not be read from $ANYSHELL_SCRIPT" >&2; exit 126;; esac; '
@@ -229,14 +230,14 @@ class Shell(NamedTuple):
 
 
 _PROBE_OF_ARGUMENTS = "A='\\\\'; case ${{#A}} in 2) {};; esac"
-"""Around a probe on Windows: no answer from a shell that reads arguments by another rule, and would be given other texts."""
+"""The check around a probe on Windows: no answer from a shell with other rules for arguments, which would get other texts."""
 
-# Not those before a quote, or the end: the maker of the command line doubles them.
+# Not backslashes before a quote or the end: Python doubles those.
 _BACKSLASHES = re.compile(r'(?<!\\)\\++(?!["\\]|\Z)')
 
 
 def _size(text: str) -> int:
-    """Count the bytes of a text, but only when it matters: a character has four at most."""
+    """Return the bytes of a text, counted only when the number matters: a character has four bytes at most."""
     if len(text) * 4 <= LONGEST_ARGUMENT or len(text) > LONGEST_ARGUMENT:
         return len(text)
     return len(text.encode(errors="surrogatepass"))
@@ -251,15 +252,15 @@ _BUILTINS_OF_BASH = """
 eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd read
 readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit umask unalias unset wait
 """
-"""The builtins that ``compgen -b`` of bash 5.2 names; those of 3.2 are among them."""
+"""The builtins that ``compgen -b`` of bash 5.2 names, including those of 3.2."""
 
 BASH = Shell(
     kind="bash",
     paths=_places("bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash"),
     programs=("bash",),
     packages=("bash",),
-    # Neither matters to a plain -c. But bash reads ~/.bashrc for a -c whose stdin is a socket, as it is below
-    # rshd, and Debian's also below sshd.
+    # Neither option matters to a plain -c. But bash reads ~/.bashrc for a -c whose stdin is a socket, as below rshd, and
+    # Debian's bash also below sshd.
     options=("--norc", "--noprofile"),
     probe='case ${BASH_VERSION-} in ?*) printf "anyshell %s\\n" "${BASH_VERSION%%(*}";; esac',
     windows_paths=(
@@ -272,18 +273,18 @@ BASH = Shell(
         r"%USERPROFILE%\scoop\apps\git\current\bin\bash.exe",
         r"%ProgramData%\scoop\apps\git\current\bin\bash.exe",
         r"%SystemDrive%\msys64\usr\bin\bash.exe",
-        r"%SystemDrive%\tools\msys64\usr\bin\bash.exe",  # Chocolatey's place for it
+        r"%SystemDrive%\tools\msys64\usr\bin\bash.exe",  # Chocolatey's path
         r"%SystemDrive%\cygwin64\bin\bash.exe",
     ),
     windows_install="winget install Git.Git",
-    # That of WSL says linux-gnu there, and cannot be made to say anything else: the array is read-only.
+    # The bash of WSL reports linux-gnu there, and cannot be made to report another value: the array is read-only.
     windows_probe=(
         'case ${BASH_VERSINFO[5]-} in *-msys|*-cygwin) printf "anyshell %s\\n" "${BASH_VERSION%%(*}";; esac'
     ),
     read='$(<"$ANYSHELL_SCRIPT")',
-    # A number before "<" must stand there literally, hence the eval; bash 3.2 of macOS has no {NAME}<&-.
+    # A number before "<" must be literal there, hence the eval; bash 3.2 of macOS has no {NAME}<&-.
     close='case $ANYSHELL_SCRIPT in /dev/fd/*) eval "exec ${ANYSHELL_SCRIPT##*/}<&-";; esac; ',
-    believes_oldpwd=(4, 4),  # CHANGES, "between bash-4.4-alpha and bash-4.3-release"; 3.2 of macOS drops it
+    believes_oldpwd=(4, 4),  # CHANGES, "between bash-4.4-alpha and bash-4.3-release"; 3.2 of macOS ignores it
     builtins=frozenset(_BUILTINS_OF_BASH.split()),
 )
 
@@ -292,19 +293,19 @@ ZSH = Shell(
     paths=_places("zsh", "/usr/local/bin/zsh", "/opt/homebrew/bin/zsh"),
     programs=("zsh",),
     packages=("zsh",),
-    # -f leaves out every startup file but /etc/zshenv, which no option can (zsh(1), STARTUP/SHUTDOWN FILES).
+    # -f skips every startup file but /etc/zshenv, which no option can (zsh(1), STARTUP/SHUTDOWN FILES).
     options=("-f",),
     probe='case ${ZSH_VERSION-} in ?*) printf "anyshell %s\\n" "$ZSH_VERSION";; esac',
     windows_paths=("zsh", r"%SystemDrive%\msys64\usr\bin\zsh.exe"),
     windows_install="pacman -S zsh in MSYS2",
     windows_probe='case ${ZSH_VERSION-}:$OSTYPE in ?*:msys*|?*:cygwin*) printf "anyshell %s\\n" "$ZSH_VERSION";; esac',
     read='$(<"$ANYSHELL_SCRIPT")',
-    # zsh takes a single digit before "<"; a larger number would be the name of a program to exec.
+    # zsh accepts a single digit before "<"; a larger number would be the name of a program to exec.
     close=(
         "case $ANYSHELL_SCRIPT in "
         "/dev/fd/*) ANYSHELL_SCRIPT=${ANYSHELL_SCRIPT##*/}; exec {ANYSHELL_SCRIPT}<&-;; esac; "
     ),
-    # It sets OLDPWD to PWD when it starts, whatever it was given.
+    # zsh sets OLDPWD to PWD at the start, whatever its environment has.
     believes_oldpwd=None,
 )
 
@@ -314,16 +315,16 @@ SH = Shell(
     programs=("sh", "dash", "ash"),
     packages=("dash",),
     options=(),
-    # Most have no version to tell. It is printed, not echoed from an argument: a stub cannot answer by luck.
+    # Most have no version to report. The answer is printed, not echoed from an argument: a stub cannot answer by chance.
     probe='printf "anyshell %s\\n" ""',
     windows_paths=("sh", r"%ProgramFiles%\Git\bin\sh.exe", r"%SystemDrive%\msys64\usr\bin\sh.exe"),
     windows_install="winget install Git.Git",
     windows_probe='printf "anyshell %s\\n" ""',
     read='$(command -p cat "$ANYSHELL_SCRIPT")',
-    # POSIX promises nothing above descriptor 9, and dash takes a larger number for the name of a program. The
-    # file stays open, read-only and unknown to the command.
+    # POSIX guarantees nothing above descriptor 9, and dash takes a larger number for the name of a program. The file stays
+    # open, read-only and unknown to the command.
     close="",
-    # dash and busybox do; what else it is cannot be asked. syntax.py leaves the few texts that would notice alone.
+    # dash and busybox do; other kinds of sh cannot be asked. syntax.py leaves the few texts that would notice unchanged.
     believes_oldpwd=(),
 )
 
@@ -334,9 +335,9 @@ WSL = Shell(
     packages=("wsl",),
     windows_paths=(r"%SystemRoot%\Sysnative\wsl.exe", r"%SystemRoot%\System32\wsl.exe"),
     windows_install="wsl --install",
-    # Without a shell of WSL's own between, which would read the text first (wsl --help, --exec).
+    # Without a shell of WSL's own in between, which would read the text first (wsl --help, --exec).
     options=("--exec", "/bin/bash", *BASH.options),
-    probe=":",  # WSL is on Windows alone
+    probe=":",  # WSL exists on Windows alone
     windows_probe=BASH.probe,
     reads_arguments="as Windows",
     read=BASH.read,

@@ -1,19 +1,19 @@
 """PowerShell 7 and Windows PowerShell 5.1: quoting, and the command line for a text.
 
-A command runs as ``PWSH … -EncodedCommand BASE64``: no character has a meaning to whatever stands between. What is
-encoded is a frame around the text. It sets what PowerShell speaks to UTF-8, parses the text, and has it run in the
-global scope as if it had been typed there. The text keeps its line numbers, and what it sets is as it would be.
+A command runs as ``PWSH … -EncodedCommand BASE64``: no character has a meaning to any program in between. The encoded text is
+a frame around the command's text. The frame sets PowerShell's encodings to UTF-8, parses the text, and runs it in the global
+scope as if the text had been typed there. The text keeps its line numbers, and its changes to the scope stay.
 
-By itself PowerShell exits with 1 whenever the last thing failed. The frame ends with the code of a program that
-failed last. A cmdlet that fails after it makes that 1 again; to tell which of the two it was, the names of the last
-statement's commands are looked up. When a function stands there, whose inside cannot be seen, the program's code counts.
-A text that leaves by ``return``, or has ``begin``, ``process`` and ``end``, ends with 0 unless an error ends it.
+By itself PowerShell exits with 1 whenever the last command failed. The frame ends with the exit code of a program that failed
+last. If a cmdlet fails after the program, the code is 1 again: to distinguish the two, the frame looks up the names of the
+last statement's commands. If a name is a function, whose inside cannot be seen, the program's code counts. A text that leaves
+by ``return``, or has ``begin``, ``process`` and ``end``, ends with 0 unless an error ends it.
 
-stdin is left alone, so that programs find every byte of it, unless the text speaks of ``$input``: then its lines are
-read first, all of them, and programs find nothing.
+stdin is left untouched, so programs find every byte of it, unless the text contains ``$input``: then all lines of stdin are
+read first, and programs find nothing.
 
-On Windows a command line holds 32,767 characters (CreateProcessW). A longer text travels in a file of UTF-8, which the
-variable ``ANYSHELL_SCRIPT`` names, and is read before any of it runs.
+On Windows a command line holds 32,767 characters (CreateProcessW). A longer text travels in a UTF-8 file, which the variable
+``ANYSHELL_SCRIPT`` names, and is read before any of it runs.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
 _OPTIONS = ("-NoLogo", "-NoProfile")
 _NO_PROMPTS = ("-NonInteractive",)
 
-# Text, since PowerShell sends errors as XML when its command was encoded and stderr is no terminal. None, since it
-# would read stdin while programs do, and wait for its end.
+# Text, since PowerShell sends errors as XML when its command is encoded and stderr is no terminal. None, since PowerShell
+# would otherwise read stdin while programs do, and wait for its end.
 _FORMATS = ("-InputFormat", "None", "-OutputFormat", "Text")
 
-# Left bare because no PowerShell gives them a meaning, at whatever place of a command they stand.
+# Unquoted because no PowerShell gives them a meaning, at any place of a command.
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
-# The typographic quotes are quotes to PowerShell. Each is itself when it stands twice.
+# The typographic quotes are quotes to PowerShell. A doubled quote stands for itself.
 _QUOTES = re.compile("(['\u2018\u2019\u201a\u201b])")
 
-# A run of backslashes up to a quote or the end; not from its middle, so that no argument takes long.
+# A run of backslashes up to a quote or the end; not from the middle of a run, so no argument takes long.
 _BEFORE_QUOTE = re.compile(r'(?<!\\)(\\*+)("|\Z)')
 
 _NO_BATCH_FILES = (".exe", ".com", ".ps1")
-"""Ends of names that no batch file has. Any other may get one by PATHEXT."""
+"""Suffixes of names that are never a batch file's. Any other name may get a batch suffix by PATHEXT."""
 
 _INPUT = re.compile(r"\$\{?input\b", re.IGNORECASE)
 
-# Run after the text, in its scope: it must set nothing there, and work under any preference and in strict mode.
+# Runs after the text, in its scope: the ending must set nothing there, and work under any preference and in strict mode.
 ENDING = """
 if (-not $?) { & {
     $code = $ExecutionContext.SessionState.PSVariable.GetValue('LASTEXITCODE');
@@ -68,10 +68,10 @@ if (-not $?) { & {
     @TAKE@(1)
 } }
 """
-"""Gives the exit code of a text to ``@TAKE@``, unless that is 0; ``@NAMES@`` are those of its last commands."""
+"""Passes the exit code of a text to ``@TAKE@``, unless the code is 0; ``@NAMES@`` are the names of the last commands."""
 
-# By statements of the language: the first cmdlet of a module has PowerShell look for that, and a pipeline is compiled, which
-# together take a sixth of what a start takes.
+# Uses statements of the language: the first cmdlet of a module makes PowerShell look for the module, and a pipeline is
+# compiled, which together take a sixth of a start.
 NAMES = """
 $last = $null;
 foreach ($last in $tree.EndBlock.Statements) { };
@@ -82,9 +82,9 @@ $names = if ($last) {
 };
 $names = '@(' + (@($names) -join ',') + ')';
 """
-"""Makes one text of the names of a syntax tree's last commands, for `ENDING`."""
+"""Joins the names of a syntax tree's last commands to one text, for `ENDING`."""
 
-# All on one line: an error that names its caller's place, as Write-Error does, would show whatever stands elsewhere.
+# All on one line: an error that names its caller's place, as Write-Error does, would show the other lines.
 _FRAME = """
 $OutputEncoding = [Text.UTF8Encoding]::new($false);
 try { [Console]::InputEncoding = [Console]::OutputEncoding = $OutputEncoding } catch { $Error.Clear() };
@@ -105,9 +105,9 @@ LINES = (
     "$reader = [IO.StreamReader]::new([Console]::OpenStandardInput(), $OutputEncoding); "
     "while ($null -ne ($line = $reader.ReadLine())) { $line }"
 )
-"""Gives the lines of stdin, for ``$input``."""
+"""Outputs the lines of stdin, for ``$input``."""
 
-# On Windows the process that opened the file will have it deleted, and shares it only with openers that allow that.
+# On Windows the process that opened the file will delete it, and shares the file only with openers that allow that.
 _FROM_FILE = (
     "try { $file = [IO.File]::Open($env:ANYSHELL_SCRIPT, 'Open', 'Read', 'ReadWrite, Delete'); "
     "$bytes = [IO.MemoryStream]::new(); $file.CopyTo($bytes); $file.Dispose(); "
@@ -118,30 +118,30 @@ _FROM_FILE = (
 
 
 def fill(template: str, **parts: str) -> str:
-    """Put parts where a program has their names, as in ``@NAME@``, and the program itself on one line."""
+    """Replace the names in a program, as in ``@NAME@``, by texts, and put the program itself on one line."""
     return re.sub("@([A-Z_]+)@", lambda match: parts.get(match[1], match[0]), " ".join(template.split()))
 
 
 def reads_input(text: str) -> bool:
-    """Whether a text speaks of ``$input``, and so wants the lines of stdin."""
+    """Return whether a text contains ``$input``, and so needs the lines of stdin."""
     return _INPUT.search(text) is not None
 
 
 class PowerShell(NamedTuple):
-    """One of the two PowerShells, and everything that is particular to it.
+    """One of the two PowerShells, with everything that is particular to it.
 
     Attributes:
-        kind: Its language.
-        paths: Its usual paths, in the order of preference; a bare name is looked up on the host's PATH.
-        programs: Names under which a program speaks this language.
-        packages: Names of packages that bring it, for a message.
-        windows_paths: Its usual paths on Windows, likewise; see `ShellCandidate`.
-        windows_install: The command that installs it on Windows, for a message.
+        kind: The language of the shell.
+        paths: The usual paths, in the order of preference; a bare name is looked up on the host's PATH.
+        programs: The names under which a program speaks this language.
+        packages: The names of packages with the shell, for a message.
+        windows_paths: The usual paths on Windows, likewise; see `ShellCandidate`.
+        windows_install: The command that installs the shell on Windows, for a message.
         answers: A condition that holds in this PowerShell alone.
-        style: A statement that keeps colours out of what it prints; empty when not needed.
-        passes_literally: Whether a program gets an argument as it is. Windows PowerShell puts quotes around one with
-            a blank, and does nothing about those that are in it.
-        unset: Variables that must not reach it unless the caller sets them.
+        style: A statement that keeps colours out of the output; empty when not needed.
+        passes_literally: Whether a program gets an argument unchanged. Windows PowerShell puts quotes around an argument with
+            a blank, and does not escape the quotes in it.
+        unset: Variables that must not reach the shell unless the caller sets them.
     """
 
     kind: ShellKind
@@ -156,23 +156,23 @@ class PowerShell(NamedTuple):
     unset: frozenset[str] = frozenset()
 
     def quote(self, text: str) -> str:
-        """Make any text one word of a command line, taken literally."""
+        """Quote any text as one literal word of a command line."""
         return text if _PLAIN.match(text) else self.literal(text)
 
     def join(self, arguments: Iterable[str]) -> str:
-        """Make a command line of a program and its arguments, none of which the shell will interpret.
+        """Make a command line of a program and its arguments; the shell interprets none of them.
 
-        The program gets every argument as it is; a cmdlet of Windows PowerShell would get some with more quotes. If it
-        is a batch file, or might turn out to be one on Windows, arguments that mean something to ``cmd.exe`` are given
-        to that in its own way, which PowerShell's is not.
+        The program gets every argument unchanged; a cmdlet of Windows PowerShell would get some arguments with more quotes. A
+        batch file is started by ``cmd.exe``, whose rules for arguments differ from PowerShell's. So for a batch file, or a
+        program that might be one on Windows, arguments with a meaning to ``cmd.exe`` are quoted for ``cmd.exe``.
 
         Raises:
-            InvalidCommand: It is a batch file, and an argument holds an end of line.
+            InvalidCommand: The program is a batch file, and an argument holds an end of line.
         """
         program, *rest = arguments
         words = rest if self.passes_literally else list(map(_escaped, rest))
         plainly = " ".join(("&", self.literal(program), *map(self._argument, words)))
-        # A % names a variable to cmd.exe in the path of its file as well.
+        # To cmd.exe a % in the path of the batch file also names a variable.
         means_itself = "%" not in program and all(map(is_plain, rest))
         if means_itself or program.lower().endswith(_NO_BATCH_FILES):
             return plainly
@@ -186,12 +186,12 @@ class PowerShell(NamedTuple):
             if is_batch_file(program):
                 raise
             by_cmd = f"throw {self.literal(str(error))}"
-        # PowerShell alone knows which of PATHEXT it is on that host.
+        # Only PowerShell knows which suffix of PATHEXT applies on that host.
         return f"if ({found} -match '{BATCH_FILE}') {{ {by_cmd} }} else {{ {plainly} }}"
 
     def _by_cmd(self, line: str) -> str:
-        # Both PowerShells put quotes around what holds a blank outside of quotes, as it always does here, and do nothing
-        # else to an argument of this program.
+        # Both PowerShells put quotes around an argument with a blank outside of quotes, as always here, and change nothing
+        # else in an argument of cmd.exe.
         return rf'& "$env:SystemRoot\System32\cmd.exe" {SWITCHES} {line}'
 
     def launch(
@@ -203,55 +203,56 @@ class PowerShell(NamedTuple):
         before: Sequence[str] = (),
         terminal: bool = False,
     ) -> Launch:
-        """Say what to start so that a shell runs a text.
+        """Return the launch of a shell that runs a text.
 
         Args:
-            info: The shell; its path is used as it is.
+            info: The shell; its path is used unchanged.
             text: Without a NUL byte; of any size. An empty text is a command that succeeds.
-            snapshot: Must be ``None``: there are no snapshots of PowerShell.
-            before: Words that will stand before the shell.
-            terminal: Whether it has one. Then it may ask, as ``Read-Host`` does; otherwise that fails at once.
+            snapshot: Must be ``None``: PowerShell has no snapshots.
+            before: The words that will stand before the shell.
+            terminal: Whether the shell has a terminal. With a terminal it may ask, as ``Read-Host`` does; otherwise a
+                question fails at once.
 
         Returns:
-            A script when the command line would be longer than Windows takes. A shell that cannot read it says so and
-            exits with 126.
+            A script when the command line would be longer than Windows allows. A shell that cannot read the script says so
+            and exits with 126.
         """
         assert snapshot is None
         asks = () if terminal else _NO_PROMPTS
         start = (info.path, *_OPTIONS, *asks, *_FORMATS, "-EncodedCommand")
-        if len(text) < LONGEST_COMMAND_LINE:  # not even its letters fit otherwise
+        if len(text) < LONGEST_COMMAND_LINE:  # otherwise not even its letters fit
             launch = Launch((*start, self._encoded(text, self.literal(text))))
             if fits((*before, *launch.argv)):
                 return launch
         return Launch((*start, self._encoded(text, _FROM_FILE)), text)
 
     def argv(self, info: ShellInfo, program: str) -> tuple[str, ...]:
-        """Say what to start so that a shell runs a program of anyshell, which stands last. Nothing in it may prompt."""
+        """Return the argument list of a shell that runs a program of anyshell, its last argument. Nothing in it may prompt."""
         return (info.path, *_OPTIONS, *_NO_PROMPTS, *_FORMATS, "-EncodedCommand", _base64(program))
 
     def lets_through(self, names: Iterable[str]) -> Mapping[str, str]:
-        """Give the variables by which others reach the shell: none, since all do."""
+        """Return the variables that make other variables reach the shell: none, since all do."""
         return {}
 
     def starts_as_if_by_cd(self, info: ShellInfo) -> bool:
-        """Whether the shell is, wherever it starts, as it would be after going there: its text has no ``cd … &&``."""
+        """Return whether a start in a directory is like a ``cd`` to it: false, since PowerShell texts have no ``cd … &&``."""
         return False
 
     def candidate(self, path: str, *, os: OperatingSystem = "linux") -> ShellCandidate:
-        """Make the probe for one path: it prints ``anyshell <version>``, and nothing in any other shell."""
+        """Return the probe for one path: it prints ``anyshell <version>``, and nothing in any other shell."""
         probe = f"if ({self.answers}) {{ 'anyshell ' + $PSVersionTable.PSVersion }}"
         return ShellCandidate(self.kind, path, (*_OPTIONS, *_NO_PROMPTS, *_FORMATS, "-Command", probe))
 
     def _argument(self, word: str) -> str:
-        # Even quoted, this one is not passed on, and what follows it is not taken literally any more.
+        # Even quoted, "--%" is not passed on, and the words behind it are not literal any more.
         return "@('--%')" if word == "--%" else self.quote(word)
 
     def literal(self, text: str) -> str:
-        """Make any text one word between quotes."""
+        """Put any text between quotes, as one word."""
         return "'" + _QUOTES.sub(r"\1\1", text) + "'"
 
     def _encoded(self, text: str, source: str) -> str:
-        # The line feeds end a comment, and whatever a backtick continues. The code is not exited with, since a table
+        # The line feeds end a comment, and complete a line after a backtick. The frame does not call exit, since a table
         # that is being printed would be lost.
         end = "\n\n" + fill(ENDING, TAKE="$Host.SetShouldExit")
         frame = fill(
@@ -270,11 +271,11 @@ def _base64(program: str) -> str:
 
 
 def _escaped(argument: str) -> str:
-    """Make what Windows PowerShell must be told so that a program gets an argument as it is.
+    """Escape an argument so that Windows PowerShell passes it to a program unchanged.
 
-    It puts an argument between quotes when there is a blank outside of quotes in it, leaves it out when it is empty,
-    and passes on the rest unchanged. So the quotes are put here, as the C library takes them off again: a backslash
-    counts as one unless a quote follows the last of them.
+    Windows PowerShell quotes an argument with a blank outside of quotes, drops an empty argument, and passes on all others
+    unchanged. So the quotes are put here, by the rules of the C library that removes them: a run of backslashes is literal
+    unless a quote follows it.
     """
     if argument and '"' not in argument and not any(char.isspace() for char in argument):
         return argument
@@ -288,7 +289,7 @@ PWSH = PowerShell(
     packages=("powershell",),
     windows_paths=("pwsh", r"%ProgramW6432%\PowerShell\7\pwsh.exe", r"%ProgramFiles%\PowerShell\7\pwsh.exe"),
     windows_install="winget install Microsoft.PowerShell",
-    # Arguments of programs are passed literally from 7.3 on. What is older is not maintained any more.
+    # From 7.3 on, programs get their arguments literally. Older versions are not maintained any more.
     answers=(
         "$PSVersionTable.PSEdition -eq 'Core' -and "
         "$PSVersionTable.PSVersion.Major * 100 + $PSVersionTable.PSVersion.Minor -ge 703"
@@ -310,6 +311,6 @@ WINDOWS_POWERSHELL = PowerShell(
     ),
     style="",
     passes_literally=False,
-    # PowerShell 7 names its own modules there, which do not load here; without it the machine's setting counts.
+    # PowerShell 7 puts its own modules there, which do not load here; without it the machine's setting counts.
     unset=frozenset({"PSModulePath"}),
 )

@@ -1,17 +1,17 @@
-"""The program for a persistent PowerShell, which runs one text after another and tells the end of each.
+"""The program for a persistent PowerShell, which runs one text after another and reports the end of each.
 
-The shell is started not with a prompt but with a program of anyshell, the host, as an encoded command. It reads one line for each
-command, and runs the text in a second runspace, which is the session's: as a prompt would, in the global scope, with
-the errors among the output. Meanwhile the host reads on, so that it can be told to stop the text: ``Pipeline.StopAsync``
-ends it between two statements, or in a cmdlet that heeds it, and whatever it has set up stays.
+The shell starts not with a prompt but with a program of anyshell, the host, as an encoded command. The host reads one line
+for each command, and runs the text in a second runspace, the session's: as a prompt would, in the global scope, with the
+errors among the output. Meanwhile the host reads on, so it can be told to stop the text: ``Pipeline.StopAsync`` ends the text
+between two statements, or in a cmdlet that heeds the request, and the text's changes stay.
 
-Programs that a text starts have the standard handles of the process. So these are another pipe for each command
-(SetStdHandle), and what PowerShell itself prints goes there by a stream whose target changes: its own host takes the
-console's writers once and for all. The functions of Windows and that stream are made by Reflection.Emit, since a compiler
-(``Add-Type``) takes a second. Variables that are given are set by such a function, too: .NET removes what it is to set to
-nothing, unless it is of the newest.
+Programs that a text starts inherit the standard handles of the process. So the host sets the handles to other pipes for each
+command (SetStdHandle). PowerShell's own output goes there by a stream whose target changes: PowerShell's host takes the
+console's writers only once. The functions of Windows and that stream are made by Reflection.Emit, since a compiler
+(``Add-Type``) takes a second. Given variables are set by such a function, too: except in the newest version, .NET removes a
+variable that is set to an empty value.
 
-How a command ended is said on the process's standard error of before, which nothing that it starts has.
+The end of a command is reported on the process's original stderr, which no started program inherits.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from .powershell import PowerShell
 
 HISTORY = 100
-"""Texts that ``Get-History`` gives in a session of PowerShell, unless a text sets ``$MaximumHistoryCount``."""
+"""Texts that ``Get-History`` returns in a session of PowerShell, unless a text sets ``$MaximumHistoryCount``."""
 
 _FILES = "Microsoft.PowerShell.Core\\FileSystem::"
-"""The prefix that makes a path one of files in every location of the shell, such as the registry."""
+"""The prefix that makes a path a file path in every location of the shell, such as the registry."""
 
-# All on one line, and without double quotes: it is part of an encoded command, whose length is bounded.
+# All on one line, and without double quotes: the text is part of an encoded command, whose length is bounded.
 _HOST = r"""
 $ErrorActionPreference = 'Stop';
 $utf8 = [Text.UTF8Encoding]::new($false);
@@ -253,41 +253,41 @@ Close-Streams
 
 @dataclass(frozen=True, slots=True)
 class PowerShellConversation:
-    """Speaks with one persistent PowerShell, which is given pipes as handles.
+    """The conversation with one persistent PowerShell, which is given pipes as handles.
 
     Args:
-        shell: The shell of the two.
+        shell: One of the two PowerShells.
     """
 
     shell: PowerShell
 
     @property
     def life_fd(self) -> int:
-        """No descriptor: all programs of a command inherit the pipe as a handle, whose number says nothing."""
+        """No descriptor: all programs of a command inherit the pipe as a handle, whose number does not identify it."""
         return -1
 
     @property
     def says_back(self) -> bool:
-        """No: it says that a command has ended when it is back."""
+        """False: PowerShell reports the end of a command only when it is back at its input."""
         return False
 
     @property
     def unwinds_by_programs(self) -> bool:
-        """No: it is told to stop."""
+        """False: a line tells PowerShell to stop."""
         return False
 
     @property
     def skips_lines(self) -> bool:
-        """No: it is told to stop."""
+        """False: a line tells PowerShell to stop."""
         return False
 
     @property
     def numbers_statuses(self) -> bool:
-        """No: no status is kept where a text could change it."""
+        """False: no status is kept where a text could change it."""
         return False
 
     def argv(self, info: ShellInfo) -> tuple[str, ...]:
-        """The argument list of the shell."""
+        """Return the argument list of the shell."""
         host = fill(
             _HOST,
             STYLE=self.shell.style,
@@ -299,21 +299,21 @@ class PowerShellConversation:
         return self.shell.argv(info, host)
 
     def begin(self, snapshot: str | None, word: str) -> str:
-        """The first input of the shell: empty. There are no snapshots of PowerShell."""
+        """Return the first input of the shell: empty. PowerShell has no snapshots."""
         assert snapshot is None
         return ""
 
     def tell_pid(self) -> str:
-        """Return no text: PowerShell tells its pid unasked."""
+        """Return no text: PowerShell reports its pid unasked."""
         return ""
 
     def line(
         self, number: int, run: str = "", command: str | None = None, *, back: str, redefined: bool = True
     ) -> str:
-        """The line that has the shell run a command.
+        """Return the line that makes the shell run a command.
 
         Args:
-            number: Its number, which stands in `run` as well.
+            number: The number of the command, which stands in `run` as well.
             run: The text that `run` returned.
             command: The text of the command.
             back: Not used here.
@@ -324,11 +324,11 @@ class PowerShellConversation:
 
     @staticmethod
     def run_file(number: int) -> str:
-        """Return a word without meaning: everything is in the line."""
+        """Return an unused name: everything is in the line."""
         return "run"
 
     def run(self, frame: Frame) -> str:
-        """The words that surround a command."""
+        """Return the words that surround a command."""
         pipes = (frame.stdin, frame.stdout, frame.stderr)
         words = [
             "run",
@@ -342,31 +342,31 @@ class PowerShellConversation:
         return " ".join(words)
 
     def again(self, number: int, back: str) -> str:
-        """Return no text: PowerShell always gives an answer."""
+        """Return no text: PowerShell always reports the end."""
         return ""
 
     def interrupt(self, number: int) -> str:
-        """The line that has the shell go no further with a command, nor begin with it; it says that it does so."""
+        """Return the line that stops a command, or keeps it from beginning; the shell confirms the stop."""
         return f"stop {number}\n"
 
     def exit_code(self, answer: int) -> int:
-        """The exit code of a command, of which the shell has said a number: as Windows has it, without a sign."""
+        """Return the exit code of a command, given the number that the shell has reported: as on Windows, without a sign."""
         return answer & 0xFFFF_FFFF
 
     def stays_interruptible(self, text: str) -> bool:
-        """Yes: what stops a text is nothing that it could change."""
+        """Return true: no text can change how the host stops texts."""
         return True
 
     def text(self, text: str) -> tuple[str, bool]:
-        """The text as it is."""
+        """Return the unchanged text."""
         return text, False
 
     def needs_care(self, text: str) -> bool:
-        """No: nothing is traced but the text."""
+        """Return false: only the text itself is traced."""
         return False
 
     def redefines(self, text: str) -> bool:
-        """No: what a text defines is not what the shell is led by."""
+        """Return false: a text cannot redefine the words that control the shell."""
         return False
 
 

@@ -1,8 +1,8 @@
-"""A command prefix, such as ``nice -n 10``: words that stand before the shell which runs a command.
+"""A command prefix, such as ``nice -n 10``: words before the shell which runs a command.
 
-The host's ``/bin/sh`` reads the words, so that quotes, ``~`` and variables mean there what they mean in any text, and
-becomes the program that they name by ``exec``: the program gets the shell and its arguments behind its own. A Windows host
-has no ``/bin/sh``: there the words are literal.
+The host's ``/bin/sh`` reads the words, so quotes, ``~`` and variables have the same meaning as in any text, and becomes the
+named program by ``exec``: the program gets the shell and its arguments behind its own arguments. A Windows host has no
+``/bin/sh``: there the words are literal.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 LONGEST_PREFIX = 4096
 """Characters of a prefix; a longer one is an error."""
 
-# The parts of a word: a parameter stands for its value, but no command is run to make a word. Possessive, so that
-# no input takes long.
+# The parts of a word: a parameter stands for its value, but no command runs to make a word. Possessive, so no input takes
+# long.
 _WORDS = re.compile(
     r"""
     [ \t]*+ (?:
@@ -38,7 +38,7 @@ _WORDS = re.compile(
 
 _NAME = re.compile(r"[ \t]*([\w@%+:,.-]+)(?![^ \t])")
 
-# On Windows: no "%" and no "!", should a program give them to cmd.exe after all.
+# On Windows: no "%" and no "!", in case a program passes the words to cmd.exe.
 _WORDS_OF_WINDOWS = re.compile(r""""([^"%$`!\r\n]*+)"|([^\s"'%$`!]++)""")
 _ONLY_WORDS_OF_WINDOWS = re.compile(r"""(?:\s*+(?:"[^"%$`!\r\n]++"|[^\s"'%$`!]++)(?!\S))++\s*+\Z""")
 
@@ -53,8 +53,8 @@ class Prefix:
         text: The words: literal, quoted, or with ``$NAME``.
 
     Raises:
-        InvalidCommand: There is no word, or the text is more than words: an operator, a substitution, a comment, an
-            open quote, or an assignment before the program.
+        InvalidCommand: There is no word, or the text is more than words: an operator, a substitution, a comment, an open
+            quote, or an assignment before the program.
     """
 
     text: str
@@ -81,10 +81,10 @@ class Prefix:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Its words on a Windows host, where no shell reads them: literal, or between double quotes.
+        """The words on a Windows host, where no shell reads them: literal, or between double quotes.
 
         Raises:
-            InvalidCommand: There is more in it than such words.
+            InvalidCommand: The text is more than words of these two kinds.
         """
         words = _WORDS_OF_WINDOWS.findall(self.text)
         if not _ONLY_WORDS_OF_WINDOWS.match(self.text):
@@ -95,13 +95,13 @@ class Prefix:
         return tuple(quoted or bare for quoted, bare in words)
 
     def check_words(self, programs: Mapping[str, str]) -> None:
-        """Refuse what cannot stand before a shell on a Windows host.
+        """Refuse a prefix that cannot stand before a shell on a Windows host.
 
         Args:
-            programs: The paths of programs that are named without one.
+            programs: The paths of programs that are named without a path.
 
         Raises:
-            InvalidCommand: See `words`; or its program is a batch file.
+            InvalidCommand: See `words`; or the program is a batch file.
         """
         program = self.words[0]
         if is_batch_file(programs.get(program, program)):
@@ -110,7 +110,7 @@ class Prefix:
             )
 
     def wrap(self, argv: tuple[str, ...], *, on_windows: bool) -> tuple[str, ...]:
-        """Say what to start so that the program of the prefix is given `argv` behind its own arguments."""
+        """Return the argument list that passes `argv` to the program of the prefix, behind the program's own arguments."""
         if on_windows:
             return (*self.words, *argv)
         return ("/bin/sh", "-c", f'exec {self.text} "$@"', "sh", *argv)

@@ -1,30 +1,29 @@
-"""The program for a persistent shell, which runs one text after another and tells the end of each.
+"""The program for a persistent shell, which runs one text after another and reports the end of each.
 
-The shell reads its own input line by line. For each command it is told to source a text of anyshell, which sources
-``command``, a file that holds the caller's text and nothing else (but for zsh, see `Conversation.text`): so quotes and heredocs that are never closed end with
-the file. What the command prints goes to a named pipe of its own; how it ended goes to the stream that was the shell's
-standard error when it started, and that no command has.
+The shell reads its own input line by line. For each command, a line tells the shell to source a text of anyshell. That text
+sources ``command``, a file with only the caller's text (except in zsh, see `Conversation.text`): so an unclosed quote or
+here-document ends with the file. The command's output goes to a named pipe of its own. The report of its end goes to the
+shell's original stderr, which no command inherits.
 
-Interrupting: SIGVTALRM, which programs of a shell hardly use, reaches a trap of anyshell before the next command of a text
-begins. From there on nothing of the text runs any more, and the shell is back at its input, with all that it knew:
+Interrupting: SIGVTALRM, which programs of a shell hardly use, runs a trap of anyshell before the next command of a text
+begins. From then on no part of the text runs, and the shell is back at its input with its whole state:
 
 * bash: a DEBUG trap under ``extdebug`` makes it return from every function and file (bash(1), ``shopt``, extdebug, 3).
-* zsh: a trap function that returns non-zero aborts what runs (zshmisc(1), Trap Functions), a DEBUG trap of that kind
-  whatever comes after, at every level.
+* zsh: a trap function that returns non-zero aborts the running command, a DEBUG trap of that kind every later one, at every
+  level (zshmisc(1), Trap Functions).
 * sh: the trap returns from its function or file, and has the signal sent once more before that, for the next level.
 
-Where that cannot be sure, such as where a text has a DEBUG trap of its own, the trap kills the shell instead.
+Where that is not sure, such as where a text has a DEBUG trap of its own, the trap kills the shell instead.
 
-The shell reads more lines with each command. bash unwinds to its input by some errors, such as in arithmetic, past every
-file: the next line has it source what stands after the text once more. That takes down how the command ended, and the last
-line says it, with a word that stands nowhere else, and so not where the text can find it: nothing else ends a command. A
-shell that comes to the last line with nothing taken down, or that cannot say it, since the text took from it what it does
-that with, kills itself: no command waits in vain. A shell reads its input byte by byte, which takes longer than all else: so as
-long as no text can have given another meaning to "builtin", bash has the last line alone, says that it has nothing to say,
-and is sent the others then.
+The shell reads more lines with each command. After some errors, such as in arithmetic, bash unwinds to its input, past every
+file: the next line makes bash source the part after the text again. That part stores the end of the command. The last line
+reports the end with a random word, which stands nowhere else, so the text cannot find it: nothing else ends a command. A
+shell that reaches the last line without a stored end, or cannot report because the text took away the means, kills itself: no
+command waits in vain. A shell reads its input byte by byte, which takes longer than all else. So while no text can have
+redefined "builtin", bash gets only the last line, reports if no end is stored, and is sent the others then.
 
-bash and zsh expand aliases of reserved words. So the lines have none, and what they source is one compound command, read
-while aliases are off: in zsh, where a global alias can have any name, they are off between commands.
+bash and zsh expand aliases of reserved words. So the lines have no reserved words, and the sourced text is one compound
+command, read while aliases are off: in zsh, where a global alias can have any name, aliases are off between commands.
 """
 
 from __future__ import annotations
@@ -47,24 +46,24 @@ RESERVED = frozenset(
     f"ANYSHELL_{name}"
     for name in ("ALIASES", "EXEC", "FIRST", "LAST", "PID", "PWD", "REST", "SET", "STATUS", "TOLD", "TRACE")
 )
-"""Variables that the shell is led by; no caller can set them."""
+"""The variables that control the shell; no caller can set them."""
 
 _BOTH_ENDS = (196, 195, 194)  # no bound
-"""The descriptors at which bash has its pipes at both ends for a moment."""
+"""The descriptors at which bash holds both ends of its pipes for a moment."""
 
 LIFE_FD = {"bash": 197}
-"""The descriptor by which everything that a command starts has the pipe that it prints to."""
+"""The descriptor of a command's output pipe in all processes that the command starts."""
 
 _LIFE_FD = 9  # no bound
-"""The descriptor of the life pipe in a shell that knows single digits alone."""
+"""The descriptor of that pipe in a shell that accepts only single digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Speaks with one persistent shell.
+    """The conversation with one persistent shell.
 
     Args:
-        shell: Its kind.
+        shell: The kind of the shell.
         directory: The private directory on the host.
     """
 
@@ -73,41 +72,41 @@ class Conversation:
 
     @property
     def life_fd(self) -> int:
-        """The descriptor by which everything that a command starts has the pipe that it prints to."""
+        """The descriptor of a command's output pipe in all processes that the command starts."""
         return LIFE_FD.get(self.shell.kind, _LIFE_FD)
 
     @property
     def says_back(self) -> bool:
-        """Whether the shell says that it is back at its input, and a command has not ended before."""
+        """Whether the shell reports that it is back at its input: a command ends no earlier."""
         return True
 
     @property
     def unwinds_by_programs(self) -> bool:
-        """Whether it starts a program for each function that it leaves after an interrupt."""
+        """Whether the shell starts a program for each function that it leaves after an interrupt."""
         return self.shell.kind == "sh"
 
     @property
     def skips_lines(self) -> bool:
-        """Whether an interrupt at the end of a loop can have the shell skip every line until the next one.
+        """Whether an interrupt at the end of a loop can make the shell skip every line until the next interrupt.
 
-        zsh 5.9 takes a loop for one that is still to be left then (``breaks`` in its ``dotrapargs()``).
+        zsh 5.9 then believes that it still has to leave a loop (``breaks`` in its ``dotrapargs()``).
         """
         return self.shell.kind == "zsh"
 
     @property
     def numbers_statuses(self) -> bool:
-        """Whether a status begins with the number of its command: a readonly variable would otherwise stand for all.
+        """Whether a status begins with the number of its command: otherwise a readonly variable would stand for every status.
 
-        It ends sh, which needs none.
+        In sh a readonly variable ends the shell, so sh needs no number.
         """
         return self.shell.kind != "sh"
 
     def argv(self, info: ShellInfo) -> tuple[str, ...]:
-        """The argument list of the shell."""
+        """Return the argument list of the shell."""
         return (info.path, *self.shell.options, "-s")
 
     def begin(self, snapshot: str | None, word: str) -> str:
-        """The first input of the shell, with the file of the user's set-up; `word` stands before the shell's report on itself."""
+        """Return the first input of the shell, with the user's set-up file; `word` marks the shell's report on itself."""
         trap = self.shell.quote(_INTERRUPT_BASH.replace("DIRECTORY", self._path("")))
         begin = _ENOUGH.get(self.shell.kind, "").replace("WORD", word) + _BEGIN[self.shell.kind]
         begin = begin.replace("TRAP ", f"{trap} ").replace("DIRECTORY", self._path(""))
@@ -115,28 +114,28 @@ class Conversation:
         return loaded + (_WITHOUT_ALIASES["zsh"] if self.shell.kind == "zsh" else "")
 
     def fork(self, place: str) -> Fork | None:
-        """The texts by which a fresh shell becomes what this one is; ``None`` where there are none.
+        """Return the texts by which a fresh shell takes this shell's state; ``None`` where there are no such texts.
 
         Args:
-            place: A name for them, which stands in no other.
+            place: A name for the texts, unique among all forks.
         """
         return Fork(self.shell, f"{self.directory}/{place}") if self.shell.kind in FORKED else None
 
     def tell_pid(self) -> str:
-        """The line that has the shell say its pid."""
+        """Return the line that makes the shell report its pid."""
         kind = self.shell.kind
         return f"{_BUILTIN[kind]} printf '\\000shell %s\\000' $$ >&{_STATUS_FD[kind]}\n"
 
     def line(
         self, number: int, run: str = "", command: str | None = None, *, back: str, redefined: bool = True
     ) -> str:
-        """The lines that have the shell run a command.
+        """Return the lines that make the shell run a command.
 
         Args:
-            number: Its number.
+            number: The number of the command.
             run: The text that `run` returned, if it was not written to the file that `run_file` names.
             command: The text of the command, if it was not written to the file ``command``.
-            back: A word of letters and digits by which the shell says that it is back at its input.
+            back: A word of letters and digits by which the shell reports that it is back at its input.
             redefined: As in the frame that `run` was given.
         """
         kind = self.shell.kind
@@ -144,7 +143,7 @@ class Conversation:
         source = f"{_BUILTIN[kind]} \\. {self._path(self.run_file(number))}"
         last = f"{self._tell(back)}\n" if short else self.ask(back)
         if short and not run:
-            return f"{source}\n{last}"  # the file forgets what was told before
+            return f"{source}\n{last}"  # the file discards an earlier stored end
         written = [(self.run_file(number), run)] if run else []
         if command is not None:
             written.append(("command", command))
@@ -152,7 +151,7 @@ class Conversation:
         if kind == "sh":
             lines.append(f"anyshell_frame {_AT_HOME}")
         if written:
-            # A text that could not be written whole must not run, and the one before must not run again.
+            # A text that could not be written whole must not run, and the text before must not run again.
             writes = " && ".join(
                 f"{_BUILTIN[kind]} printf %s {self.shell.quote(text)} 2>/dev/null >|{self._path(name)}"
                 for name, text in written
@@ -161,34 +160,34 @@ class Conversation:
             lines = [full, *(f"{_IF_TOLD[kind]}||{line}" for line in lines)]
         if kind == "bash" and redefined:
             lines.append(self._unwound(number))
-        # First: the last line of the command before may have been taken away by its text.
+        # Comes first: the text of the command before may have removed that command's last line.
         return "ANYSHELL_TOLD=;" + "".join(f"{line}\n" for line in lines) + last
 
     def again(self, number: int, back: str) -> str:
-        """The lines for a shell that is back at its input with nothing to say; empty where it says so after no text."""
+        """Return the lines for a shell that is back without a stored end; empty for a shell that only reports after a text."""
         return f"{self._unwound(number)}\n{self.ask(back)}" if self.shell.kind == "bash" else ""
 
     def _unwound(self, number: int) -> str:
         return f"{_IF_TOLD['bash']}||\\. {self._path(self.run_file(number))} {_UNWOUND}"
 
     def ask(self, back: str) -> str:
-        """The last line, which has the shell say how a command ended, or kill itself."""
+        """Return the last line, which makes the shell report how a command ended, or kill itself."""
         return f"{_IF_TOLD[self.shell.kind]}&&{self._tell(back)}\n"
 
     def _tell(self, back: str) -> str:
-        """The text that tells how a command ended."""
-        # The NUL parts it from what got there before. The backslash keeps a global alias of zsh from the descriptor.
+        """Return the text that reports how a command ended."""
+        # The NUL separates the report from earlier output. The backslash keeps zsh's global aliases from the descriptor.
         kind = self.shell.kind
         backslash = "" if kind == "bash" else "\\"
         tell = f"{_BUILTIN[kind]} printf '\\0back {back} %s\\0' \"$ANYSHELL_TOLD\""
         return f'{tell}>&{backslash}{_STATUS_FD[kind]}||\\kill -9 "$$"'
 
     def text(self, text: str) -> tuple[str, bool]:
-        """The contents of the file ``command`` for a text, and whether 126 without a number is an error of zsh's own.
+        """Return the contents of the file ``command``, and whether a status 126 without a number is an error of zsh's own.
 
-        By such an error zsh leaves the file, and says 126 in place of its exit code; a program that cannot be run has 126,
-        too. A line behind the text, which is run in the second case alone, takes the number down. A text that could take the
-        line into a here-document gets no such line, nor one that returns what an expression gives.
+        By such an error zsh leaves the file, and gives 126 in place of the exit code; a program that cannot be run also has
+        126. A line behind the text, which runs in the second case alone, stores the number. A text that could take the line
+        into a here-document gets no such line, nor does a text that returns the value of an expression.
         """
         if self.shell.kind != "zsh" or session_texts.takes_line(text):
             return text, False
@@ -199,14 +198,14 @@ class Conversation:
 
     @staticmethod
     def run_file(number: int) -> str:
-        """The name of the file for what `run` returns.
+        """Return the name of the file for the text that `run` returns.
 
-        Two take turns: a shell that has said how a command ended may not have read that file to its end yet.
+        Two files take turns: a shell that has reported the end of a command may not have read the file to its end yet.
         """
         return f"run{number % 2}"
 
     def run(self, frame: Frame) -> str:
-        """The text that runs the file ``command`` and says how it ended."""
+        """Return the text that runs the file ``command`` and reports how it ended."""
         return _RUN[self.shell.kind](self, frame)
 
     def interrupt(self, number: int) -> str:
@@ -214,32 +213,32 @@ class Conversation:
         return ""
 
     def exit_code(self, answer: int) -> int:
-        """The exit code of a command, of which the shell has said a number: some let a function return anything."""
+        """Return the exit code of a command, given the number that the shell has reported: a function may return any number."""
         return answer & 0xFF
 
     def stays_interruptible(self, text: str) -> bool:
-        """Whether a shell can be interrupted still that has run a text, as far as the text shows that."""
+        """Return whether a shell can still be interrupted after a text, as far as the text shows that."""
         return session_texts.stays_interruptible(text, self.shell.kind)
 
     def needs_care(self, text: str) -> bool:
-        """Whether a shell that has run a text may have a trap for EXIT or DEBUG, or trace what it does."""
+        """Return whether a shell may have a trap for EXIT or DEBUG, or trace its commands, after a text."""
         return session_texts.needs_care(text)
 
     def redefines(self, text: str) -> bool:
-        """Whether words of anyshell may mean another thing to a shell that has run a text; of what needs care, too, they may."""
+        """Return whether words of anyshell may have another meaning after a text. After a text that needs care, words may too."""
         return "builtin" in text or "alias" in text or "ALIAS" in text
 
     def _path(self, name: str) -> str:
         return self.shell.quote(f"{self.directory}/{name}")
 
     def _head(self, frame: Frame, status_fd: int, limit: str) -> str:
-        """Before the command: its mark and its tag, and the variables as they are."""
+        """Return the part before the command: its mark and tag, and the report of the variables."""
         builtin = _BUILTIN[self.shell.kind]
         lines = [f"{builtin} export {frame.mark}=1"]
         if frame.pids:
             lines.append(self._last_pid("ANYSHELL_FIRST"))
         if frame.tag is not None:
-            # busybox may not know it. The stderr of a shell is /dev/null here, but for what a text has done to it.
+            # busybox may not know the option. The shell's stderr is /dev/null here, unless a text has changed that.
             quiet = "" if self.shell.kind == "bash" and not frame.careful else " 2>/dev/null"
             lines.append(f"{builtin} ulimit -S -{limit} {frame.tag}{quiet} || :")
         if frame.variables:
@@ -248,16 +247,16 @@ class Conversation:
         if exports := [f"{name}={value}" for name, value in frame.env.items() if value is not None]:
             lines.append(f"{builtin} export {self.shell.join(exports)}")
         if frame.status and self.shell.kind != "sh":
-            # The file sets $? without a function or a subshell. An interrupted printf of zsh (5.9) writes it twice.
+            # The file sets $? without a function or a subshell. An interrupted printf of zsh (5.9) writes the line twice.
             lines.append(f"{builtin} printf 'return %s\\n' {frame.status} >|{self._path('status')}")
         return "\n".join(lines)
 
     def _failing(self, frame: Frame) -> str:
-        """A command that fails with the status of the text before: with 1 where its file could not be written (full disk)."""
+        """Return a command that fails with the earlier text's status: with 1 if the status file was not written (full disk)."""
         return f"\\builtin . {self._path('status')} && ! \\builtin : || " if frame.status else ""
 
     def _guarded(self, frame: Frame, status_fd: int, run: str) -> str:
-        """The command, if the shell can be where it is to run; otherwise the waiting caller is told."""
+        """Return the command, for a shell that can enter the requested directory; otherwise a report for the waiting caller."""
         builtin = _BUILTIN[self.shell.kind]
         begun = f"{builtin} printf '\\000begun {frame.number}\\000' >&{status_fd}\n{run}"
         if frame.cwd is None:
@@ -277,11 +276,11 @@ class Conversation:
             "\\command -p env -0",
             f"{builtin} printf '\\000'",
         )
-        # Each by itself, since a DEBUG trap prints to what a group has.
+        # Each command has its own redirection, since a DEBUG trap prints to the output of a group.
         return f"{{ {'; '.join(f'{each} >&{status_fd}' for each in told)}; }} 2>/dev/null"
 
     def _last_pid(self, variable: str) -> str:
-        """Take down which pid the host gave last, behind the last space of that variable (proc(5), /proc/loadavg)."""
+        """Return the text that stores the host's last pid, the last word of the variable (proc(5), /proc/loadavg)."""
         return f"{variable}=; {_BUILTIN[self.shell.kind]} read -r {variable} 2>/dev/null </proc/loadavg || :"
 
     def _input(self, frame: Frame) -> str:
@@ -292,26 +291,26 @@ class Conversation:
         return f"{self._opened(frame, '1>|', frame.stdout)} {stderr} {self.life_fd}>&1"
 
     def _opened(self, frame: Frame, how: str, pipe: str) -> str:
-        """The redirection to a pipe. Opened at both ends first, it does not wait for another process (fifo(7))."""
+        """Return the redirection to a pipe. Opened at both ends first, the pipe does not wait for another process (fifo(7))."""
         path = self.shell.quote(pipe)
         if not frame.alone or self.shell.kind == "bash":
             return f"{how}{path}"
-        if self.shell.kind == "zsh":  # which copies to both when a descriptor is redirected twice
+        if self.shell.kind == "zsh":  # zsh copies to both when a descriptor is redirected twice
             return f"{self.life_fd}<>{path} {how}{path} {self.life_fd}>&-"
         return f"{how[0]}<>{path} {how}{path}"
 
     def _seldom(self, frame: Frame, text: str) -> str:
-        """A part that bash runs seldom: between quotes, since it takes far longer to parse what stands outside of them.
+        """Return a part that bash runs seldom, between quotes: bash takes far longer to parse text outside quotes.
 
-        That is parsed when it is run, so no alias may be able to get into it.
+        bash parses the quoted part when it runs, so no alias may be able to get into it.
         """
         return text if frame.redefined else f"\\builtin eval {self.shell.literal(text)}"
 
     def _killed(self, frame: Frame) -> str:
-        """Kill a shell that cannot go on.
+        """Return the text that kills a shell which cannot go on.
 
-        Without a status, a file or a pipe was not there for the text; or a variable of anyshell cannot be set, or a function of
-        anyshell is gone, and then the shell cannot go on.
+        A status is missing when the text's file or pipe was missing. A status is also missing when a variable of anyshell
+        cannot be set, or a function of anyshell is gone: only then the shell cannot go on.
         """
         builtin = _BUILTIN[self.shell.kind]
         return (
@@ -320,18 +319,18 @@ class Conversation:
         )
 
     def _told(self, frame: Frame) -> str:
-        """Take down how it ended, and where the shell is: the last line says that.
+        """Return the text that stores the end of the command and the shell's directory, for the last line's report.
 
-        A shell that reads no more lines, by "set -t", tells it now.
+        A shell that reads no more lines, because of "set -t", reports at once.
         """
         kind = self.shell.kind
         builtin = _BUILTIN[kind]
         words = "${ANYSHELL_STATUS:-x} ${ANYSHELL_SET:+i}"
         if frame.pids:
             words += " ${ANYSHELL_FIRST##* } ${ANYSHELL_LAST##* }"
-        # PWD is a variable like any other, and what the shell remembers may have another name by now.
+        # PWD is a variable like any other, and the directory may have another name now than the shell remembers.
         there = '\\[ . -ef "${PWD-}" ]' if kind == "sh" else "[[ ${PWD-} == /* && . -ef $PWD ]]"
-        # One program, since a DEBUG trap may print before each command; the dot keeps line feeds at the end.
+        # One program, since a DEBUG trap may print before each command; the dot protects line feeds at the end.
         tell_now = f"\ncase $- in *t*) {builtin} printf '\\0ended %s\\0' \"$ANYSHELL_TOLD\" >&{_STATUS_FD[kind]};; esac"
         asked = "\\command -p env sh -c 'printf //x; pwd -P && printf .'"
         ask = (
@@ -351,17 +350,17 @@ class Conversation:
 
 
 _AT_HOME = "anyshell:shell"
-"""The first positional parameter of sh where nothing of a text runs."""
+"""The first positional parameter of sh while no text runs."""
 
 _UNWOUND = "anyshell:unwound"
-"""The argument of bash's file after a text made bash unwind to its input: the text must not run again; its end must be told."""
+"""The argument of bash's file after bash unwound to its input: the text must not run again, but its end must be stored."""
 
 _BUILTIN: dict[ShellKind, str] = {"bash": "\\builtin", "zsh": "\\builtin", "sh": "\\command"}
 
 _STATUS_FD: dict[ShellKind, int] = {"bash": 199, "zsh": 8, "sh": 8}
-"""The descriptor on which the shell tells the end of a command; closed in all programs of a command."""
+"""The descriptor on which the shell reports the end of a command; closed in all programs of a command."""
 
-# A function that has replaced "builtin" sets no variable by it. A tab, since bash and zsh write what they print line by line.
+# A function that replaced "builtin" sets no variable here. A tab, since bash and zsh print line by line.
 _PRINT_TOLD = '\\builtin printf -v ANYSHELL_TOLD \'%s\\t%s\' "{}" "$ANYSHELL_PWD"'
 
 _SET_TOLD: dict[ShellKind, str] = {
@@ -371,25 +370,25 @@ _SET_TOLD: dict[ShellKind, str] = {
 }
 
 _IF_TOLD: dict[ShellKind, str] = {
-    # No alias and no function answers to this.
+    # No alias and no function can replace this.
     "bash": "((${ANYSHELL_TOLD:+1}))",
     "zsh": "((${ANYSHELL_TOLD:+1}))",
     "sh": '\\[ "${ANYSHELL_TOLD-}" ]',
 }
-"""Short, since a shell reads its input byte by byte."""
+"""The conditions that a command's end is stored. Short, since a shell reads its input byte by byte."""
 
 _WITHOUT_ALIASES: dict[ShellKind, str] = {
     "bash": "\\builtin shopt -q expand_aliases || ANYSHELL_ALIASES=off; \\builtin shopt -u expand_aliases\n",
-    # Between commands: a global alias may have the name of anything, with a backslash before it as well.
+    # Between commands: a global alias may have any name, also one with a backslash before it.
     "zsh": "[[ -o aliases ]] || ANYSHELL_ALIASES=off; \\builtin setopt no_aliases\n",
 }
-"""A line after which words are read as they stand."""
+"""A line after which words are read literally."""
 
 _WITH_ALIASES: dict[ShellKind, str] = {
     "bash": "case ${ANYSHELL_ALIASES-} in ?*) \\builtin unset ANYSHELL_ALIASES;; *) \\builtin shopt -s expand_aliases;; esac",
     "zsh": "case ${ANYSHELL_ALIASES-} in ?*) \\builtin unset ANYSHELL_ALIASES;; *) \\builtin setopt aliases;; esac",
 }
-"""The text that restores aliases which were expanded before."""
+"""The text that turns alias expansion on again, if it was on before."""
 
 _KEEP: dict[ShellKind, str] = {
     "bash": "\\builtin enable . printf exec",
@@ -401,11 +400,11 @@ _KEEP: dict[ShellKind, str] = {
 _INTERRUPT_BASH = (
     f"{_WITHOUT_ALIASES['bash']}{_WITH_ALIASES['bash']}; "
     "if ((${#BASH_SOURCE[@]} > 1)) && [[ ! ${ANYSHELL_SET-} ]]; then "
-    # Not by a substitution: SIGINT may end that, and bash ends itself then. The file was read whole before the text began.
+    # Not by a substitution: SIGINT may end that, and then bash itself. The file was read whole before the text began.
     "\\builtin trap -p DEBUG 2>/dev/null >|DIRECTORYcommand; "
     '[[ :$BASHOPTS: == *:extdebug:* || $- == *T* || -s DIRECTORYcommand ]] && \\builtin kill -s KILL "$$"; '
     "ANYSHELL_SET=x$-; \\builtin set +e; "
-    # A status of 2 is what makes it return (and nothing but a wrong use of a builtin gives that without a function).
+    # A status of 2 makes bash return (and without a function, only a wrong use of a builtin gives a 2).
     '\\builtin trap "((\\${#BASH_SOURCE[@]} < 2)) || \\\\builtin test a -eq 1 2>/dev/null" DEBUG; '
     "\\builtin shopt -s extdebug; fi"
 )
@@ -421,16 +420,16 @@ return 130
 """
 
 _INTERRUPT_SH = (
-    # The signal is sent while what "return" returns is worked out: sent before that, it would come before that.
-    # The process that does so is one of the text's, and may be asked to end meanwhile.
+    # The signal is sent while the argument of "return" is evaluated: sent earlier, it would arrive too early. The sending
+    # process belongs to the text, and may be asked to end meanwhile.
     f'case ${{1-}} in {_AT_HOME}) ;; *) ANYSHELL_SET=1; return "$(kill -s VTALRM "$$")130" ;; esac'
 )
 
 _READ_PID = "ANYSHELL_PID=; \\command read -r ANYSHELL_PID 2>/dev/null </proc/self/stat || :; ANYSHELL_PID=${ANYSHELL_PID%% *}"
-"""Take down which process this is: ``$$`` is the shell's in a subshell, too."""
+"""Stores which process this is: ``$$`` is the shell's pid in a subshell, too."""
 
 _READ_PID_QUOTED = _READ_PID.replace("$", "\\$")
-"""The reading of a pid, between double quotes."""
+"""The reading of a pid, for use between double quotes."""
 
 _BEGIN: dict[ShellKind, str] = {
     "bash": "exec 199>&2 2>/dev/null >/dev/null; shopt -s expand_aliases; trap TRAP VTALRM\n",
@@ -441,20 +440,20 @@ _BEGIN: dict[ShellKind, str] = {
         'anyshell_status() { return "$1"; }\n'
         'anyshell_run_on() { ANYSHELL_STATUS=$1; shift; anyshell_status "$ANYSHELL_STATUS" || '
         "\\command . DIRECTORYcommand 8>&- && ANYSHELL_STATUS=0 || ANYSHELL_STATUS=$?; anyshell_here; }\n"
-        # By an error in a subshell busybox leaves the file there, too: that process would read our lines.
+        # After an error in a subshell, busybox leaves the file there, too: that process would read the shell's input.
         f'{_READ_PID}; eval "anyshell_here() {{ \\unset -f command; {_READ_PID_QUOTED}; '
         "case \\${ANYSHELL_PID:-'$ANYSHELL_PID'} in '$ANYSHELL_PID') ;; "
         '*) \\command exit \\"\\$ANYSHELL_STATUS\\";; esac; }"\n'
     ),
 }
-"""The redirections of the shell's own descriptors, and the trap. No command has the shell's earlier standard error."""
+"""The redirections of the shell's own descriptors, and the trap. No command inherits the shell's original stderr."""
 
 
 _ENOUGH: dict[ShellKind, str] = {
     "bash": "{ exec 199>&2; } 2>/dev/null || "
     "{ \\builtin printf '\\000few WORD %s\\000' \"$(\\builtin ulimit -n)\" >&2; exit 1; }\n"
 }
-"""Says so and ends where the host allows too few descriptors for these."""
+"""The report and the end of a shell on a host that allows too few descriptors."""
 
 
 def _run_bash(conversation: Conversation, frame: Frame) -> str:
@@ -462,13 +461,13 @@ def _run_bash(conversation: Conversation, frame: Frame) -> str:
     source = f"\\builtin . {conversation._path('command')} 199>&-"
     if frame.careful:
         source += f" {output.rpartition(' ')[0]}"
-    # "!" spares the shell an ERR trap and errexit for the file as a whole; inside it they are as ever.
+    # "!" keeps the file as a whole from an ERR trap and errexit; inside the file both work as ever.
     source = f"{conversation._failing(frame)}! {source}; ANYSHELL_STATUS={conversation._number(frame)}${{PIPESTATUS[0]}}"
     undo = ""
     if frame.careful:
-        # exec redirects its output, so that an EXIT trap prints there too. Not its input: the shell reads commands from
-        # that. The group keeps what bash traces, and what a DEBUG trap prints, of our own commands out of the output; so
-        # the text's is opened once more, by name: a copy of a high descriptor would have bash keep others next to that.
+        # exec redirects the output, so an EXIT trap prints there too. The input stays: the shell reads commands from it.
+        # The group keeps traces and a DEBUG trap's prints for our commands out of the output; so the text's output is
+        # opened again, by name: a copy of a high descriptor would make bash keep others next to it.
         undo = f"{_HIDE_EXEC}; \\exec >/dev/null 2>&1 197>&-"
         opens, closes = _both_ends(conversation, frame)
         run = (
@@ -487,7 +486,7 @@ def _run_bash(conversation: Conversation, frame: Frame) -> str:
     )
     back = conversation._seldom(frame, f"{_SET_BACK}{conversation._killed(frame)}\n\\builtin :")
     return (
-        # The function is the text's where that was left by an error.
+        # After an error, the functions may still be the text's.
         f"ANYSHELL_TOLD=\n\\unset -f builtin command\n{aliases_off}{{\n{'' if frame.own else aliases_on}"
         f"case ${{1-}} in {_UNWOUND}) ANYSHELL_STATUS={conversation._number(frame)}1\n{undo};;\n"
         f"*)\n{conversation._head(frame, 199, 'x')}\n{conversation._guarded(frame, 199, run)};;\nesac\n"
@@ -502,18 +501,18 @@ def _run_bash(conversation: Conversation, frame: Frame) -> str:
 
 
 _SET_BACK = (
-    # After "[[" without an end bash knows no "[[" until another error of syntax resets its parser.
+    # After an unclosed "[[", bash knows no "[[" until another syntax error resets its parser.
     'case ${ANYSHELL_STATUS-} in *:2) \\command eval ")" || \\builtin :;; esac\n'
     'case ${ANYSHELL_SET-} in "") ;; *) \\builtin trap - DEBUG; \\builtin shopt -u extdebug\n'
     "case $ANYSHELL_SET in *E*) \\builtin set -E;; esac; case $ANYSHELL_SET in *e*) \\builtin set -e;; esac;; esac\n"
 )
-"""The text that restores in bash what an interrupt or a syntax error has taken."""
+"""The text that restores in bash what an interrupt or a syntax error has taken away."""
 
 _HIDE_EXEC = (
     "{ ! \\builtin declare -F exec || "
     "{ ANYSHELL_EXEC=$(\\builtin declare -f exec); \\builtin unset -f exec; }; }"
 )
-"""``builtin`` cannot call bash's exec so that redirections last: a function of that name is put away for a moment."""
+"""``builtin`` cannot call bash's exec so that redirections last: a function of that name is removed for a moment."""
 
 _SHOW_EXEC = (
     'case ${ANYSHELL_EXEC-} in ?*) \\builtin eval "$ANYSHELL_EXEC"; \\builtin unset ANYSHELL_EXEC;; esac'
@@ -521,9 +520,9 @@ _SHOW_EXEC = (
 
 
 def _both_ends(conversation: Conversation, frame: Frame) -> tuple[str, str]:
-    """The texts that open the pipes at both ends in bash, and close the ends that are not needed.
+    """Return the texts that open the pipes at both ends in bash, and close the unneeded ends.
 
-    By exec: of what another command redirects, bash keeps a copy until that has ended.
+    The texts use exec: of a descriptor that another command redirects, bash keeps a copy until that command has ended.
     """
     if not frame.alone:
         return "", ""
@@ -545,16 +544,16 @@ def _run_zsh(conversation: Conversation, frame: Frame) -> str:
         "${ANYSHELL_STATUS:-e$?} ANYSHELL_REST=${_-}" if frame.marked else "$?"
     )
     after = (
-        # "return" ends a file before that line, too; then the last word that has run is that one, or what is returned.
+        # "return" also ends a file before that line; then the last word that has run is "return", or the returned value.
         f"case ${{ANYSHELL_STATUS-}}:$ANYSHELL_REST in {number}e126:return|{number}e126:126) ANYSHELL_STATUS={number}126;; "
         f"{number}e126:*) ANYSHELL_STATUS={number}1;; "
         f"{number}e*) ANYSHELL_STATUS={number}${{ANYSHELL_STATUS#*e}};; esac\n"
     )
-    # One compound command, which is read whole before it is run: a subshell of the text sets the place back, when it ends,
-    # from which this file is read on, and what follows would be run twice.
+    # One compound command, which is read whole before it runs: when a subshell of the text ends, it resets the read
+    # position in this file, and the rest would run twice.
     return (
-        # "always", since by err_return a text that fails has this file return, too. Not around the text alone: what that
-        # returns would set off a ZERR trap once more.
+        # "always", since under err_return a failing text makes this file return, too. Not around the text alone: its
+        # return value would trigger a ZERR trap again.
         f"{{\n{'' if frame.own else _WITH_ALIASES['zsh']}\n{conversation._head(frame, 8, 'x')}\n"
         + conversation._guarded(
             frame,
@@ -576,10 +575,10 @@ def _run_zsh(conversation: Conversation, frame: Frame) -> str:
 
 def _run_sh(conversation: Conversation, frame: Frame) -> str:
     function = f"anyshell_run_on {frame.status}" if frame.status else "anyshell_run"
-    # exec's redirections, so that an EXIT trap prints to them too.
+    # exec redirects the output, so an EXIT trap prints there too.
     run = f"\\exec {conversation._output(frame)}; {function} {conversation._input(frame)}; \\exec >/dev/null 2>&1 9>&-"
-    # A function, so that no file but the text's is being read while that runs: by an error in a subshell, busybox goes back
-    # to what was read when "command" began, which in that process is gone unless it is the shell's own input.
+    # A function, so only the text's file is being read while the text runs: after an error in a subshell, busybox returns
+    # to the input from the time when "command" began, which is gone in that process unless it is the shell's own.
     return (
         f"anyshell_frame() {{\n{conversation._head(frame, 8, 'w')}\n"
         + conversation._guarded(frame, 8, run)

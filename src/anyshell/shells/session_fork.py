@@ -1,12 +1,12 @@
-r"""The texts by which a persistent shell tells its state, and a fresh one of the same kind takes it: bash and zsh.
+r"""The texts by which a persistent shell writes its state, and a fresh shell of the same kind takes it: bash and zsh.
 
-A fork of the shell by itself would have the wrong ``$$``, no traps and another way out of errors. So the fresh shell is one
-like any other, and takes what the first has told: directory, variables of every kind, functions, aliases, options, traps,
-umask, limits, positional parameters and the stack of directories.
+A fork by the shell itself would have the wrong ``$$``, no traps and another way out of errors. So the fork is a fresh shell
+like any other, and takes the state that the first shell has written: directory, variables of every kind, functions, aliases,
+options, traps, umask, limits, positional parameters and the stack of directories.
 
-The first shell writes its traps into a file itself, and a subshell without them writes all else into another. The text runs
-while aliases are off, and a word of ours stands behind ``builtin``. In the files, what a shell writes without that comes
-before any function is known.
+The first shell itself writes its traps into one file, and a subshell without traps writes the rest into another. The text
+runs while aliases are off, and each of anyshell's words stands behind ``builtin``. In the files, the lines that a shell
+writes without ``builtin`` come before any function is defined.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from .posix import Shell
 
 _LIMITS = "c d e f i l m n q r s t u v"
-"""The letters of ``ulimit``, but for the limit by which anyshell tells the processes of a command from others."""
+"""The letters of ``ulimit``, without the limit that marks the processes of a command."""
 
 _DYNAMIC_BASH = (
     "ANYSHELL_*|BASH|BASHOPTS|BASHPID|BASH_ALIASES|BASH_ARG*|BASH_CMDS|BASH_COMMAND|BASH_EXECUTION_STRING|BASH_LINENO"
     "|BASH_SOURCE|BASH_SUBSHELL|BASH_VERS*|COMP_WORDBREAKS|DIRSTACK|EPOCH*|EUID|FUNCNAME|GROUPS|HISTCMD|LINENO|PIPESTATUS"
     "|PPID|RANDOM|SRANDOM|SHELLOPTS|UID|_"
 )
-"""Variables that bash makes itself."""
+"""Variables that bash sets itself."""
 
 _DYNAMIC_ZSH = r"ANYSHELL_*|_|WATCH|watch|\?|\!|\$|\#|\*|@|-|0|status|pipestatus|argv|RANDOM|LINENO|TTYIDLE|PWD|ERRNO|UID|GID|EUID|EGID|USERNAME"
-"""Variables that zsh makes itself, or that change the user."""
+"""Variables that zsh sets itself, or that change the user."""
 
 _UMASK_AND_LIMITS = rf"""\builtin printf '\\builtin umask %s\n' "$(\builtin umask)"
 for ANYSHELL_NAME in {_LIMITS}; do for ANYSHELL_ in S H; do
@@ -86,9 +86,10 @@ _UNSET_BASH = r"""while IFS=' ' \builtin read -r ANYSHELL_ ANYSHELL_ ANYSHELL_NA
 *) \builtin unset -v "${ANYSHELL_NAME%%=*}";; esac; done <<<"$(\builtin declare -px)"
 while IFS=' ' \builtin read -r ANYSHELL_ ANYSHELL_ ANYSHELL_NAME; do \builtin unset -f "$ANYSHELL_NAME"
 done <<<"$(\builtin declare -F)"; \builtin unset ANYSHELL_ ANYSHELL_NAME"""
-"""Takes from a fresh bash what it was started with, which the other may not have any more."""
+"""The text that removes from a fresh bash the exported variables and functions of its start, which the other shell may lack."""
 
-# Options come before functions, since some change how these are read; what would end or trouble the reader comes last.
+# Options come before functions, since some options change how functions are read; options that would end or disturb the
+# reader come last.
 _FROM_ZSH = rf"""\builtin trap >>|TRAPS
 \builtin print -r -- '\builtin enable -f trap || \builtin :; ANYSHELL_FORK+=:traps' >>|TRAPS
 (
@@ -132,7 +133,7 @@ for ANYSHELL_NAME in ${{(k)saliases}}; do
 _UNSET_ZSH = r"""for ANYSHELL_NAME in ${(k)parameters[(R)*export*]}; do case $ANYSHELL_NAME in ANYSHELL_*|PWD) ;; *)
 if (( ${ANYSHELL_NAMES[(Ie)$ANYSHELL_NAME]} )); then \builtin typeset +x $ANYSHELL_NAME
 else \builtin unset $ANYSHELL_NAME; fi;; esac; done; \builtin unset ANYSHELL_NAME ANYSHELL_NAMES"""
-"""The same for zsh, where a variable that is there stays, since it may be a special one."""
+"""The same for zsh, where a variable that the other shell has stays, since it may be special."""
 
 _FROM: Mapping[ShellKind, tuple[str, str]] = {
     "bash": (_FROM_BASH, _UNSET_BASH),
@@ -141,7 +142,7 @@ _FROM: Mapping[ShellKind, tuple[str, str]] = {
 
 
 FORKED = frozenset(_FROM)
-"""The kinds of shell for which there are such texts."""
+"""The kinds of shell that can be forked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ class Fork:
     place: str
 
     def line(self) -> str:
-        """A line for the first shell, of what no file sees that it reads: a DEBUG trap of bash."""
+        """Return the line that the first shell reads at its input: a file cannot see a DEBUG trap of bash."""
         traps = self.shell.quote(f"{self.place}-traps")
         if self.shell.kind != "bash":
             return f"\\builtin printf '' >|{traps}\n"
@@ -165,7 +166,7 @@ class Fork:
         return f"{tell[0]} >|{traps}; {tell[1]} >>{traps}; {tell[2]} >>{traps}\n"
 
     def tell(self) -> str:
-        """The text by which the first shell tells what it is."""
+        """Return the text by which the first shell writes its state."""
         text, unset = _FROM[self.shell.kind]
         text = text.replace("STATE", self.shell.quote(f"{self.place}-state"))
         return text.replace("TRAPS", self.shell.quote(f"{self.place}-traps")).replace(
@@ -173,11 +174,11 @@ class Fork:
         )
 
     def take(self) -> str:
-        """The line by which the fresh one takes it, and leaves nothing of it there."""
+        """Return the line by which the fresh shell takes the state, and empties the files."""
         files = [self.shell.quote(f"{self.place}-{each}") for each in ("state", "traps")]
         reads = [f"\\builtin . {file}" for file in files]
         return "; ".join([*reads, *(f"\\builtin printf '' >|{file}" for file in files)]) + "\n"
 
     def check(self) -> str:
-        """A text that fails in a shell which has not taken all of it."""
+        """Return a text that fails in a shell which has not taken the whole state."""
         return '\\builtin test "${ANYSHELL_FORK-}" = here:state:traps && \\builtin unset ANYSHELL_FORK\n'

@@ -1,4 +1,4 @@
-"""The possible effects of a text on the persistent shell that is to run it."""
+"""The possible effects of a text on the persistent shell that runs it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from anyshell._types import ShellKind
 
-# Each pattern begins with letters, for which `re` searches ten times as fast as for what may stand before them.
+# Each pattern begins with letters: `re` searches for them ten times as fast as for the characters before them.
 _DEFINES_BUILTIN = re.compile(r"builtin(?<!\wbuiltin)\s*+\(|function(?<!\wfunction)\s++builtin\b")
 _TRAP = re.compile(r"trap(?<!\wtrap)\b.*")
 
 
 _UNINTERRUPTIBLE: dict[ShellKind, tuple[str, ...]] = {
-    # A function does not see such a trap, and it is there again after that.
+    # A function does not see these traps, and they are back after the function.
     "bash": ("DEBUG", "RETURN"),
     "zsh": (),
-    # bash and busybox as sh run an ERR trap before ours.
+    # bash and busybox as sh run an ERR trap before anyshell's.
     "sh": ("DEBUG", "RETURN", "ERR"),
 }
-"""The conditions of traps that remove ours, or change what it does."""
+"""The conditions of traps that remove anyshell's trap, or change its effect."""
 
 _NEEDS_CARE = {
     **{
@@ -30,13 +30,13 @@ _NEEDS_CARE = {
     "TRAP": re.compile(r"TRAP(?<!\wTRAP)"),
     ".": re.compile(r"\.(?<![^\s;&|\\]\.)\s"),
 }
-"""Patterns of texts that set a trap or trace, by a part that a search finds at once."""
+"""Patterns of texts that set a trap or trace, each by a part for a fast search."""
 
 
 def stays_interruptible(text: str, kind: ShellKind) -> bool:
-    """Whether a shell can be interrupted still that has run a text, as far as the text shows that.
+    """Return whether a shell can still be interrupted after a text, as far as the text shows that.
 
-    What it sources, and what it puts together, is not seen.
+    Files that the text sources, and commands that it assembles, are not seen.
     """
     signals = ("26", *_UNINTERRUPTIBLE[kind])
     if "VTALRM" in text or "ANYSHELL_" in text or _DEFINES_BUILTIN.search(text):
@@ -48,9 +48,10 @@ def stays_interruptible(text: str, kind: ShellKind) -> bool:
 
 
 def needs_care(text: str) -> bool:
-    """Whether a shell that has run a text may have a trap for EXIT or DEBUG, or trace what it does.
+    """Return whether a shell may have a trap for EXIT or DEBUG, or trace its commands, after a text.
 
-    The output of an EXIT trap must go to the output, and what other traps print of these texts must not. That takes time.
+    An EXIT trap must print to the command's output, and other traps must not print anyshell's own texts there. That takes
+    time.
     """
     for word, pattern in _NEEDS_CARE.items():  # noqa: SIM110 - half as long as any()
         if word in text and pattern.search(text):
@@ -68,10 +69,10 @@ _OPENS_QUOTE = re.compile(r"<<-?[^\S\n]*+[\w.-]*+(['\"])")
 
 
 def takes_line(text: str) -> bool:
-    """Whether a text of zsh could take up a line behind it, or leave the file before it in a way that is not told apart.
+    """Return whether a zsh text could take a line behind it, or leave the file before that line in an indistinguishable way.
 
-    Each ``<<`` has to have an end of its own, in the order in which they stand, or it could have the line. One whose word
-    opens a quote that is never closed has no here-document: the text is an error, with that line and without it.
+    Each ``<<`` must have an end of its own, in order, or the here-document could take the line. A ``<<`` whose word opens a
+    quote that is never closed has no here-document: the text is an error, with that line and without it.
     """
     if _RETURNS_EXPRESSION.search(text):
         return True
@@ -97,14 +98,14 @@ _UNFINISHED = re.compile(
 )
 """The beginning of a construct at the end of a text: an error by itself, which one more line may complete.
 
-To be found one after another: a search for the last alone takes time that grows with the square of a line.
+Matches are found one after another: a search for the last one alone takes quadratic time in the length of a line.
 """
 
 
 def is_unfinished(text: str) -> bool:
-    """Whether a text is an error by itself, and none with one more line."""
+    """Return whether a text is an error by itself, and may be valid with one more line."""
     last = text.rstrip()
-    if last.endswith(")"):  # the other bracket may stand lines before
+    if last.endswith(")"):  # the opening parenthesis may stand lines before
         last = last[:-1].rstrip()
     tail = text[max(last.rfind("\n"), 0) :]
     if not tail.rstrip().endswith(("|", "&", ")")) and not any(

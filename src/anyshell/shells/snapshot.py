@@ -1,13 +1,13 @@
-r"""The text with which a shell tells its user's own set-up, and the text that recreates it in another shell.
+r"""The text by which a shell reports its user's own set-up, and the text that recreates the set-up in another shell.
 
-The set-up is told in *records* on a descriptor of their own: three texts each, every text ended by a NUL byte. A
-first set of them is told before the user's file is read, so that only what the file has changed counts.
+The set-up is reported in *records* on a descriptor of their own: three texts each, every text ended by a NUL byte. A first
+set of records is written before the user's file is read, so only the file's changes count.
 
-A startup file may define functions and aliases with any name, so nothing here trusts one. A text is parsed as a whole
-before the file is read, so that no alias gets into it; then bash and sh are made POSIX ones, which look for special
-builtins before functions, and forget the functions that would be in the way, in a subshell of their own. In what
-recreates the set-up each of our words is quoted, so that it is no alias, and stands behind ``builtin``, so that it is
-no function: a function of that one name is left out.
+A startup file may define functions and aliases with any name, so no name here is trusted. A text is parsed as a whole before
+the file is read, so no alias gets into it. Then, in a subshell of their own, bash and sh are made POSIX shells, which look
+for special builtins before functions, and forget the functions that would interfere. In the text that recreates the set-up,
+each of anyshell's words is quoted, so it is no alias, and stands behind ``builtin``, so it is no function: a function named
+``builtin`` is left out.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ SHORTEST_SECRET = 8
 """Characters of an exported value, at least, that is looked for in functions and aliases: a shorter one is in any text."""
 
 _FD = 8  # no bound
-"""The descriptor of the records: neither of those that a command of a server inherits, and known to every shell."""
+"""The descriptor of the records: every shell knows it, and a server's command inherits other descriptors."""
 
 RESERVED = "builtin"
-"""The one function that no set-up has: our own words reach the shell's builtins by it."""
+"""The one function that no set-up has: by this name, anyshell's own words reach the shell's builtins."""
 
-# Each would be in the way of a shell that is not interactive: it edits no line, keeps no history, has no jobs
-# to tell of and shows no prompt; or it would put lines into the output that no command has written.
+# Options that would disturb a shell that is not interactive: it edits no line, keeps no history, reports no jobs and shows
+# no prompt; or options that would put lines into the output that no command has written.
 _LEFT_OUT = frozenset(
     {"emacs", "vi", "history", "histexpand", "ignoreeof", "interactive", "monitor", "notify", "stdin"}
     | {"nolog", "debug", "noexec", "onecmd", "privileged", "verbose", "xtrace"}
@@ -52,7 +52,7 @@ _LEFT_OUT = frozenset(
 )
 
 _LAST = frozenset({"errexit", "errreturn", "unset", "allexport", "warncreateglobal", "warnnestedvar"})
-"""Options of zsh that would end it, or change more than what is written, while it reads the rest."""
+"""Options of zsh that would end the shell while it reads the rest, or change more than the written values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class Definition:
     """A function or an alias.
 
     Attributes:
-        kind: ``function`` or ``alias``, as a person calls it.
-        name: Its name.
+        kind: ``function`` or ``alias``, the word for a person.
+        name: The name of the definition.
         text: The value, as the shell itself writes it.
         flag: A further property: an exported function's ``x``; ``-g`` and ``-s`` of zsh's aliases.
     """
@@ -77,12 +77,12 @@ class SetUp:
     """The state of a shell after its startup file.
 
     Attributes:
-        options: Options that it has changed, as ``(command, name, on)``.
-        path: The shell's PATH.
+        options: The options that the file has changed, as ``(command, name, on)``.
+        path: The PATH of the shell.
         definitions: Functions, then aliases.
-        values: Values of exported variables, line by line. They may be secrets.
-        files: The user's files, each with what became of it: ``returned N`` and ``ended N`` (the whole shell), with an
-            exit code, ``unreadable``, ``absent``.
+        values: Values of exported variables, line by line. A value may be a secret.
+        files: The user's files, each with its result: ``returned N`` and ``ended N`` (the whole shell), with an exit code,
+            ``unreadable``, ``absent``.
     """
 
     options: tuple[tuple[str, str, bool], ...]
@@ -94,11 +94,11 @@ class SetUp:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The texts by which a kind of shell tells its set-up.
+    """The texts by which a kind of shell reports its set-up.
 
     Attributes:
         shell: The shell that quotes.
-        options: Make it read commands as for a person, without any startup file.
+        options: The options that make the shell read commands as for a person, without any startup file.
         tell: A function's body that writes the records.
         read: A text that reads the user's files, given their paths or directories.
     """
@@ -109,7 +109,7 @@ class Dialect:
     read: str
 
     def capture(self, path: str, places: Sequence[str]) -> tuple[str, ...]:
-        """Say what to start so that the user's set-up is told on stdout, and nothing else is.
+        """Return the argument list that reports the user's set-up on stdout, and prints nothing else.
 
         Args:
             path: The shell.
@@ -127,20 +127,20 @@ HISTFILE=
 anyshell_tell
 ANYSHELL_READ=1
 }}"""
-        # A shell without a terminal complains when it starts, so it is another that turns its output away.
+        # A shell without a terminal complains when it starts, so another shell redirects its output.
         return (
             *("/bin/sh", "-c", f'exec "$@" {_FD}>&1 >/dev/null 2>&1', "sh"),
             *(path, *self.options, "-c", text, self.shell.kind, *places),
         )
 
     def understand(self, told: bytes) -> SetUp | None:
-        """Make sense of what was told; ``None`` when it is no whole."""
+        """Parse a report; return ``None`` for an incomplete report."""
         states = list(_states(told))
         if len(states) < 2:
             return None
         before, after = states[:2]
         if not after.environment:
-            return None  # what must not stand in it is not known
+            return None  # the values that must not stand in the definitions are not known
         known = {*before.functions, *before.aliases}
         changed = []
         for command in dict.fromkeys(key for key, _ in after.options):
@@ -155,10 +155,10 @@ ANYSHELL_READ=1
         )
 
     def recreate(self, set_up: SetUp) -> str:
-        """Write the text that makes a fresh shell of the same kind what the set-up says. Never fails as a whole.
+        """Return the text that gives a fresh shell of the same kind the set-up. The text never fails as a whole.
 
-        Functions come before the aliases, which would otherwise be looked for in them. What makes a shell end after an
-        error comes last.
+        Functions come before the aliases, which would otherwise be expanded in them. Options that end a shell after an error
+        come last.
         """
         return "".join(f"{line}\n" for line in self._lines(set_up))
 
@@ -170,13 +170,13 @@ ANYSHELL_READ=1
             yield f"{builtin('export')} PATH={quote(set_up.path)}"
         for each in set_up.definitions:
             if each.kind == "function":
-                # By eval, so that one which this version of the shell cannot read back harms no other.
+                # By eval: a function that this version of the shell cannot read back harms no other.
                 yield f"{builtin('eval')} {quote(each.text)}"
                 if each.flag:
                     yield f"{builtin('export')} -f {quote(each.name)}"
         aliases = [each for each in set_up.definitions if each.kind == "alias"]
         if aliases:
-            yield "{"  # parsed as a whole, before the first of them is known
+            yield "{"  # parsed as a whole, before the first alias is defined
             yield from map(self._alias, aliases)
             if self.shell is BASH:
                 yield f"{builtin('shopt')} -s expand_aliases"
@@ -184,7 +184,7 @@ ANYSHELL_READ=1
         yield from (self._option(*option) for option in set_up.options if option not in early)
 
     def _is_early(self, option: tuple[str, str, bool]) -> bool:
-        """Whether functions may need an option to be parsed. Others would rather be in the way."""
+        """Return whether functions may need an option to be parsed. Other options would rather interfere with the parsing."""
         command, name, _ = option
         return command == "shopt" or (self.shell is ZSH and name not in _LAST)
 
@@ -240,7 +240,7 @@ def _states(told: bytes) -> Iterator[_State]:
             state.add(kind, name, text)
 
 
-# As a shell writes them, ``alias`` before or not: a name, and a value of pieces that it has quoted itself.
+# In the form that a shell writes, with or without ``alias`` before: a name, and a value of pieces quoted by the shell.
 _ALIAS = re.compile(
     r"""^(?:alias )?(?:-- )?([^\s='"]++)=((?:'[^']*+'|"[^"]*+"|\\.|[^'"\\\n])*+)\n""",
     re.DOTALL | re.MULTILINE,
@@ -253,7 +253,7 @@ def _aliases(text: str) -> Iterator[Definition]:
 
 _NAME = re.compile(r"^\w+=")
 
-# The user, the host, the locale and the editor: no secret, and usual in functions and aliases.
+# Variables of the user, the host, the locale and the editor: no secrets, and usual in functions and aliases.
 _NO_SECRET = re.compile(
     r"(?:_|PATH|USER|LOGNAME|HOST|HOSTNAME|HOSTTYPE|MACHTYPE|OSTYPE|SHELL|TERM|COLORTERM|TERM_PROGRAM|LANG|LANGUAGE|LC_\w+|TZ"
     r"|EDITOR|VISUAL|FCEDIT|BROWSER|PAGER|MANPAGER|GIT_PAGER|GIT_EDITOR|LESS|LESSOPEN|LS_COLORS|LSCOLORS|GREP_COLORS?"
@@ -264,14 +264,14 @@ _EXPORTED_FUNCTION = re.compile(r"^BASH_FUNC_.*?^\}$\n?", re.MULTILINE | re.DOTA
 
 
 def _values(environment: str) -> frozenset[str]:
-    """The values in what env(1) printed. One of several lines, such as a key, counts line by line."""
+    """Return the values in the output of env(1). A value of several lines, such as a key, counts line by line."""
     lines = _EXPORTED_FUNCTION.sub("", environment).splitlines()
     values = {_NAME.sub("", line).strip() for line in lines if not _NO_SECRET.match(line)}
     return frozenset(value for value in values if len(value) >= SHORTEST_SECRET)
 
 
 def holds(definition: Definition, value: str) -> bool:
-    """Whether a definition has a text in it, however the shell has quoted that."""
+    """Return whether a definition contains a text, in any quoting of the shell."""
     bare = re.sub(r"'\\''|'\"'\"'", "'", definition.text)
     return value in definition.text or value in bare
 
@@ -284,7 +284,7 @@ _READ = """if [ -r "$ANYSHELL_FILE" ]; then
 elif [ -e "$ANYSHELL_FILE" ]; then ANYSHELL_STATUS=unreadable
 else ANYSHELL_STATUS=absent
 fi"""
-"""At the top, not in a function, where a declaration would be local to that."""
+"""At the top level: in a function, declarations of the file would be local."""
 
 _READ_ONE = f"""ANYSHELL_FILE=$1
 shift
@@ -298,10 +298,10 @@ ANYSHELL_FILE=${{ZDOTDIR:-$ANYSHELL_HOME}}/.zshrc ANYSHELL_STATUS=
 {_READ}"""
 
 _CALM = "trap - DEBUG ERR RETURN; set +efuvx"
-"""Settings of a startup file that would get into the records, or end the subshell that writes them."""
+"""Reset settings of a startup file that would get into the records, or end the subshell that writes them."""
 
 _USED = "builtin unset trap set exec eval read alias shopt export"
-"""Besides declare and printf: what the records of bash are written with, and any function may be called."""
+"""The builtins besides declare and printf that write bash's records; a function may have any of these names."""
 
 _TELL_BASH = rf"""(
     ANYSHELL_SET=$SHELLOPTS ANYSHELL_SHOPT=${{BASHOPTS-$(shopt -s)}} POSIXLY_CORRECT=1
@@ -348,8 +348,8 @@ _TELL_SH = rf"""(
     printf '\0'; {_TOLD}; printf 'end\0\0\0'
 )"""
 
-# Functions that would be loaded when they are first called stay so, but by the directory that they are in: what says
-# where to look is a variable. Those of the completion system, by the thousand, are of no use without a line to edit.
+# Autoload functions stay so, but with the directory of their file: the search path is a variable. The thousands of
+# functions of the completion system are left out: without a line editor they are useless.
 _TELL_ZSH = rf"""(
     ANYSHELL_SET=
     for ANYSHELL_NAME in ${{(k)options[@]}}; do
@@ -395,7 +395,7 @@ else printf '\0'
 fi
 printf '\0end'
 """
-"""Says what is needed of the host's variables, where snapshots are kept, and which of them no other user has written."""
+"""The text that reports the host's needed variables, the directory of snapshots, and the snapshots that no other user wrote."""
 
 DIALECTS: Mapping[ShellKind, Dialect] = MappingProxyType(
     {

@@ -1,7 +1,7 @@
 """The leading ``cd`` of a command's text.
 
-This is no parser. It recognises a small part of what bash, zsh and sh have in common, and says no to all the
-rest: to be wrong in that direction costs nothing.
+This module is no parser. The module recognises a small common part of bash, zsh and sh, and refuses every other text: a wrong
+refusal costs nothing.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class LeadingCd:
     rest: str
 
 
-# The parts of a literal word. Nothing in it is expanded: no "$", "`", "~", "!" or glob character outside
-# quotes, and no "=", which zsh expands at the start of a word. Possessive, so that no input takes long.
+# The parts of a literal word. No part is expanded: no "$", "`", "~", "!" or glob character outside quotes, and no "=",
+# which zsh expands at the start of a word. Possessive, so no input takes long.
 _PIECES = re.compile(
     r"""
     (?P<bare> [\w@%+:,./-]++ )
@@ -47,10 +47,10 @@ _LEADING_CD = re.compile(
     re.VERBOSE,
 )
 
-# A rest could tell that it did not come after a cd: by the last argument or the status of the command before, by
-# the text that the shell was given, as the shell itself or the list of processes has it, and by listing the
-# shell's variables. Where the shell is one that may not have taken OLDPWD, also by the previous directory. These
-# words need not be what they look like.
+# A rest could tell that it did not run after a cd: by the last argument or the status of the command before, by the text
+# that the shell was given, as the shell itself or the list of processes shows it, and by listing the shell's variables. A
+# shell that may not have taken OLDPWD could also tell by the previous directory. The words here may have another meaning
+# than they seem to have.
 _TELLS_APART = re.compile(
     r"""
     \$\{?[!\#]?_ | pipestatus | execution_string | bash_command | /proc\b
@@ -62,14 +62,14 @@ _TELLS_APART = re.compile(
 
 
 def leading_cd(text: str) -> LeadingCd | None:
-    """Take a leading ``cd DIRECTORY &&`` off a command, if the rest means the same when started there.
+    """Split a leading ``cd DIRECTORY &&`` off a command, if the rest has the same effect when started in the directory.
 
-    That is so when the directory is literal and can be entered, which the caller finds out, and when the rest is
-    one list of ``&&`` and ``|``: in ``cd a && b & c`` the ``c`` does not run in ``a``. A ``~`` is not literal: it
-    stands for what HOME is when the shell starts.
+    The directory must be literal, and the caller must check that it can be entered. The rest must be one list of ``&&`` and
+    ``|``: in ``cd a && b & c`` the ``c`` does not run in ``a``. A ``~`` is not literal: it stands for the value of HOME when
+    the shell starts.
 
-    What cannot be known is whether the host's variables bring a function named ``cd`` (bash alone has these), or
-    options that make ``cd`` resolve links (SHELLOPTS).
+    Two facts cannot be known: whether the host's variables define a function named ``cd`` (only bash has these), and options
+    that make ``cd`` resolve links (SHELLOPTS).
 
     Returns:
         ``None`` for every other command, and in every case of doubt.
@@ -90,8 +90,8 @@ def _unquoted(word: str) -> str:
     return "".join(piece[piece.lastgroup or 0] for piece in _PIECES.finditer(word))
 
 
-# The parts of a list outside double quotes. Text that matches nothing here (a here-document, $'…', a backtick
-# with quotes inside, a ${…} with more than a name) makes the text one that is not understood.
+# The parts of a list outside double quotes. A text with a part that matches nothing here (a here-document, $'…', a backtick
+# with quotes inside, a ${…} with more than a name) is not understood.
 _OUTSIDE = re.compile(
     r"""
     (?P<word>     [^\s\\'"`$&|;()<>\#{}]++ | \\. | '[^']*+'
@@ -124,9 +124,9 @@ _CLOSED_BY = {"open": ")", "brace": "}", "quote": '"'}
 
 
 def _is_one_list(text: str) -> bool:
-    """Whether a text is commands joined by ``&&`` and ``|`` alone, as far as groups do not enclose more."""
-    nesting: list[str] = []  # what closes each group that is open: ")", "}" or '"'
-    begun = False  # whether there is anything of a command since the last joint outside groups
+    """Return whether a text is commands joined by ``&&`` and ``|`` alone, outside of groups."""
+    nesting: list[str] = []  # the closing character of each open group: ")", "}" or '"'
+    begun = False  # whether a command has begun since the last joint outside groups
     at = 0
     while at < len(text):
         match = (_INSIDE_QUOTES if nesting[-1:] == ['"'] else _OUTSIDE).match(text, at)

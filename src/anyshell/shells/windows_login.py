@@ -1,12 +1,12 @@
-"""The text for a Windows server's login shell, so that PowerShell starts a command there.
+"""The text for a Windows server's login shell, which makes PowerShell start a command there.
 
-OpenSSH for Windows hands the one string to cmd.exe, as ``cmd.exe /c "STRING"``, or to whatever its ``DefaultShell`` is:
-PowerShell, or the bash of Git for Windows, MSYS2 or Cygwin, as ``SHELL -c STRING``. These read it by different rules,
-and cmd.exe takes 8,191 characters alone. So the string only has PowerShell read a program from its stdin and run it;
-all that differs from command to command, which may hold secrets, comes that way.
+OpenSSH for Windows passes the one string to cmd.exe, as ``cmd.exe /c "STRING"``, or to its ``DefaultShell``: PowerShell, or
+the bash of Git for Windows, MSYS2 or Cygwin, as ``SHELL -c STRING``. These shells read the string by different rules, and
+cmd.exe alone has a limit of 8,191 characters. So the string only makes PowerShell read a program from its stdin and run it.
+Everything that differs from command to command, and may hold secrets, is in that program.
 
-Where the login shell is PowerShell already, it reads the program itself, since to start another takes as long again:
-PowerShell leaves stdin alone unless its command has ``$input`` in it. What its profile has set up cannot reach the
+Where the login shell already is PowerShell, it reads the program itself, since starting another takes as long again:
+PowerShell leaves stdin alone unless its command contains ``$input``. The settings of PowerShell's profile cannot reach the
 command, which is a process of its own.
 """
 
@@ -33,27 +33,27 @@ _POSIX = re.compile(r"(?:MINGW(?:32|64)|UCRT64|CLANG\w*|MSYS|CYGWIN)_NT-|Windows
 """The output of ``uname -s`` in Git for Windows, MSYS2, Cygwin, and in a busybox for Windows."""
 
 _PROGRAMS = ("pwsh", "powershell")
-"""PowerShell 7 and Windows PowerShell. Either will do; the first to answer is taken."""
+"""PowerShell 7 and Windows PowerShell. Either will do; the first to answer is used."""
 
 _OPTIONS = "-NoLogo -NoProfile -NonInteractive -InputFormat None -OutputFormat Text -EncodedCommand"
 
 
 @dataclass(frozen=True, slots=True)
 class WindowsLogin:
-    """Writes for one kind of login shell of a Windows host.
+    """The writer of lines for one kind of login shell of a Windows host.
 
     Attributes:
-        name: Its name for a person.
-        program: The PowerShell that it has to start; empty when it is one.
+        name: The name of the login shell for a person.
+        program: The PowerShell that the login shell must start; empty when the login shell is PowerShell.
     """
 
     name: str
     program: str = ""
 
     def read_and_run(self, size: int) -> str:
-        """Have PowerShell run a text in UTF-8 that it reads from its stdin: so many bytes, and not one more."""
-        # Without the characters that cmd.exe, PowerShell, bash or sshd, on its way to PowerShell, would look at; and
-        # without a quote at its beginning, by which sshd would take it to be quoted.
+        """Return the line that makes PowerShell run a UTF-8 text from its stdin: exactly `size` bytes, and not one more."""
+        # Without characters that cmd.exe, PowerShell, bash or sshd, on its way to PowerShell, would interpret; and without
+        # a quote at the beginning, which would make sshd treat the text as quoted.
         text = (
             f"$b=[byte[]]::new({size});$s=[Console]::OpenStandardInput();"
             f"for($i=0;$i -lt {size} -and ($r=$s.Read($b,$i,{size}-$i)) -gt 0;$i+=$r){{}};"
@@ -64,18 +64,18 @@ class WindowsLogin:
         return f"{self.program} {_OPTIONS} {base64.b64encode(text.encode('utf-16-le')).decode()}"
 
     def command_line(self, argv: Sequence[str]) -> str | None:
-        """Make a command line that a program's C library cuts up into exactly these strings; ``None`` if too long."""
+        """Return a command line that a C library splits into exactly these strings; ``None`` if the line is too long."""
         return list2cmdline(argv) if fits(argv) else None
 
 
 def windows_logins(said: str) -> Sequence[WindowsLogin]:
-    """Tell what a host's login shell is.
+    """Identify a host's login shell, and return the ways to start PowerShell there.
 
     Args:
-        said: Its answer to `QUESTION`; or, of a POSIX shell, to ``uname -s``.
+        said: The host's answer to `QUESTION`; or, of a POSIX shell, to ``uname -s``.
 
     Returns:
-        The ways to start PowerShell there that are worth trying; none when it is no Windows host.
+        The ways to start PowerShell there that are worth trying; none when the host does not run Windows.
     """
     if _POWERSHELL.search(said):
         return (WindowsLogin("PowerShell"),)

@@ -1,8 +1,9 @@
 """The text of a command that is given as words: an argument list, or a template with values that are quoted.
 
-A value in a template must be one word for the shell, whatever it holds. So a field may stand only where quotes mean what
-they mean at the start of a text. The scanners follow the quotes of a text as far as that is simple; behind anything else, such as a
-here-document or arithmetic, no field may stand any more. A refusal costs a sentence; a wrong guess would run a value.
+A value in a template must be one word for the shell, whatever it holds. So a field may stand only where quotes have the same
+meaning as at the start of a text. The scanners follow the quotes of a text as far as that is simple. Behind any other
+construct, such as a here-document or arithmetic, no field is allowed. A refusal costs a sentence; a wrong guess would execute
+a value.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ShellTemplate:
-    """A text with values in it, which the shell that will run it quotes. `sh` makes it.
+    """A text with values, which the shell that will run the text quotes. `sh` makes templates.
 
     Attributes:
         texts: The text before each value, and after the last.
-        words: The words of each value: one, or of a list as many as there are.
+        words: The words of each value: one word, or one for each item of a list.
     """
 
     texts: tuple[str, ...]
     words: tuple[tuple[str, ...] | str, ...] = field(repr=False)  # a value may be a secret
 
     def quoted(self, shell: Shell | PowerShell) -> str:
-        """The text for a shell.
+        """Return the text for a shell.
 
         Raises:
             InvalidCommand: A field stands where a quoted value would not be one word.
@@ -73,9 +74,9 @@ class ShellTemplate:
                     f"field {number} of the template is a list: it must stand between blanks"
                 )
             bare = alone and not isinstance(shell, PowerShell) and not made[-1].rstrip().endswith("=~")
-            quote = shell.quote if bare else shell.literal  # behind =~ a word without quotes is an expression
+            quote = shell.quote if bare else shell.literal  # behind =~ an unquoted word is an expression
             made += (" ".join(map(quote, (words,) if isinstance(words, str) else words)), after)
-            place.before = "x"  # what follows goes on with a word
+            place.before = "x"  # the next text continues a word
             place.follow(after)
         return "".join(made)
 
@@ -83,17 +84,18 @@ class ShellTemplate:
 def sh(template: str | Template, /, *values: object, **named: object) -> ShellTemplate:
     """Make a command of a text with fields, such as ``sh("rm {}", path)``: the shell that runs it quotes the values.
 
-    A value is one word: text, a path, a number, or the bytes of a name; a list of these is as many words. ``{{`` and ``}}`` are
-    braces. What gives its arguments to another shell, as ``ssh`` and ``eval`` do, has them read again.
+    A value is one word: text, a path, a number, or the bytes of a name; a list of values is as many words. ``{{`` and ``}}``
+    are braces. A program that passes its arguments to another shell, as ``ssh`` and ``eval`` do, has them parsed again.
 
     Args:
-        template: Text in the shell's language, with ``{}``, ``{0}`` or ``{name}`` where a value goes. A field stands outside of
-            quotes, comments and here-documents. On Python 3.14 and later also a t-string, which has its values.
+        template: Text in the shell's language, with ``{}``, ``{0}`` or ``{name}`` in the place of a value. A field stands
+            outside of quotes, comments and here-documents. On Python 3.14 and later also a t-string, which has its own
+            values.
         values: The values of ``{}``, in order, and of ``{0}``, ``{1}``, …
         named: The values of ``{name}``.
 
     Raises:
-        InvalidCommand: A field without a value, a value without a field, or a value that is no word.
+        InvalidCommand: A field without a value, a value without a field, or a value that is not a word.
     """
     if not isinstance(template, str):
         if not _is_t_string(template):
@@ -131,10 +133,10 @@ def sh(template: str | Template, /, *values: object, **named: object) -> ShellTe
 
 
 def text_of(command: object, shell: Shell | PowerShell) -> str:
-    """The text of a command for a shell: what the shell will read, an approver be shown, and a record have.
+    """Return the text of a command for a shell: the text that the shell reads, an approver sees, and a record stores.
 
     Raises:
-        InvalidCommand: It is no command; the message says what one is.
+        InvalidCommand: The value is not a command; the message says what a command is.
     """
     if isinstance(command, str):
         return command
@@ -146,7 +148,7 @@ def text_of(command: object, shell: Shell | PowerShell) -> str:
 
 
 def words_of(command: object) -> tuple[str, ...]:
-    """The words of a list; raises `InvalidCommand` as `text_of` does."""
+    """Return the words of a list; raises `InvalidCommand` as `text_of` does."""
     if not isinstance(command, Sequence) or isinstance(command, bytes | bytearray | memoryview):
         raise InvalidCommand(
             "the command must be a string, a list of a program and its arguments, or anyshell.sh(…), not "
@@ -162,7 +164,7 @@ def words_of(command: object) -> tuple[str, ...]:
 
 
 def quoted(arguments: Sequence[Argument], shell: Shell | PowerShell) -> str:
-    """Arguments as words for a shell, with a blank between them; raises `InvalidCommand` for what is no word."""
+    """Return arguments as words for a shell, with a blank between them; raises `InvalidCommand` for a value that is no word."""
     return " ".join(shell.quote(_word(f"argument {at}", each)) for at, each in enumerate(arguments, 1))
 
 
@@ -203,19 +205,19 @@ class _WordPlace:
     """The place of a field in a text.
 
     Attributes:
-        before: The character before it; a line feed at the start, and ``x`` behind what is a part of a word.
-        within: The state of the scanner: in a quote or a comment, ``?`` behind what is not followed, or empty.
+        before: The character before the place; a line feed at the start, and ``x`` behind a part of a word.
+        within: The state of the scanner: in a quote or a comment, ``?`` behind an unknown construct, or empty.
     """
 
     scanners: ClassVar[Mapping[str, re.Pattern[str]]]
-    """For each state the piece that comes next. Its group is what begins or ends a state, or cannot be followed."""
+    """The pattern of the next piece for each state. The pattern's group begins or ends a state, or is an unknown construct."""
 
     def __init__(self) -> None:
         self.before = "\n"
         self.within = ""
 
     def follow(self, text: str) -> None:
-        """Read on."""
+        """Scan more of the text."""
         at = 0
         while at < len(text) and self.within != "?":
             piece = self.scanners[self.within].match(text, at)
@@ -223,25 +225,25 @@ class _WordPlace:
             at = piece.end()
             if piece.lastgroup is not None:
                 self.within = self.turned(piece.lastgroup, text[piece.start()])
-            if piece[0] != "\\\n":  # which is nothing to the shell
+            if piece[0] != "\\\n":  # a line continuation, which is nothing to the shell
                 escaped = len(piece[0]) == 2 and piece[0][0] in "\\`"
                 self.before = "x" if escaped else piece[0][-1]
 
     def turned(self, group: str, first: str) -> str:
-        """The state behind a piece."""
+        """Return the state behind a piece."""
         return {"open": first, "close": "", "unknown": "?"}[group]
 
     def is_alone(self, after: str) -> bool:
-        """Whether a value before this character is a word of its own."""
+        """Return whether a value before this character is a word of its own."""
         return self.before in " \t\n;&|(" and (not after or after in " \t\n;&|)")
 
     def takes(self, after: str) -> bool:
-        """Whether a quoted value can stand before this character."""
+        """Return whether a quoted value can stand before this character."""
         raise NotImplementedError
 
 
 class _Posix(_WordPlace):
-    """For bash, zsh and sh."""
+    """The place of a field in a text for bash, zsh and sh."""
 
     scanners: ClassVar[Mapping[str, re.Pattern[str]]] = {
         "": re.compile(
@@ -253,13 +255,13 @@ class _Posix(_WordPlace):
     }
 
     def turned(self, group: str, first: str) -> str:
-        """The state behind a piece."""
+        """Return the state behind a piece."""
         if first == "#" and self.before not in " \t\n;&|()<>":
             return ""  # within a word
         return super().turned(group, first)
 
     def takes(self, after: str) -> bool:
-        """Whether a quoted value can stand here. ``$'`` would be another quote, and ``[`` is a place for arithmetic."""
+        """Return whether a quoted value can stand here. ``$'`` would be another quote, and ``[`` may begin arithmetic."""
         return not self.within and self.before not in "$\\["
 
 
@@ -267,7 +269,7 @@ _SINGLE, _DOUBLE = "'\u2018\u2019\u201a\u201b", '"\u201c\u201d\u201e'
 
 
 class _PowerShell(_WordPlace):
-    """For PowerShell, which takes some more characters for quotes."""
+    """The place of a field in a text for PowerShell, which has more quote characters."""
 
     scanners: ClassVar[Mapping[str, re.Pattern[str]]] = {
         "": re.compile(
@@ -278,7 +280,7 @@ class _PowerShell(_WordPlace):
     }
 
     def turned(self, group: str, first: str) -> str:
-        """The state behind a piece."""
+        """Return the state behind a piece."""
         if group == "open":
             return "'" if first in _SINGLE else '"'
         if first == "#" and self.before.isalnum():
@@ -286,5 +288,5 @@ class _PowerShell(_WordPlace):
         return super().turned(group, first)
 
     def takes(self, after: str) -> bool:
-        """Whether a quoted value can stand here: a string in the middle of a word would be another argument."""
+        """Return whether a quoted value can stand here: a string in the middle of a word would be another argument."""
         return not self.within and self.before in " \t\n(,=:;|&{" and (not after or after in " \t\n),;|&}")

@@ -1,4 +1,4 @@
-"""Terminals: programs that need one, and the code that types on it."""
+"""Programs that run on a terminal, and the code that types on their terminals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller, between a program on a terminal and its caller."""
+"""The controller between a program on a terminal and the program's caller."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
     from ..output import TerminalOutput
 
 HOLD_SECONDS = 0.3
-"""Seconds for which output is held back that may be the beginning of a secret, after the last of it."""
+"""Seconds for which output that may begin a secret is held back, after its last byte; then the output is shown."""
 
 MASKED_AT_ONCE = 8192
-"""Bytes of output in which secrets are looked for before other tasks get a turn."""
+"""Bytes of output that are searched for secrets before other tasks get a turn."""
 
 LAST_LOOK = 1.5
-"""Seconds before a command's time is over from which on it is asked whether it waits for input."""
+"""Seconds before a command's deadline at which anyshell begins to check whether the command waits for input."""
 
 LOOK_AGAIN = 0.2
-"""Seconds between two of these questions."""
+"""Seconds between two checks whether a command waits for input."""
 
 LONGEST_LOOK = 0.6
-"""Seconds after which the answer to such a question does not count any more: another one should have been there."""
+"""Seconds after which the answer to a check for waiting no longer counts: a newer answer should have arrived."""
 
 
 class Controller:
-    """A terminal as its program's run sees it: its input, what is masked, when something was printed last.
+    """The state of a terminal for its program's run: the input, the masked secrets, the times of output and input.
 
     Args:
-        output: Makes what draws its output; is given what types answers to the program's queries.
-        tells: Whether the host can tell what a process sleeps in.
+        output: Makes the `TerminalOutput` from a function that types answers to the program's queries.
+        tells: Whether the host can tell in which system call a process sleeps.
 
     Attributes:
-        output: That.
-        process: The process on the terminal; ``None`` before it was started.
+        output: The `TerminalOutput` that draws the program's output.
+        process: The process on the terminal; ``None`` before the program was started.
         keyboard: The keyboard of the terminal; ``None`` before the program was started.
-        begun: Is done when it was.
-        masks: The secrets that are taken out of its output.
-        watch: Whether it waits for input.
-        last_heard: When it printed last, by the monotonic clock.
-        last_typed: When something was typed last.
-        waiting: The input that it waited for at its timeout.
-        answers: Whether its questions to the terminal are answered here, rather than by a person's terminal.
+        begun: A future that is done when the program was started.
+        masks: The secrets that are masked in the program's output.
+        watch: The watch that tells whether the program waits for input.
+        last_heard: The time of the last output, by the monotonic clock.
+        last_typed: The time of the last input, by the monotonic clock.
+        waiting: The input that the program waited for at its timeout; ``None`` for no such input.
+        answers: Whether the program's queries are answered here, rather than by a person's terminal.
     """
 
     def __init__(self, output: Callable[[Callable[[bytes], object]], TerminalOutput], *, tells: bool) -> None:
@@ -73,7 +73,7 @@ class Controller:
         self._changes = Changes()
 
     def take(self, process: Process) -> Process:
-        """Take the program that was started, and give what the engine runs."""
+        """Take the started process, and return the wrapped process for the engine."""
         assert process.stdin is not None, "a terminal can be typed on"
         self.process = process
         self.keyboard = Keyboard(process.stdin, self._typed)
@@ -82,15 +82,15 @@ class Controller:
         return _ControlledProcess(process, self.keyboard, self)
 
     def heard(self) -> None:
-        """Take note that it prints."""
+        """Record the time of new output."""
         self.last_heard = time.monotonic()
 
     def wake(self) -> None:
-        """Wake the tasks that wait for output, which is drawn now, or for the end."""
+        """Wake the tasks that wait for output or for the end; the new output is already drawn."""
         self._changes.notify()
 
     def end(self) -> None:
-        """Take note that the run is over."""
+        """Record that the run is over."""
         self.ended = True
         if self.keyboard is not None:
             self.keyboard.stop()
@@ -98,26 +98,26 @@ class Controller:
 
     @property
     def changes(self) -> int:
-        """A counter of pieces of output, and of the end."""
+        """A counter of output pieces, and of the end."""
         return self._changes.count
 
     async def changed(self, seconds: float | None = None) -> bool:
-        """Wait for output or for the end, at most so long; whether anything came."""
+        """Wait for output or for the end, and return whether either came in time; ``False`` after the end."""
         if self.ended:
             return False
         return await self._changes.wait(seconds)
 
     async def foreground(self) -> Foreground | None:
-        """The processes that have the terminal now."""
+        """Return the processes that have the terminal now; ``None`` before the start."""
         return None if self.process is None else await self.process.foreground()
 
     def prompt(self) -> str:
-        """The text before the cursor on its line."""
+        """Return the text before the cursor on the cursor's line."""
         return self.output.prompt()
 
     async def resize(self, terminal: Terminal) -> None:
-        """Give the terminal another size: first here, so that what the program draws anew finds it."""
-        self.last_typed = time.monotonic()  # it will draw because of us
+        """Resize the terminal: first the screen here, since the program's redrawing needs the new size."""
+        self.last_typed = time.monotonic()  # the program draws because of this call
         self.output.resize(terminal)
         if self.process is not None:
             await self.process.resize(terminal)
@@ -125,19 +125,17 @@ class Controller:
 
     @contextlib.contextmanager
     def watched(self, timeout: float | None, silence: float | None = None) -> Iterator[None]:
-        """Learn whether it waits for input when its time is over, if it has one; it begins now.
+        """Record in `waiting` the input that the program waits for at its deadlines. The time begins now.
 
         Args:
-            timeout: Seconds that it has; ``None`` is no bound.
-            silence: Seconds for which it may print nothing and have nothing typed; ``None`` is no bound.
+            timeout: Seconds that the program has; ``None`` is no bound.
+            silence: Seconds that may pass without output and input; ``None`` is no bound.
         """
         looks = [] if timeout is None else [self._last_look(time.monotonic() + timeout)]
         looks += [] if silence is None else [self._looks_when_silent(silence)]
         tasks = [asyncio.ensure_future(look) for look in looks]
         for task in tasks:
-            task.add_done_callback(
-                note_failure
-            )  # a host that cannot be asked any more is the run's own concern
+            task.add_done_callback(note_failure)  # the run itself reports a host that no longer answers
         try:
             yield
         finally:
@@ -145,7 +143,7 @@ class Controller:
                 task.cancel()
 
     async def _looks_when_silent(self, silence: float) -> None:
-        """Take note of what it waits for whenever it was silent for so long: the run ends then, or it has moved."""
+        """Record the awaited input at the end of each silence: the run ends then, unless there was output or input."""
         await asyncio.wait([self.begun])
         self.last_heard = self.last_typed = time.monotonic()
         moved = 0.0
@@ -156,7 +154,7 @@ class Controller:
             await asyncio.sleep(LOOK_AGAIN)
 
     async def _last_look(self, deadline: float) -> None:
-        """Take note of what it waits for at that moment, by the monotonic clock."""
+        """Record the input that the program waits for at a deadline, by the monotonic clock."""
         await asyncio.sleep(deadline - LAST_LOOK - time.monotonic())
         waiting: Waiting | None = None
         seen = moved = 0.0
@@ -167,7 +165,7 @@ class Controller:
                     seen, moved = time.monotonic(), self._moved
                     await self.changed(LOOK_AGAIN)
         except TimeoutError:
-            # An older look tells nothing of the present: the next one has not ended, or something was printed since.
+            # An old answer says nothing of the present: the next check has not ended, or the program has printed since.
             if moved == self._moved and time.monotonic() - seen <= LONGEST_LOOK:
                 self.waiting = waiting
 
@@ -185,7 +183,7 @@ class Controller:
 
 
 class _ControlledProcess(Wrapped):
-    """A program before which a controller stands."""
+    """A process whose input and output pass through a controller."""
 
     def __init__(self, process: Process, keyboard: Keyboard, controller: Controller) -> None:
         self._keyboard = keyboard

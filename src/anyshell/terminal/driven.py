@@ -1,4 +1,4 @@
-"""A program on a terminal, driven by a program."""
+"""A program on a terminal, driven by another program."""
 
 from __future__ import annotations
 
@@ -31,29 +31,28 @@ if TYPE_CHECKING:
 Listener = Callable[[Channel, bytes], Awaitable[None]]
 
 ConsoleOpener = Callable[["DrivenTerminal"], Awaitable[bool]]
-"""Shows a program on its terminal to a person, and returns when it is not shown any more: ``True`` when the person has
-dismissed it, which stops the program if it still runs, ``False`` when no person was there to see it.
-``anyshell.console.opener(app)`` is one."""
+"""A function that shows a program's terminal to a person, and returns when the terminal is no longer shown. ``True``: the
+person has dismissed the terminal, which stops a program that still runs. ``False``: no person was there to see the terminal.
+``anyshell.console.opener(app)`` makes such a function."""
 
 SEND_SECONDS = 5.0
-"""Seconds for which a program may take nothing of what is typed, unless given; then typing has failed."""
+"""Seconds for which a program may take no typed bytes, unless given; then typing fails."""
 
 SECRET_SECONDS = 600.0
-"""Seconds for a secret to be given that is asked for."""
+"""Seconds that the source of a secret has to give the secret; then nothing is typed, which is an error."""
 
 _PASTE_BEGINS, _PASTE_ENDS = b"\x1b[200~", b"\x1b[201~"
 _EMBEDDED_END = re.compile("(?:\x1b\\[|\x9b)201~")
 
 
 class DrivenTerminal(AsyncOnly, TerminalReader):
-    """A program on a terminal: it is typed on here, and what it shows is read here.
+    """A program on a terminal, with methods to type input and to read the screen and the output.
 
-    Used with ``async with``, which starts the program. Leaving it stops the program, if it still runs; its outcome is
-    then ``cancelled``.
+    ``async with`` starts the program. Leaving the block stops a program that still runs; the outcome is then ``cancelled``.
 
-    Whatever is typed arrives in the order in which it was sent. Typing on the terminal of a program that has ended is an
-    `AnyshellError` that says how it ended. A program that takes nothing for 5 s, since it does not read, is one as well:
-    it says how many bytes were taken. A terminal that passes on whole lines takes 4,095 bytes of a line, as everywhere.
+    Typed input arrives in the order of the calls. Typing after the program's end raises an `AnyshellError` that says how the
+    program ended. Typing also raises an `AnyshellError` when the program reads nothing for 5 s; the message says how many bytes
+    were taken. In line mode, a terminal takes at most 4,095 bytes of a line on Linux, and 1,023 on macOS and other Unix systems.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
             await outlast(task, task.cancel)
             raise
         if not controller.begun.done():
-            self._result(task)  # raises why it could not be started
+            self._result(task)  # raises the reason why the program did not start
         return self
 
     async def __aexit__(
@@ -102,7 +101,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
             self._control.cancel()
         cancelled = await outlast(
             task, self._control.cancel
-        )  # which skips the grace, and the outcome is whole
+        )  # a cancellation skips the grace; the outcome is still complete
         if error is None and not task.cancelled() and (failure := task.exception()) is not None:
             raise failure
         if cancelled is not None:
@@ -115,7 +114,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
 
     @property
     def command(self) -> str:
-        """The text of the command that runs on it."""
+        """The text of the command that runs on the terminal."""
         return self._command
 
     @property
@@ -125,33 +124,33 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
 
     @property
     def entered(self) -> bool:
-        """Whether the program was started, or is being."""
+        """Whether the program was started, or is starting."""
         return self._task is not None
 
     @property
     def terminal(self) -> Terminal:
-        """Its size and kind."""
+        """The size and the kind of the terminal."""
         return self._terminal
 
     @property
     def stopped_by_person(self) -> bool:
-        """Whether a person has stopped it in a console while it ran, rather than a program."""
+        """Whether a person, not a program, has stopped the running program in a console."""
         return self._stopped_by_person
 
     async def send(self, data: str | bytes, *, timeout: Seconds | None = SEND_SECONDS) -> None:
-        r"""Type text or bytes, exactly these. The Enter key is ``\r``.
+        r"""Type text or bytes, without any change. The Enter key is ``\r``.
 
-        Returns when all of it was taken, which does not mean that the program has read it.
+        Returns when the terminal has taken all bytes; the program may not have read the bytes yet.
 
         Args:
-            data: The typed bytes.
-            timeout: Seconds for which the program may take nothing of it; ``None`` waits for as long as it runs.
+            data: The typed text or bytes.
+            timeout: Seconds for which the program may take no bytes; ``None`` waits for as long as the program runs.
 
         Raises:
-            InvalidCommand: Neither text nor bytes, or text that cannot be encoded; a bad timeout; a line of more bytes
-                than a terminal passes on in line mode.
+            InvalidCommand: `data` is neither text nor bytes, or is text that cannot be encoded; the timeout is bad; a line
+                has more bytes than a terminal passes on in line mode.
             ProgramEnded: The program has ended.
-            AnyshellError: It takes nothing.
+            AnyshellError: The program takes no bytes.
         """
         if isinstance(data, str):
             _check_typed(data)
@@ -162,18 +161,17 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
         await self._type(data, timeout)
 
     async def sendline(self, line: str = "", *, timeout: Seconds | None = SEND_SECONDS) -> None:
-        """Type text and the Enter key, as a person ends a line; as for `send`."""
+        """Type text and the Enter key, under the rules of `send`."""
         _check_typed(line)
         await self.send(line + "\r", timeout=timeout)
 
     async def send_key(self, *names: str) -> None:
         """Press keys, one after the other, such as ``Ctrl-C``, ``Up``, ``F5``, ``Alt-x``, ``q``.
 
-        Names are understood in any case. What is sent for a key is what xterm sends, in the mode that the program has
-        asked for.
+        The case of a name does not matter. Each key sends the bytes that xterm sends, in the mode that the program has set.
 
         Raises:
-            InvalidCommand: There is no such key, or no name at all; nothing is pressed then.
+            InvalidCommand: A key is unknown, or no name is given; no key is pressed then.
             AnyshellError: As for `send`.
         """
         if not names:
@@ -187,23 +185,23 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
         )
 
     async def paste(self, text: str, *, timeout: Seconds | None = SEND_SECONDS) -> None:
-        """Paste text, as a terminal does: as one piece, if the program has asked to be told of that.
+        """Paste text as a terminal does, between the marks of bracketed paste if the program has set that mode.
 
-        Ends of lines become Enter. What would end the paste early is taken out of it.
+        Line ends become Enter. Sequences that would end the paste early are removed from the text.
 
         Args:
             text: The pasted text.
             timeout: As for `send`.
 
         Raises:
-            InvalidCommand: It is no text, or a bad timeout.
+            InvalidCommand: `text` is no text, or the timeout is bad.
             AnyshellError: As for `send`.
         """
         _check_typed(text)
         text = text.replace("\r\n", "\r").replace("\n", "\r")
         while (
             cut := _EMBEDDED_END.sub("", text)
-        ) != text:  # taking one out may make one of what stood around it
+        ) != text:  # the text around a removed sequence may form a new sequence
             text = cut
         data = text.encode(errors="surrogateescape")
         if self._controller.output.modes.bracketed_paste:
@@ -212,30 +210,32 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
         await self._type(data, timeout)
 
     async def send_secret(self, source: SecretSource) -> bool:
-        """Ask a source for a secret, and type it, with Enter.
+        """Ask a source for a secret, and type the secret and Enter.
 
-        It is never shown: from now on it is replaced by ``[secret]`` in all that the program prints, before anything is
-        made of that: the screen, the text, what is expected, a listener, an artifact. Also when the program echoes it,
-        and wraps it, as line editors do too. What cannot be masked is what does not stand in the bytes: a program that prints
-        it backwards, in base64, with its own words between, or in part, such as a line editor that scrolls sideways or draws a row or
-        its line anew. A beginning of it that nothing follows for 0.3 s is shown, and what goes on with
-        that then is masked until it differs. Nor does it hide anything from the host.
+        The secret is never shown. From now on, ``[secret]`` replaces the secret in the program's output before any reader gets the
+        output: the screen, the text, `expect`, a listener, an artifact. An echoed secret is masked too, also where the terminal
+        or a line editor wraps the line.
+
+        The secret cannot be masked where its bytes are not in the output as a whole: a program prints the secret backwards, in
+        base64, with other words between, or in part. A line editor does the last when it scrolls sideways, or draws a row or its
+        line anew. The beginning of the secret is shown if nothing follows the beginning for 0.3 s; later bytes are then masked
+        until a byte differs from the secret. Nothing is hidden from the host.
 
         Args:
-            source: A function, plain or async, that is given a `SecretRequest` and returns the secret, or ``None`` to give
-                none. It has 600 s.
+            source: A function, plain or async, that is called with a `SecretRequest` and returns the secret, or ``None`` for
+                no secret. The function has 600 s.
 
         Returns:
-            Whether it was typed.
+            Whether a secret was typed.
 
         Raises:
             InvalidCommand: `source` is no function; the secret is no text of one line, or more than 1,024 bytes.
-            AnyshellError: As for `send`, also when the program ends while `source` runs, which is then cancelled;
-                no secret was given in time; 64 of them were typed here before.
-            Exception: What the source raises.
+            AnyshellError: As for `send`. Also: the program ends while `source` runs, which is then cancelled; the source gives no
+                secret in time; the terminal masks 64 secrets already.
+            Exception: The exception of the source.
         """
         if not callable(source):
-            # The wrong argument may be the secret.
+            # The wrong argument may be the secret: the message does not show the argument.
             raise InvalidCommand(
                 "send_secret needs a function that gives the secret, such as lambda request: getpass.getpass()"
             )
@@ -262,27 +262,27 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
         return True
 
     def hide(self, secret: str) -> None:
-        """Mask what is a secret elsewhere from now on, as one that was typed here. An empty one is ignored.
+        """Mask a secret from now on, as if the secret was typed here. An empty secret is ignored.
 
         Raises:
-            InvalidCommand: It is no text of one line, or more than 1,024 bytes.
-            AnyshellError: 64 of them are masked here already.
+            InvalidCommand: The secret is no text of one line, or more than 1,024 bytes.
+            AnyshellError: The terminal masks 64 secrets already.
         """
         secrets.check_secret(secret)
         self._controller.masks.add(secret)
 
     async def interact(self, *, escape: str | None = "\x1d") -> None:
-        """Give the program to the person at this process's terminal, until it ends or the person types `escape`.
+        """Connect the program to the person at this process's terminal, until the program ends or the person types `escape`.
 
-        Every byte goes through, both ways, and the program has the size of the person's terminal. Not on Windows: there
-        `anyshell.console` shows a program to a person.
+        Every byte passes through, both ways, and the program has the size of the person's terminal. Not available on Windows:
+        there `anyshell.console` shows a program to a person.
 
         Args:
-            escape: The character that ends it, by default Ctrl-]; ``None`` has the program's end alone end it.
+            escape: The character that ends the interaction, by default Ctrl-]; with ``None`` only the program's end does.
 
         Raises:
             InvalidCommand: `escape` is no single character of ASCII.
-            AnyshellError: stdin and stdout are no terminal, or it is not ours.
+            AnyshellError: stdin and stdout are no terminal, or another process has that terminal.
             ProgramEnded: The program had ended before.
         """
         if escape is not None:
@@ -290,7 +290,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
         if escape is not None and not (len(escape) == 1 and escape.isascii()):
             raise InvalidCommand(f"escape must be one character of ASCII such as '\\x1d', not {escape!r}")
         self._check_running()
-        # The person's terminal belongs to the command line, which is loaded when a person is asked for.
+        # The code for a person's terminal is in the command line's package, which is loaded only here.
         try:
             person = import_module("anyshell.cli.terminal.interaction").Interaction(self, escape)
         except (AssertionError, ImportError):
@@ -311,14 +311,14 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
             self._listener, self._controller.answers = listener, True
 
     async def resize(self, *, columns: int | None = None, rows: int | None = None) -> None:
-        """Give the terminal another size, of which the program hears by SIGWINCH; or the one that it starts with.
+        """Resize the terminal. A running program receives SIGWINCH; before the start, this sets the size to start with.
 
         Args:
-            columns: 2 to 1,000; ``None`` leaves them.
-            rows: 2 to 1,000; ``None`` leaves them.
+            columns: 2 to 1,000; ``None`` keeps the columns.
+            rows: 2 to 1,000; ``None`` keeps the rows.
 
         Raises:
-            InvalidCommand: A size that is out of range.
+            InvalidCommand: A size is out of range.
         """
         if self._task is not None:
             await self._begun_or_over(self._task)
@@ -332,20 +332,20 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
         await self._controller.resize(terminal)
 
     async def wait(self) -> Outcome:
-        """Wait for the program's end. To be cancelled here does not stop it.
+        """Wait for the program's end, and return the outcome. Cancelling the wait does not stop the program.
 
         Raises:
-            Exception: What kept the end from being learnt.
+            Exception: The error that kept the end from being learnt.
         """
         task = self._started()
         await asyncio.wait([task])
         return self._result(task)
 
     async def stop(self, *, by_person: bool = False) -> Outcome:
-        """Stop the program's whole tree, as a timeout does, and wait for that. A second call skips the grace.
+        """Stop the program's whole tree, as a timeout does, and wait for its end. A second call skips the grace.
 
         Args:
-            by_person: Whether a person who sees it wants that: `stopped_by_person` then says so.
+            by_person: Whether a person who watches the program asks for the stop; `stopped_by_person` is then true.
 
         Raises:
             Exception: As for `wait`.
@@ -360,7 +360,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
         self._controller.end()
 
     async def _begun_or_over(self, task: asyncio.Task[Outcome]) -> None:
-        """Wait until the program was started, or will not be."""
+        """Wait until the program has started, or its run is over."""
         either: list[asyncio.Future[Any]] = [self._controller.begun, task]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
 
@@ -378,7 +378,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
         try:
             taken = await keyboard.type(data, seconds=timeout)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            # It has closed the terminal, and so it ends, unless it goes on without.
+            # The program has closed the terminal. Most programs end then, but a program may go on without a terminal.
             await asyncio.wait([self._started()], timeout=SETTLE_SECONDS)
             self._check_running()
             raise AnyshellError("the terminal has no reader any more: what was typed went nowhere") from None
@@ -401,5 +401,5 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
 
 
 def _check_typed(text: object) -> None:
-    """Refuse what cannot be encoded. A NUL can be typed: it is Ctrl-Space."""
+    """Refuse text that cannot be encoded. A NUL is allowed: Ctrl-Space types a NUL."""
     check_text("what is typed", text.replace("\0", "") if isinstance(text, str) else text)

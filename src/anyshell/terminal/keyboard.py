@@ -1,4 +1,4 @@
-"""Input for a terminal: in order, and never more than the program takes."""
+"""Input for a terminal, in order, and never more than the program takes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PIECE = 4096
-"""Bytes typed at once: so it is known exactly how many were taken."""
+"""Bytes typed at once: longer input is typed in pieces, and the pieces count the bytes that were taken."""
 
 ANSWERS = 4096
-"""Bytes of answers to a program's queries that wait until it reads them; more are not given."""
+"""Bytes of answers to a program's queries that wait until the program reads; further answers are dropped."""
 
 
 class Keyboard(ByteSendStream):
-    """Types what people send, and the answers to a program's queries, on the same terminal.
+    """The keyboard of a terminal: types the caller's input, and the answers to a program's queries.
 
     Args:
         terminal: The terminal that takes the input.
-        on_typed: Is called when something was typed that is no answer.
+        on_typed: Called before and after typing input that is no answer.
     """
 
     def __init__(self, terminal: ByteSendStream, on_typed: Callable[[], object]) -> None:
@@ -36,7 +36,7 @@ class Keyboard(ByteSendStream):
         self._answering: asyncio.Task[None] | None = None
 
     async def send(self, item: bytes) -> None:
-        """Type bytes. Waits until they are taken, for as long as that takes."""
+        """Type bytes, and wait without limit until the terminal has taken them."""
         async with self._turn:
             for start in range(0, len(item), PIECE):
                 self._on_typed()
@@ -44,16 +44,16 @@ class Keyboard(ByteSendStream):
         self._on_typed()
 
     async def type(self, data: bytes, *, seconds: float | None) -> int:
-        """Type bytes, and wait at most so long for each piece of them to be taken; also for one's turn.
+        """Type bytes. Wait at most `seconds` for the turn, and again for the terminal to take each piece.
 
         ``None`` is no bound.
 
         Returns:
-            How many were taken; of the piece after these, a part may have been.
+            The number of bytes taken; a part of the next piece may have been taken too.
 
         Raises:
-            InvalidCommand: The terminal does not take them; nothing was typed.
-            AnyshellError: It did not take all of them.
+            InvalidCommand: The terminal refuses the bytes; nothing was typed.
+            AnyshellError: The terminal refuses the rest of the bytes.
         """
         taken = 0
         try:
@@ -76,9 +76,9 @@ class Keyboard(ByteSendStream):
         return taken
 
     def answer(self, data: bytes) -> None:
-        """Type an answer as soon as may be. Never waits."""
+        """Type an answer as soon as possible. Never waits."""
         if len(self._answers) + len(data) > ANSWERS:
-            return  # a program that asks so much and reads nothing does not wait for the answers
+            return  # a program that asks so often and reads nothing does not wait for the answers
         self._answers += data
         if self._answering is None:
             self._answering = asyncio.get_running_loop().create_task(self._answer())
@@ -89,7 +89,7 @@ class Keyboard(ByteSendStream):
             await self._terminal.aclose()
 
     def stop(self) -> None:
-        """Answer no more."""
+        """Stop answering queries."""
         if self._answering is not None:
             self._answering.cancel()
 
@@ -101,6 +101,6 @@ class Keyboard(ByteSendStream):
                     self._answers.clear()
                     await self._terminal.send(data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, InvalidCommand):
-            self._answers.clear()  # it has ended, reads no more, or has asked more than a line holds
+            self._answers.clear()  # the program has ended or stopped reading, or the answers are longer than a line
         finally:
             self._answering = None

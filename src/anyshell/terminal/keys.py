@@ -1,7 +1,7 @@
-"""Keys, and the bytes that a terminal sends for them: those of xterm, which programs are told that they have.
+"""Keys, and the bytes that xterm sends for keys; programs are told that their terminal is an xterm.
 
-The names and their codes are xterm's (its control sequences, "PC-Style Function Keys"); modifiers stand before a name,
-as in ``Ctrl-Alt-Delete``. What a terminal cannot tell apart has one name alone.
+The names and the codes are xterm's (ctlseqs, "PC-Style Function Keys"). Modifiers stand before a name, as in
+``Ctrl-Alt-Delete``. Keys that a terminal cannot tell apart have one name alone.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NEAREST = 3
-"""Names of keys that are told for an unknown one, the nearest."""
+"""Names of keys that the message about an unknown key suggests: the nearest names."""
 
 LONGEST_KEY = 64
-"""Characters of a key's name, with its modifiers."""
+"""Characters of a key's name, with its modifiers; a longer name is an error."""
 
 _SHIFT, _ALT, _CTRL = 1, 2, 4
 
 _MODIFIERS = {
     "ctrl": _CTRL,
     "control": _CTRL,
-    "c": _CTRL,  # C-, M- and S- are how tmux and Emacs write them
+    "c": _CTRL,  # tmux and Emacs write C-, M- and S-
     "alt": _ALT,
     "meta": _ALT,
     "m": _ALT,
@@ -46,8 +46,8 @@ class Key:
     Attributes:
         sends: The bytes of the key alone.
         application: The bytes of the key while the program has asked for application cursor keys.
-        modified: The bytes of the key with modifiers, which it names by their number at ``%d``; empty when it can have
-            none but those of `others`.
+        modified: The bytes of the key with modifiers, with ``%d`` for the number of the modifiers; empty when the key
+            can have only the modifiers of `others`.
         others: The bytes of the key with a set of modifiers, by the sum of Shift 1, Alt 2, Ctrl 4.
     """
 
@@ -70,7 +70,7 @@ def _editing(number: int) -> Key:
 
 
 def _control(sends: bytes, **others: bytes) -> Key:
-    """A key that sends a control character. Alt is an escape before it."""
+    """Return a key that sends a control character. With Alt, an escape precedes the character."""
     table = {_ALT: b"\x1b" + sends}
     for modifier, other in others.items():
         number = _MODIFIERS[modifier]
@@ -124,7 +124,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 """Other names of keys."""
 
 CONTROLS = "@[\\]^_?"
-"""Characters besides letters that Ctrl makes control characters of."""
+"""Characters, other than letters, that Ctrl turns into control characters."""
 
 _NAMES = {name.lower(): name for name in KEYS}
 _NAMES[" "] = "Space"
@@ -132,17 +132,17 @@ _NAMES |= {alias.lower(): name for alias, name in ALIASES.items()}
 
 
 def encode(name: object, *, application_cursor: bool = False, keyboard: int = 0) -> bytes:
-    """The bytes that a terminal sends for a key.
+    """Return the bytes that a terminal sends for a key.
 
     Args:
-        name: One character, or a name of `KEYS` or `ALIASES` in any case; with modifiers before it, such as ``Ctrl-C``,
-            ``Alt-x``, ``Shift-Tab``, ``Ctrl-Shift-Left``.
+        name: One character, or a name of `KEYS` or `ALIASES` in any case. Modifiers may stand before the name, such as
+            ``Ctrl-C``, ``Alt-x``, ``Shift-Tab``, ``Ctrl-Shift-Left``.
         application_cursor: Whether the program has asked for application cursor keys.
-        keyboard: The flags of kitty's keyboard protocol that it has set; 0 is the usual way.
+        keyboard: The flags of kitty's keyboard protocol that the program has set; 0 is the usual way.
 
     Raises:
-        InvalidCommand: There is no such key; the message has the names that are nearest. Or a terminal has no way to
-            send it with those modifiers, or one of these stands there twice.
+        InvalidCommand: The key is unknown; the message has the nearest names. Or a terminal cannot send the key with the
+            modifiers. Or a modifier is given twice.
     """
     modifiers, rest = parse(name)
     if keyboard and (sent := kitty.encode(rest, modifiers, keyboard)) is not None:
@@ -161,10 +161,10 @@ def encode(name: object, *, application_cursor: bool = False, keyboard: int = 0)
 
 
 def parse(name: object) -> tuple[int, str]:
-    """The modifiers of a key, the sum of Shift 1, Alt 2 and Ctrl 4, and its own name: that of `KEYS`, or one character.
+    """Split a key into the sum of its modifiers (Shift 1, Alt 2, Ctrl 4) and its own name: a name of `KEYS`, or one character.
 
     Raises:
-        InvalidCommand: There is no such key, or a modifier stands there twice.
+        InvalidCommand: The key is unknown, or a modifier is given twice.
     """
     if not isinstance(name, str):
         raise InvalidCommand(f"a key must be a name such as 'Ctrl-C' or 'Up', not {type(name).__name__}")

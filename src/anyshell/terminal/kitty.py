@@ -1,7 +1,7 @@
-"""Keys as kitty's keyboard protocol sends them, to a program that has asked for it.
+"""Keys in kitty's keyboard protocol, for programs that have asked for the protocol.
 
-The protocol is described at https://sw.kovidgoyal.net/kitty/keyboard-protocol/. Of its flags these are known: 1, keys that
-cannot be taken for others; 8, all keys as sequences; 16, the text that a key makes, with 8.
+The protocol is described at https://sw.kovidgoyal.net/kitty/keyboard-protocol/. Three flags of the protocol are known:
+1, keys that cannot be taken for others; 8, all keys as sequences; 16, together with 8, the text that a key makes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CODES = {
     "space": 32,
     " ": 32,
 }
-"""Keys that are numbers there, by their names in small letters."""
+"""The numbers of keys that the protocol sends as numbers, by their names in small letters."""
 
 _LETTERS = {
     "up": b"A",
@@ -55,11 +55,11 @@ _TILDES = {
 }
 
 _AS_BEFORE = frozenset(("enter", "return", "tab", "backspace"))
-"""Keys that are sent as before, alone: a person must be able to type 'reset' after a crash."""
+"""Keys that without modifiers are sent as without the protocol: a person must be able to type 'reset' after a crash."""
 
 
 def encode(key: str, modifiers: int, flags: int) -> bytes | None:
-    """The bytes for a key; ``None`` when they are the same without the protocol.
+    """Return the bytes for a key; ``None`` when the bytes are the same without the protocol.
 
     Args:
         key: One character, or a key's name in any case.

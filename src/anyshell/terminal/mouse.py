@@ -1,4 +1,4 @@
-"""The mouse, as xterm reports it to a program that has asked for it (its control sequences, "Mouse Tracking")."""
+"""Reports of the mouse to programs that ask for mouse events, as xterm sends the reports (ctlseqs, "Mouse Tracking")."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 Action = Literal["press", "release", "move"]
 
 LARGEST_PLAIN = 223
-"""Last column, and row, in which the old form can report the mouse."""
+"""Columns, and rows, in which the old form can report the mouse; events beyond are not reported."""
 
 WHEEL_UP, WHEEL_DOWN = 64, 65
 
@@ -28,17 +28,17 @@ def report(
     alt: bool = False,
     ctrl: bool = False,
 ) -> bytes:
-    """The bytes for an event of the mouse; empty when the program has not asked for it.
+    """Return the bytes for a mouse event; empty if the program has not asked for the event, or the form cannot report it.
 
     Args:
-        modes: The modes that it has asked for.
+        modes: The modes that the program has set.
         action: The action.
-        button: 0 to 2, the left, the middle and the right one, `WHEEL_UP` or `WHEEL_DOWN`; -1 is no button, of a move.
-        column: Where, from 0.
-        row: Where, from 0.
-        shift: Whether that key is held; so the others.
-        alt: See above.
-        ctrl: See above.
+        button: 0 to 2 for the left, the middle and the right button; `WHEEL_UP` or `WHEEL_DOWN`; -1 for a move without a button.
+        column: The column of the event, from 0.
+        row: The row of the event, from 0.
+        shift: Whether the Shift key is held.
+        alt: Whether the Alt key is held.
+        ctrl: Whether the Ctrl key is held.
     """
     wanted = {None: (), "press": ("press",)}.get(modes.mouse, ("press", "release", "move"))
     if action not in wanted or (button > 2 and action == "release"):

@@ -1,4 +1,4 @@
-"""The reading of a program on a terminal: its screen, its output, the input that it waits for, and its end."""
+"""Reading from a program on a terminal: the screen, the output, the input that the program waits for, and the end."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from .controller import Controller
 
 EXPECT_SECONDS = 30.0
-"""Seconds for something to be expected, or for input to be waited for, unless given."""
+"""Seconds to wait for a pattern or for input, unless given; then the pattern or the input did not come."""
 
 SHOWN_ROWS = 10
-"""Rows of the screen in the message of `ExpectTimeout` and `ProgramEnded`: the last ones that are not empty."""
+"""Rows of the screen in the message of `ExpectTimeout` and `ProgramEnded`: the last rows, without empty rows at the end."""
 
 SHOWN_COLUMNS = 160
-"""Characters of each of these rows, and of the patterns."""
+"""Characters of each row of the screen, and of the patterns, in the message of `ExpectTimeout` and `ProgramEnded`."""
 
 Expected: TypeAlias = "str | re.Pattern[str] | type[ExpectTimeout] | type[ProgramEnded]"
 
@@ -35,12 +35,12 @@ class TerminalReader:
     """The screen and the output of a program on a terminal.
 
     Args:
-        controller: Stands between the engine and the program.
-        shows: Whether it keeps colours and a scrollback for a person.
+        controller: The controller between the engine and the program.
+        shows: Whether the terminal keeps colours and a scrollback for a person.
 
     Attributes:
         before: The output of the program between the last two matches of `expect`; after `ExpectTimeout` and `ProgramEnded`,
-            all since the last match.
+            all output since the last match.
         match: The last match of `expect`; ``None`` before the first one, and after an `expect` without one.
     """
 
@@ -60,21 +60,21 @@ class TerminalReader:
 
     @property
     def pid(self) -> int | None:
-        """The number of its program on the host, where the host tells."""
+        """The process id of the program on the host; ``None`` before the start, or where the host does not tell."""
         process = self._controller.process
         return None if process is None else process.pid
 
     @property
     def running(self) -> bool:
-        """Whether the program runs, or is being stopped."""
+        """Whether the program is starting, running or being stopped."""
         return self._task is not None and not self._task.done()
 
     @property
     def outcome(self) -> Outcome | None:
-        """Its outcome; ``None`` while it runs.
+        """The outcome of the program; ``None`` before the program's end.
 
         Raises:
-            Exception: What kept it from being learnt.
+            Exception: The error that kept the outcome from being learnt.
         """
         return None if self._task is None or not self._task.done() else self._result(self._task)
 
@@ -85,17 +85,17 @@ class TerminalReader:
 
     @property
     def shows(self) -> bool:
-        """Whether there is a `view`: whether it was made with a scrollback."""
+        """Whether the terminal has a `view`, because it was made with a scrollback."""
         return self._shows
 
     def view(self, back: int = 0) -> StyledScreen:
-        """The present screen with its colours, or the view so many rows above it, as far as rows are kept.
+        """Return the present screen with its colours, or the view `back` rows above the screen.
 
         Args:
-            back: Rows to go up; more than there are goes up to the first.
+            back: Rows to go up; a larger number than the rows kept goes up to the first kept row.
 
         Raises:
-            InvalidCommand: No such number.
+            InvalidCommand: `back` is not a whole number of 0 or more.
             AnyshellError: The terminal was made without a scrollback, and keeps no colours.
         """
         check_count("back", back, least=0)
@@ -107,42 +107,42 @@ class TerminalReader:
 
     @property
     def changes(self) -> int:
-        """A counter of pieces of output, and of the end: unchanged as long as the screen is."""
+        """A counter of output pieces and of the end. While the counter is unchanged, the program has printed nothing new."""
         return self._controller.changes
 
     async def changed(self, since: int, *, timeout: Seconds | None = None) -> bool:
-        """Wait until the program has printed something, or has ended.
+        """Wait until the program has printed output, or has ended.
 
         Args:
-            since: The value of `changes` at the last look; if it is another now, there is no wait.
+            since: The value of `changes` at the last look; if `changes` differs now, there is no wait.
             timeout: Seconds; ``None`` is no bound.
 
         Returns:
-            Whether it has; ``False`` when the time is over, or it had ended before.
+            Whether the program has printed or ended since; ``False`` at the timeout, or if the program had ended before.
 
         Raises:
-            InvalidCommand: A bad timeout, or no such number.
+            InvalidCommand: The timeout is bad, or `since` is not a whole number of 0 or more.
         """
         check_count("since", since, least=0)
         timeout = check_seconds("timeout", timeout, zero=True)
         return since != self.changes or await self._controller.changed(timeout)
 
     def lines(self, since: int = 0) -> TerminalLines:
-        """The lines of the main screen, and those that have scrolled off it.
+        """Return the lines of the main screen, and the lines that have scrolled off the main screen.
 
-        ``t.lines(since=before.final)`` is what may have changed since `before`.
+        ``t.lines(since=before.final)`` returns the lines that may have changed since `before`.
 
         Args:
             since: The number of the first line that is wanted; 0 or more.
 
         Raises:
-            InvalidCommand: No such number.
+            InvalidCommand: `since` is not a whole number of 0 or more.
         """
         check_count("since", since, least=0)
         return self._controller.output.lines(since)
 
     async def foreground(self) -> Foreground | None:
-        """The processes that have the terminal now; ``None`` when the host cannot tell, or none has it any more."""
+        """Return the processes that have the terminal now; ``None`` if no process has it or the host cannot tell."""
         return await self._controller.foreground()
 
     @overload
@@ -161,32 +161,32 @@ class TerminalReader:
         *,
         timeout: Seconds | None = EXPECT_SECONDS,
     ) -> re.Match[str] | int:
-        """Wait until the program has printed something, or is idle.
+        """Wait until the program has printed a match of a pattern, or is idle.
 
-        What is searched is what it has printed since the last match, decoded and without escape sequences, so that a line
-        that the terminal wraps is one line, and each state of a line that is drawn anew is a line. What was typed and
-        echoed is in it. While the program uses the alternate screen, as an editor or a pager does, it is the rows of
-        that which are searched, as they stand there now; and so are those of the ordinary one when the program has drawn
-        on it since the last match, as a dialog does.
+        The search covers the output since the last match, decoded and without escape sequences. A line that the terminal
+        wraps is one line. Each state of a line that is drawn anew is a line of its own. Echoed input is part of the output.
+        While the program uses the alternate screen, as an editor or a pager does, the search covers the present rows of that
+        screen instead. The search also covers the rows of the main screen if the program has placed the cursor there since the
+        last match, as a dialog does.
 
-        It is searched where everything else happens as well: a pattern that backtracks exponentially, as ``(a+)+b`` may,
-        blocks the event loop for that time, over the timeout too.
+        The search runs in the event loop: a pattern that backtracks exponentially, as ``(a+)+b`` may, blocks the event loop,
+        also beyond the timeout.
 
         Args:
             pattern: A regular expression; in a text, ``^`` and ``$`` are the ends of lines. A match of more than 8,192
-                characters may not be found. Or ``"idle"``: until it waits for input (see `waiting`) or was silent
-                for 1 s; whatever was printed since the last match is the match then. Or a list of regular expressions, in
-                which `ExpectTimeout` and `ProgramEnded` may stand as well: then they are no error.
+                characters may not be found. Or ``"idle"``: until the program waits for input (see `waiting`) or was silent
+                for 1 s; the match is then all output since the last match. Or a list of regular expressions, in which
+                `ExpectTimeout` and `ProgramEnded` may stand too: a listed exception is returned as a match, not raised.
             timeout: Seconds, 0 or more; ``None`` is no bound.
 
         Returns:
-            The match; of a list, the place of the one that matched first in the output, and `match` has the match. `before`
-            is what stands before it.
+            The match. For a list, the index of the pattern that matched first in the output; the attribute `match` then has
+            the match. The attribute `before` has the output before the match.
 
         Raises:
-            InvalidCommand: A pattern that does not compile, an empty list, or a bad timeout.
-            ExpectTimeout: It did not come in time. The message has the end of the screen, without secrets.
-            ProgramEnded: The program ended before; the exception and `outcome` say how.
+            InvalidCommand: A pattern does not compile, the list is empty, or the timeout is bad.
+            ExpectTimeout: No match came in time. The message has the end of the screen, without secrets.
+            ProgramEnded: The program ended before a match; the exception and `outcome` say how the program ended.
         """
         timeout = check_seconds("timeout", timeout, zero=True)
         self._started()
@@ -218,10 +218,10 @@ class TerminalReader:
     async def find(
         self, pattern: str | re.Pattern[str], *, timeout: Seconds | None = EXPECT_SECONDS
     ) -> re.Match[str] | None:
-        """Wait as `expect` does for one pattern, and return ``None`` where that raises `ExpectTimeout` or `ProgramEnded`.
+        """Wait as `expect` does for one pattern, but return ``None`` at the timeout or at the program's end.
 
         Raises:
-            InvalidCommand: A pattern that does not compile, or a bad timeout.
+            InvalidCommand: The pattern does not compile, or the timeout is bad.
         """
         timeout = check_seconds("timeout", timeout, zero=True)
         self._started()
@@ -235,7 +235,7 @@ class TerminalReader:
         return match
 
     def _unmet(self, patterns: list[Any], timeout: Seconds | None) -> ExpectTimeout | ProgramEnded:
-        """The exception for patterns that did not come."""
+        """Return the exception for patterns that did not match in time or before the program's end."""
         rows = [row[:SHOWN_COLUMNS] for row in self.screen.rows]
         while rows and not rows[-1]:
             rows.pop()
@@ -255,9 +255,10 @@ class TerminalReader:
         )
 
     async def waiting(self) -> Waiting | None:
-        """Whether the program waits for input now; ``None`` when not, or when that cannot be known.
+        """Return the input that the program waits for now; ``None`` if the program does not wait, or the host cannot tell.
 
-        Asks the host, and takes half a second where it is not certain; at most one while the program prints.
+        The question to the host takes half a second where the answer is not certain, and at most one second while the program
+        prints.
         """
         self._started()
         return await self._controller.watch.look()
@@ -269,10 +270,10 @@ class TerminalReader:
             timeout: Seconds, 0 or more; ``None`` is no bound.
 
         Returns:
-            What it waits for; ``None`` when it did not in time, or has ended.
+            The input that the program waits for; ``None`` if the program did not wait in time, or has ended.
 
         Raises:
-            InvalidCommand: A bad timeout.
+            InvalidCommand: The timeout is bad.
         """
         timeout = check_seconds("timeout", timeout, zero=True)
         self._started()
@@ -284,21 +285,21 @@ class TerminalReader:
         return self._task
 
     def _result(self, task: asyncio.Task[Outcome]) -> Outcome:
-        """The outcome of a run that is over. A run that was cancelled has stopped its program as well."""
+        """Return the outcome of a run that is over. A cancelled run has stopped its program."""
         if task.cancelled():
             return Outcome(status="cancelled", duration=self._duration)
         return task.result()
 
 
 def _pattern_text(pattern: object) -> str:
-    """A pattern, for a message."""
+    """Return the text of a pattern for a message."""
     if isinstance(pattern, type):
         return pattern.__name__
     return repr(pattern.pattern if isinstance(pattern, re.Pattern) else pattern)
 
 
 def how_ended(outcome: Outcome | None) -> str:
-    """The end of a program, for a message."""
+    """Return the words for the end of a program in a message."""
     if outcome is None or outcome.status == "lost":
         return "has ended, how is unknown"
     if outcome.status != "exited":

@@ -1,4 +1,4 @@
-"""The search for texts in the output of a program on a terminal, and the wait for them."""
+"""The search for patterns in the output of a program on a terminal, and the wait for a match."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ if TYPE_CHECKING:
     from .controller import Controller
 
 IDLE_SECONDS = 1.0
-"""Seconds of silence after which a program counts as idle, whatever it does."""
+"""Seconds of silence after which a program counts as idle, even if the program does not wait for input."""
 
 SETTLE_SECONDS = 0.05
-"""Seconds of silence after which a match at the very end of the output counts: it might have grown longer."""
+"""Seconds of silence after which a match at the very end of the output counts: further output could extend the match."""
 
 SEARCH_PAUSE = 0.01
 """Seconds between two searches of output, at least; a search that took longer is followed by as long a pause."""
 
 LOOK_PAUSE = 0.05
-"""Seconds between two searches of the alternate screen, which is drawn for that."""
+"""Seconds between two searches of a screen, at least: each search has the screen drawn."""
 
 _ALL = re.compile(r"[\s\S]*")
 
 
 class TerminalSearch:
-    """Searches what a program on a terminal has printed since the last match: its text, or the rows of its screen."""
+    """The search of a program's output since the last match: the text, or the rows of the screen."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._transcript = Transcript()
 
     def feed(self, data: bytes) -> None:
-        """Take what was printed."""
+        """Take new output of the program."""
         self._transcript.feed(data)
 
     def text(self) -> str:
-        """The output since the last match."""
+        """Return the output since the last match."""
         return self._transcript.text()
 
     def hidden(self, text: str) -> str:
-        """A text of the caller without the secrets that were typed."""
+        """Return a text of the caller with the typed secrets masked."""
         masks = TypedMasks(self._controller.masks)
         return (masks.feed(text.encode(errors="surrogateescape")) + masks.end()).decode(errors="replace")
 
     async def wait_match(
         self, patterns: tuple[re.Pattern[str], ...], seconds: float | None
     ) -> re.Match[str] | None:
-        """Wait for the first match of any, at most so long. ``None`` without a match by then, or at the end."""
+        """Wait for the first match of any pattern. ``None`` without a match in time or before the program's end."""
         controller = self._controller
         give_up = None if seconds is None else time.monotonic() + seconds
         while True:
@@ -73,7 +73,7 @@ class TerminalSearch:
             await asyncio.sleep(max(LOOK_PAUSE if self._transcript.looks else SEARCH_PAUSE, took))
 
     def _look_for(self, patterns: tuple[re.Pattern[str], ...]) -> tuple[re.Match[str] | None, bool]:
-        """The first match, and whether it cannot grow with what comes."""
+        """Return the first match, and whether no further output can extend the match."""
         if self._transcript.alternate:
             return first_match(patterns, "\n".join(self._controller.output.screen.rows)), True
         match = self._transcript.search(patterns)
@@ -87,7 +87,7 @@ class TerminalSearch:
         return match
 
     async def wait_idle(self, seconds: float | None) -> re.Match[str] | None:
-        """Wait until the program waits for input or is silent, at most so long. The match is all that it has printed."""
+        """Wait until the program waits for input or is silent. The match is all output since the last match."""
         controller = self._controller
         give_up = None if seconds is None else time.monotonic() + seconds
         watching = asyncio.ensure_future(controller.watch.wait(seconds))

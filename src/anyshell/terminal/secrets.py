@@ -1,4 +1,4 @@
-"""Secrets that are typed on a terminal, and masked in its output."""
+"""Secrets that are typed on a terminal, and masked in the terminal's output."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .._types import MASK, check_text
 from ..output.sequences import FINAL, INTERMEDIATES, LONGEST_CONTROL, PARAMETERS, SOME_INTERMEDIATES
 
 MAX_SECRETS = 64
-"""Secrets that one terminal masks, or one tool for models; one more is not typed."""
+"""Secrets that one terminal masks, or one tool for models; a further secret is not typed."""
 
 LONGEST_SECRET = 1024
-"""Bytes of a secret; a longer one is not typed."""
+"""Bytes of a secret; a longer secret is not typed."""
 
 _MOST_BETWEEN = 4096
-"""Bytes, beside its own, that wrapped lines may have put into a secret of which the end is still to come."""
+"""Bytes that wrapped lines may add to a secret whose end is still to come; with more, the held bytes are shown."""
 
 # The output of a program between two characters when a row is full: a line feed, a return, or escape sequences that move
 # the cursor to the next row.
@@ -27,8 +27,8 @@ _CONTROL_BODY = rb"\[" + PARAMETERS + INTERMEDIATES
 _MOVE = rb"[\r\n]|\x1b(?:" + _CONTROL_BODY + FINAL + rb"|" + SOME_INTERMEDIATES + rb"[0-~]|[0-9=>DEHM])"
 _BEGUN_MOVE = rb"\x1b(?:" + _CONTROL_BODY + rb"|" + INTERMEDIATES + rb")"
 
-# Many print a blank before the return, to be sure that the cursor is in the next row. Others print the character that
-# belongs there, return, and print it once more: readline where a character is a byte, and zsh, after that blank.
+# Many programs print a blank before the return, to move the cursor to the next row. Others print the next row's first
+# character, a return, and that character once more: readline where a character is a byte, and zsh after the blank.
 _AGAIN = rb"(?P<kept>[^\x00-\x1f\x7f-\xbf][\x80-\xbf]{0,3}+)[\r\x08](?P=kept)"
 _BEGUN_AGAIN = rb"[\r\x08](?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})?"
 
@@ -47,11 +47,11 @@ def _ways() -> Iterator[tuple[re.Pattern[bytes], re.Pattern[bytes]]]:
 
 
 _WRAPS = tuple(_ways())
-"""The patterns of that: whole, and unfinished at the end. In every way, for a blank, or a character that is there twice,
-may be the secret's own."""
+"""Patterns of the bytes that wrap a line: a whole wrap, and a wrap that is unfinished at the end. One pair for each reading,
+since a blank, or a character that is there twice, may be part of the secret."""
 
 _LONGEST_MOVE = LONGEST_CONTROL + 8
-"""Bytes of an escape sequence at the end of the output that may go on, in a line that is wrapped."""
+"""Bytes at the end of the output that are searched for an unfinished wrap."""
 
 _NOTHING = re.compile(rb"(?!)")
 _CONTROL = re.compile(rb"[\r\n\x08\x1b]")
@@ -59,11 +59,11 @@ _CONTROL = re.compile(rb"[\r\n\x08\x1b]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretRequest:
-    """The facts for the source of a secret about the program that asks for it.
+    """Facts about a program that asks for a secret, for the source of the secret.
 
     Attributes:
-        prompt: The text before the cursor, as the program printed it: it may lie.
-        program: The name of the program that has the terminal; empty when that is not known.
+        prompt: The text before the cursor, as the program printed it: the program may lie.
+        program: The name of the program that has the terminal; empty when the name is not known.
         host: The name of the host for a person.
     """
 
@@ -73,14 +73,14 @@ class SecretRequest:
 
 
 SecretSource = Callable[[SecretRequest], "str | Awaitable[str | None] | None"]
-"""Gives a secret, or ``None`` to give none. A function, plain or async."""
+"""A function, plain or async, that returns a secret, or ``None`` for no secret."""
 
 
 async def ask(source: SecretSource, request: SecretRequest) -> str | None:
-    """Ask for a secret.
+    """Ask a source for a secret.
 
     Raises:
-        InvalidCommand: What was given cannot be typed as one line. The message never has any of it.
+        InvalidCommand: The secret cannot be typed as one line. The message never has any part of the secret.
     """
     answer = source(request)
     secret = await answer if inspect.isawaitable(answer) else answer
@@ -90,10 +90,10 @@ async def ask(source: SecretSource, request: SecretRequest) -> str | None:
 
 
 def check_secret(secret: object) -> None:
-    """Refuse what cannot be typed as one line, and so cannot be found in what a program prints.
+    """Refuse a secret that cannot be typed as one line, and so cannot be found in a program's output.
 
     Raises:
-        InvalidCommand: Says why. The message never has any of it.
+        InvalidCommand: The secret is refused; the message says why, and never has any part of the secret.
     """
     check_text("a secret", secret)
     if not isinstance(secret, str) or not secret.isprintable():
@@ -103,22 +103,22 @@ def check_secret(secret: object) -> None:
 
 
 class TypedMasks:
-    """Takes secrets out of bytes as they come, however these are cut.
+    """A filter that masks secrets in a stream of bytes, however the bytes are cut into pieces.
 
-    What may be the beginning of a secret at the end of a piece is held back until it is known. Where the beginning had to
-    be shown, since nothing followed it for a while, what goes on with it is masked for as long as it does.
+    Bytes at the end of a piece that may begin a secret are held back until the next bytes decide. Where a secret's beginning was
+    shown, since nothing followed for a while, later bytes are masked until a byte differs from the secret.
 
-    Its time is proportional to the bytes and to the number of secrets: each is found without overlaps with itself.
+    The time is proportional to the bytes and to the number of secrets: matches of one secret do not overlap.
 
     Args:
-        like: Those whose secrets are masked here too, whenever they are added: in other bytes.
+        like: A filter of another stream whose secrets are masked here too, also secrets that are added later.
     """
 
     def __init__(self, like: TypedMasks | None = None) -> None:
         self._secrets: list[bytes] = [] if like is None else like._secrets
         self._raw = b""
-        self._shown = 0  # of the raw bytes: they are still there because a secret may begin in them
-        self._masked = -1  # where one begins that a mask stands for already
+        self._shown = 0  # raw bytes that were shown, and are kept because a secret may begin in them
+        self._masked = -1  # where a secret begins whose mask was shown; -1 for none
 
     def __repr__(self) -> str:
         return f"<{len(self._secrets)} secrets>"
@@ -127,10 +127,10 @@ class TypedMasks:
         return bool(self._secrets)
 
     def add(self, secret: str) -> None:
-        """Mask one from now on.
+        """Mask a secret from now on.
 
         Raises:
-            AnyshellError: There are too many.
+            AnyshellError: The filter has `MAX_SECRETS` secrets already.
         """
         data = secret.encode(errors="surrogateescape")
         if not data or data in self._secrets:
@@ -141,11 +141,11 @@ class TypedMasks:
 
     @property
     def holds(self) -> bool:
-        """Whether something is held back that may be the beginning of a secret."""
+        """Whether bytes are held back that may begin a secret."""
         return len(self._raw) > self._shown
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes, and give those that may be shown by now."""
+        """Take bytes, and return the bytes that may be shown now."""
         if not self._secrets:
             return data
         self._raw += data
@@ -159,9 +159,9 @@ class TypedMasks:
         return shown
 
     def release(self) -> bytes:
-        """Give what is held back: nothing came that would make a secret of it.
+        """Return the held bytes: no further bytes came that complete a secret.
 
-        A mask is given for what goes on with a beginning that was shown.
+        Bytes that continue a beginning which was shown before become a mask.
         """
         found, start = self._look()
         if start < self._shown < len(self._raw):
@@ -173,17 +173,17 @@ class TypedMasks:
         return self._show(found, len(self._raw))
 
     end = release
-    """Release all that is held: the output has ended."""
+    """Release the held bytes at the end of the output."""
 
     def _look(self) -> tuple[list[tuple[int, int]], int]:
-        """The places of secrets, and the first place at which an unfinished one may begin."""
+        """Return the places of secrets, and the first place at which an unfinished secret may begin."""
         texts = _unwrapped(self._raw)
         merged = _merged(place for text in texts for place in text.find(self._secrets))
         start = min(text.begins(self._secrets) for text in texts)
         for begin, end in reversed(merged):
             if end <= start:
                 break
-            start = min(start, begin)  # another begins in it: they are one
+            start = min(start, begin)  # the unfinished secret begins in this secret: both are masked as one
         return merged, start
 
     def _show(self, found: list[tuple[int, int]], until: int) -> bytes:
@@ -201,12 +201,12 @@ class TypedMasks:
 
 
 class _Unwrapped:
-    """Bytes without what wraps their lines, and where each of them stood.
+    """Bytes without the bytes that wrap their lines, and the original place of each byte.
 
     Args:
-        raw: They.
-        wrap: What is left out, but for what it keeps of it.
-        begun: What is left out at the end, as it may become that.
+        raw: The bytes with the wraps.
+        wrap: The pattern of a wrap, which is left out except for the group ``kept``.
+        begun: The pattern of an unfinished wrap, which is left out at the end.
     """
 
     def __init__(self, raw: bytes, wrap: re.Pattern[bytes], begun: re.Pattern[bytes]) -> None:
@@ -214,8 +214,8 @@ class _Unwrapped:
         rest = begun.search(raw, max(0, len(raw) - _LONGEST_MOVE))
         stop = len(raw) if rest is None else rest.start()
         pieces: list[bytes] = []
-        self._starts = [0]  # of each piece among those that are left
-        self._places = [0]  # of each piece among the raw ones
+        self._starts = [0]  # of each piece in `text`
+        self._places = [0]  # of each piece in the raw bytes
         at = 0
         for match in wrap.finditer(raw, 0, stop):
             pieces.append(raw[at : match.end("kept") if match.lastgroup else match.start()])
@@ -226,7 +226,7 @@ class _Unwrapped:
         self.text = b"".join(pieces)
 
     def find(self, secrets: list[bytes]) -> Iterator[tuple[int, int]]:
-        """The places of secrets in the raw bytes. Overlapping ones are joined."""
+        """Yield the places of secrets in the raw bytes. Overlapping places are joined."""
         places: list[tuple[int, int]] = []
         for secret in secrets:
             at = self.text.find(secret)
@@ -238,7 +238,7 @@ class _Unwrapped:
             yield self._place(at), self._place(end - 1) + 1
 
     def begins(self, secrets: list[bytes]) -> int:
-        """The first place at which an unfinished secret may begin; the number of the raw bytes when none does."""
+        """Return the first place at which an unfinished secret may begin; without one, the number of raw bytes."""
         text = self.text
         first = len(text)
         for secret in secrets:
@@ -255,7 +255,7 @@ class _Unwrapped:
 
 
 def _merged(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Places in their order; those that overlap are one."""
+    """Return places in their order, with overlapping places joined."""
     merged: list[tuple[int, int]] = []
     for begin, end in sorted(places):
         if merged and begin < merged[-1][1]:
@@ -266,7 +266,7 @@ def _merged(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _unwrapped(raw: bytes) -> list[_Unwrapped]:
-    """Bytes without what wraps their lines, in each way in which that gives something else."""
+    """Return bytes without wraps, once for each reading of the wraps that gives a different text."""
     if _CONTROL.search(raw) is None and not raw.endswith(b" "):
         return [_Unwrapped(raw, _NOTHING, _NOTHING)]
     texts = (_Unwrapped(raw, *wraps) for wraps in _WRAPS)

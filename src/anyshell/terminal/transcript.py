@@ -1,4 +1,4 @@
-"""The output of a program that was not yet read."""
+"""The unread output of a program on a terminal."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from ..output.text.decode import strip, unfinished
 from ..output.text.search import WINDOW
 
 KEPT = 256 * 1024
-"""Bytes of output that are kept for `DrivenTerminal.expect`, beside one piece; of more, the oldest are forgotten."""
+"""Bytes of output that are kept for `DrivenTerminal.expect`, beside one piece; beyond that, the oldest are forgotten."""
 
-# CRs at the beginning of a line do nothing either; bash prints one before the output of every command.
+# A line end with the CRs around it. CRs at the beginning of a line have no effect; bash prints one before each command's output.
 _ENDS = re.compile(r"\r*\n\r*")
 
 
 _SWITCH = re.compile(SWITCH)
 _PLACED = re.compile(rb"\x1b\[" + NUMBERS + rb"[Hfd]")
-"""Moves of the cursor to a place: what is printed then is no text that goes on, but a drawing."""
+"""Moves of the cursor to a place: the output after a move is a drawing, not running text."""
 
 
 class Transcript:
-    """Keeps output until something in it is looked for and found.
+    """The output since the last match, kept until a search finds a match.
 
-    It is decoded when it is looked at: what a terminal is flooded with costs nothing.
+    The output is decoded only when it is searched: a flood of output costs little.
 
     Attributes:
-        alternate: Whether the alternate screen is shown. The screen itself knows that too, but has to be drawn for it.
+        alternate: Whether the alternate screen is shown. The screen knows too, but would have to be drawn first.
         drawn: Whether the cursor was moved to a place since the last match.
     """
 
@@ -42,11 +42,11 @@ class Transcript:
 
     @property
     def looks(self) -> bool:
-        """Whether it is the rows of the screen that tell what is shown."""
+        """Whether the rows of the screen, and not the text alone, have to be searched."""
         return self.alternate or self.drawn
 
     def feed(self, data: bytes) -> None:
-        """Take what was printed."""
+        """Take new output of the program."""
         self._notice_switch(data)
         self._pieces.append(data)
         self._size += len(data)
@@ -63,9 +63,9 @@ class Transcript:
         self.drawn = self.drawn or _PLACED.search(data) is not None
 
     def search(self, patterns: tuple[re.Pattern[str], ...]) -> re.Match[str] | None:
-        """The first match of any in what is kept; the text that it was found in begins after what was taken last.
+        """Return the first match of any pattern in the kept output. The match's text begins after the last taken match.
 
-        What was searched for the same patterns before is searched again only as far as a match may go back.
+        Output already searched for the same patterns is searched again only as far back as a match may reach.
         """
         text = self.text()
         known, searched = self._searched
@@ -74,7 +74,7 @@ class Transcript:
         return match
 
     def text(self) -> str:
-        """The output that was not taken yet: decoded, without escape sequences; each state of a line as a line."""
+        """Return the output not taken yet: decoded, without escape sequences, each state of a line as a line."""
         if self._pieces:
             data = b"".join(self._pieces)
             rest = unfinished(data)
@@ -91,7 +91,7 @@ class Transcript:
         return self._text
 
     def take(self, match: re.Match[str]) -> None:
-        """Forget a match, and all before it; of one on the screen, all that was printed until now."""
+        """Forget a match and all output before it; for a match on the screen, all output until now."""
         self.drawn = False
         text = self.text()
         self._text = text[match.end() :] if text.startswith(match.string) else ""
@@ -99,17 +99,17 @@ class Transcript:
 
 
 def first_match(patterns: tuple[re.Pattern[str], ...], text: str, start: int = 0) -> re.Match[str] | None:
-    """The match that begins first; of those that begin there, that of the first pattern."""
+    """Return the match that begins first; among several at one place, the match of the first pattern."""
     found = [match for pattern in patterns if (match := pattern.search(text, start)) is not None]
     return min(found, key=lambda match: match.start(), default=None)
 
 
 def _lines(text: str, *, begins: bool) -> str:
-    """Make every state of a line that is begun anew a line of its own.
+    """Make each state of a line that CR begins anew a line of its own.
 
     Args:
-        text: As it was printed.
-        begins: Whether it begins at the beginning of a line.
+        text: The text as printed.
+        begins: Whether the text begins at the beginning of a line.
     """
     if "\r" not in text:
         return text

@@ -2,17 +2,18 @@
 
 The rule, in full:
 
-- *Certain*: a process of the terminal's foreground group is blocked in a read of the terminal, as `Foreground` tells.
-- *Likely*: one of them sleeps in poll, select or the like with the terminal open; or echo is off while whole lines are
-  read, as for a password; or the host cannot tell what they sleep in. And in `SILENCE` they have used no processor
-  time and printed nothing; for `UNPROMPTED`, if the host cannot tell and nothing stands before the cursor.
-- Nothing was printed, and nothing was typed, for `QUIET` before the host was asked, nor in `ARRIVAL` after it: what is
-  typed has to arrive first, and so has the prompt.
-- One that seemed to wait and then printed by itself, as what draws a clock or waits for a network does, has to be silent
-  for `RESTLESS` to seem so again, until something is typed. One that draws more seldom, as ``top`` does, does wait
-  for a key between two pictures, and so it is said.
+- *Certain*: a process of the terminal's foreground process group is blocked in a read of the terminal, as `Foreground` tells.
+- *Likely*: a process of that group sleeps in poll, select or the like with the terminal open. Or echo is off in line mode,
+  as for a password. Or the host cannot tell in which system call the processes sleep. In all three cases, the group has used
+  no processor time and printed nothing for `SILENCE`. The time is `UNPROMPTED` if the host cannot tell and nothing stands
+  before the cursor.
+- Both need quiet: no output and no input for `QUIET` before the question to the host, and for `ARRIVAL` after the answer.
+  Typed input, and the prompt, have to arrive first.
+- A program that seemed to wait and then printed by itself is restless, as a program that draws a clock or waits for a network.
+  Until the next input, a restless program has to be silent for `RESTLESS` to seem to wait again. A program that draws less
+  often, such as ``top``, does wait for a key between two pictures, and is said to wait.
 
-A program that sleeps or computes does not wait, nor does anything in the background: it would be stopped if it read.
+A program that sleeps or computes does not wait. Nor does a background process: the kernel would stop it at a read.
 """
 
 from __future__ import annotations
@@ -29,27 +30,27 @@ QUIET = 0.1
 """Seconds of silence after which a host is asked which processes have the terminal."""
 
 SILENCE = 0.3
-"""Seconds of silence, and without processor time, after which a program that polls likely waits."""
+"""Seconds of silence, without processor time, after which a program that polls likely waits."""
 
 ARRIVAL = 0.05
-"""Seconds of silence after which the host's answer counts: earlier output, which came another way, has arrived then."""
+"""Seconds of silence after which the host's answer counts: earlier output, which comes another way, has arrived then."""
 
 RESTLESS = 0.8
-"""Seconds of such silence for a program that has drawn by itself when it seemed to wait."""
+"""Seconds of silence, without processor time, for a program that has printed by itself while it seemed to wait."""
 
 UNPROMPTED = 2.0
-"""Seconds of such silence where the host cannot tell what a program sleeps in (macOS, Windows), and nothing stands
+"""Seconds of silence where the host cannot tell in which call a program sleeps (macOS, Windows), and nothing stands
 before the cursor: a program that is slow to begin is silent too."""
 
 PAUSES = (0.1, 0.2, 0.3, 0.4)
-"""Seconds between two questions to a host; the last one repeats."""
+"""Seconds between two questions to a host; the last number repeats."""
 
 LOOK_SECONDS = 1.0
-"""Seconds of one look whether a program waits, at most, while it prints all the time."""
+"""Seconds of one check whether a program waits, at most, while the program prints all the time."""
 
 
 class Watched(Protocol):
-    """A terminal that is watched. A `Controller` is one."""
+    """The part of a terminal that a watch needs; `Controller` has it."""
 
     last_heard: float
     last_typed: float
@@ -59,32 +60,32 @@ class Watched(Protocol):
         """Wait for output or for the end."""
 
     async def foreground(self) -> Foreground | None:
-        """The processes that have it."""
+        """Return the processes that have the terminal."""
 
     def prompt(self) -> str:
-        """The text before the cursor."""
+        """Return the text before the cursor."""
 
 
 class InputWatch:
-    """Tells whether the program on a terminal waits for input.
+    """The watch that tells whether the program on a terminal waits for input.
 
     Args:
-        terminal: The terminal that is watched.
-        tells: Whether the host can tell what a process sleeps in.
+        terminal: The watched terminal.
+        tells: Whether the host can tell in which system call a process sleeps.
     """
 
     def __init__(self, terminal: Watched, *, tells: bool) -> None:
         self._terminal = terminal
         self._tells = tells
-        self._seemed: float | None = None  # when it seemed to wait
+        self._seemed: float | None = None  # when the program seemed to wait; None for not so far
         self._restless = False
 
     async def look(self) -> Waiting | None:
-        """Whether it waits now. Takes about half a second where that is not certain."""
+        """Return the input that the program waits for now. Takes about half a second where the answer is not certain."""
         return await self._wait(LOOK_SECONDS, only_now=True)
 
     async def wait(self, seconds: float | None) -> Waiting | None:
-        """Wait until it waits for input, at most so long. ``None`` when it does not, or has ended."""
+        """Wait until the program waits for input. ``None`` if the time is over or the program has ended."""
         return await self._wait(seconds, only_now=False)
 
     async def _wait(self, seconds: float | None, *, only_now: bool) -> Waiting | None:
@@ -98,8 +99,8 @@ class InputWatch:
             self._notice()
             moved = max(terminal.last_heard, terminal.last_typed)
             pause = QUIET - (now - moved)
-            # After QUIET without output or input the foreground is asked. A program asleep in a read of its terminal waits for
-            # certain. One that could, waits likely when the same processes have used no processor time for long enough.
+            # After QUIET without output or input, ask for the foreground. A program asleep in a read of its terminal certainly
+            # waits. A program that may wait likely does, when the same processes have used no processor time for long enough.
             # Any output or input begins the count anew.
             if pause <= 0:
                 foreground = await terminal.foreground()
@@ -136,7 +137,7 @@ class InputWatch:
         return None
 
     def _notice(self) -> None:
-        """Take note of what has happened since it seemed to wait."""
+        """Record the output or input since the program seemed to wait."""
         terminal = self._terminal
         if self._seemed is None:
             return

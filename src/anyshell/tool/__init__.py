@@ -1,4 +1,4 @@
-"""The model's door: the tools called ``shell`` and ``job``, with bounded parameters, an approver, a deadline."""
+"""The tools ``shell`` and ``job`` for a model, with bounded parameters, an approver and a deadline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to the approver, each once: not again for a grant, nor twice at once for the same request."""
+"""Questions to the approver, each once: never again for a granted request, never twice at once for the same request."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 REMEMBERED = 1000
-"""Requests, and as many grants, that are approved for later; then the one asked for longest ago is forgotten."""
+"""Requests, and as many grants, that are approved for later; beyond that the one used longest ago is forgotten."""
 
 QUESTIONS = 100
-"""Questions of a tool that its approver has not answered yet; one more is refused."""
+"""Questions of a tool that wait for the approver's answer; one more is refused."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _OpenQuestion:
-    """A request that waits for its approver. Its answer is ``None`` if the call has been cancelled."""
+    """A request that waits for the approver. `answer` becomes ``None`` if the call is cancelled."""
 
     request: ApprovalRequest
     place: bytes
@@ -50,20 +50,20 @@ class _OpenQuestion:
 
 
 class Approvals:
-    """The grants of one tool, as its approver decides.
+    """The approvals of one tool, and the grants that its approver has given.
 
     Args:
-        approver: Decides.
-        timeout: Seconds until no answer is a refusal.
+        approver: The function that decides.
+        timeout: Seconds to wait for an answer; then the request is refused.
         shared: Whether commands that need the same answer share one question.
 
     Raises:
-        AnyshellError: `approver` is no function.
+        AnyshellError: `approver` is not a function of one argument.
     """
 
     def __init__(self, approver: Approver, *, timeout: float, shared: bool = True) -> None:
         given: object = approver
-        if not callable(given) or isinstance(given, type):  # Approved itself would approve of all in silence
+        if not callable(given) or isinstance(given, type):  # the class Approved would approve everything
             what = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
             raise AnyshellError(
                 f"approver must be a function that answers a request, not {what}: for one, "
@@ -77,7 +77,7 @@ class Approvals:
                 "lambda request: anyshell.Approved()"
             ) from None
         except ValueError:
-            pass  # a function of C, whose arguments cannot be known
+            pass  # a function of C, whose arguments are not known
         self._approver = approver
         self._timeout = timeout
         self._shared = shared
@@ -87,15 +87,15 @@ class Approvals:
 
     @property
     def name(self) -> str:
-        """The name of the approver, for a record."""
+        """The name of the approver for the audit."""
         return getattr(self._approver, "__name__", type(self._approver).__name__)
 
     def question(self, request: CommandRequest, *, given: bool) -> ApprovalRequest:
-        """The request for approval of a command; with the paths beyond its reach that are not granted for the session.
+        """Return the request to put to the approver: a `ReachRequest` if paths beyond the reach are not granted yet.
 
         Args:
             request: The command.
-            given: Whether rules grant it.
+            given: Whether the rules grant all paths that the command asks for.
         """
         if given or all(place in self._always for place in _path_digests(request)):
             return request
@@ -109,15 +109,15 @@ class Approvals:
         arguments: Mapping[str, object] | None = None,
         state: tuple[str, ...] = (),
     ) -> Approved | Refused:
-        """Put a request to the approver, unless it is granted; commands that need the same answer share one question.
+        """Put a request to the approver, unless already granted; commands that need the same answer share one question.
 
-        What is sent to a running program is asked about each time: it does not mean the same twice.
+        Inputs to a running program never share a question: the same input can mean something else the second time.
 
         Args:
             request: The request for approval.
             tool: The tool that asks.
             arguments: The arguments of the model.
-            state: What else decides what the request does; what is approved is approved for this alone.
+            state: The further facts that decide the request's effect; an approval holds for this state alone.
         """
         key = key_of(request, state)
         while not self._granted(request, key):
@@ -126,8 +126,9 @@ class Approvals:
                 other = self._open.get(key) or self._may_grant(request)
             if other is None:
                 return await self._put(replace(request, tool=tool, arguments=arguments or {}), key)
-            await asyncio.wait([other.answer])  # its own approver's bound is that of this wait
+            await asyncio.wait([other.answer])  # the timeout of the other question bounds this wait
             answer = other.answer.result()
+            # The answer itself counts only for an equal request. Otherwise check again: it may have granted this request.
             if answer is not None and other.request == request:
                 return answer
         return Approved()
@@ -142,7 +143,7 @@ class Approvals:
         return policy.covered(request.verdict, [grant for where, grant in self._grants if where == place])
 
     def _may_grant(self, request: ApprovalRequest) -> _OpenQuestion | None:
-        """A question whose answer may cover a request."""
+        """Return an open question whose grants would cover a request; ``None`` without such a question."""
         waiting = [each for each in self._open.values() if each.granted]
         if not waiting or not isinstance(request, CommandRequest):
             return None
@@ -208,9 +209,9 @@ async def _saved(save: Callable[[], None]) -> None:
 
 
 def key_of(request: ApprovalRequest, state: tuple[str, ...] = ()) -> bytes:
-    """A digest of all that decides what a request does, in a state: a set of whole requests could be of any size.
+    """Return a digest of all facts that decide a request's effect in a state; whole requests could take any memory.
 
-    What is typed on a terminal has that of the terminal, which no other ever has; secrets have another.
+    All text typed on one terminal has the same digest, that of the terminal's unique id; secrets typed there have another.
     """
     match request:
         case TerminalInputRequest() | SecretInputRequest():
@@ -222,7 +223,7 @@ def key_of(request: ApprovalRequest, state: tuple[str, ...] = ()) -> bytes:
 
 
 def _path_digests(request: CommandRequest | _types.ReachRequest) -> list[bytes]:
-    """A digest of each path that a command has beyond its reach, with what it may do there."""
+    """Return a digest of each path that a command asks for beyond its reach, with the kind of access."""
     kinds = (("write", request.also_write), ("read", request.also_read))
     return [
         _digest("beyond", (request.host, kind, path, path in request.hidden), ())
@@ -232,19 +233,19 @@ def _path_digests(request: CommandRequest | _types.ReachRequest) -> list[bytes]:
 
 
 def digest_of(request: ApprovalRequest, state: tuple[str, ...] = ()) -> bytes:
-    """A digest of all that decides what a request does, and of nothing else: equal requests have the same."""
+    """Return a digest of exactly the fields that decide a request's effect: equal requests have equal digests."""
     parts = tuple(getattr(request, field.name) for field in fields(request) if field.compare)
     return _digest(request, parts, state)
 
 
 def _digest(of: ApprovalRequest | str, parts: tuple[object, ...], state: tuple[str, ...]) -> bytes:
-    # In the form of a literal, no part can pass for another, or for two.
+    # `repr` delimits the parts: no part can pass for another part, or for two parts.
     return hashlib.sha256(
         repr((of if isinstance(of, str) else type(of).__name__, parts, state)).encode()
     ).digest()
 
 
 def place_of(request: CommandRequest) -> bytes:
-    """A digest of all that decides what a command does, besides its text: grants hold for this alone."""
-    env = tuple(pair for pair in request.env if pair[0] != "OLDPWD")  # of a leading cd
+    """Return a digest of all facts but the text that decide a command's effect; grants hold for this digest alone."""
+    env = tuple(pair for pair in request.env if pair[0] != "OLDPWD")  # a rewritten leading cd sets OLDPWD
     return key_of(replace(request, text="", original=None, timeout=None, fresh=False, env=env))

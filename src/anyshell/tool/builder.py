@@ -1,4 +1,4 @@
-"""The making of a call's result, for the model, the person and the program."""
+"""The builder of a call's result for the model, the person and the program."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 
 class ResultBuilder:
-    """Makes the results of one `ShellTool`.
+    """The builder of the results of one `ShellTool`.
 
     Args:
-        context: The part that the tool shares with others.
-        session: The session in which its commands run, if any.
-        ledger: Its jobs, if it has any.
-        terminals: Its terminals, if it has any.
+        context: The objects that the tool shares with its job tool.
+        session: The session of the tool; ``None`` without a session.
+        ledger: The jobs of the tool; ``None`` without jobs.
+        terminals: The terminals of the tool; ``None`` without terminals.
         secrets: Whether the model can have a secret typed.
-        effects: Whether it is told which files a command has changed.
+        effects: Whether the model is told which files a command has changed.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ResultBuilder:
 
     @property
     def directory(self) -> str | None:
-        """The directory in which the next command of the session begins."""
+        """The directory in which the next command of the session begins; ``None`` without a session."""
         return None if self._session is None else self._session.visible_directory
 
     def finish(
@@ -81,7 +81,7 @@ class ResultBuilder:
         minimized: MinimizedOutput | None = None,
         viewed: ShownLines | None = None,
     ) -> ShellResult:
-        """Say what became of a command, and what was left out of its output: as noise, or beyond lines that were asked for."""
+        """Return the result of a command that has run: its end, and any noise or lines left out of its output."""
         error = None if update_error is None else type(update_error).__name__
         if isinstance(became, tuple):
             return self._waiting(run, *became, error)
@@ -92,7 +92,7 @@ class ResultBuilder:
     def _waiting(
         self, run: ToolRun, terminal: TrackedTerminal, view: TerminalReport, update_error: str | None
     ) -> ShellResult:
-        """Say that a command waits for input on its terminal, where it goes on."""
+        """Return the result of a command that goes on on its terminal, waiting for input or running."""
         messages = [*terminal_words.state(terminal, view, secrets=self._secrets), *run.notices]
         if self._session is not None:
             messages.append(terminal_words.apart())
@@ -116,7 +116,7 @@ class ResultBuilder:
             directory=self.directory,
             update_error=update_error,
         )
-        shows = output if view.text.strip() else None  # that there is nothing new is said
+        shows = output if view.text.strip() else None  # a sentence tells that nothing is new
         return self.make(details, messages, output=shows, is_error=False, run=run)
 
     def _finished(
@@ -174,7 +174,7 @@ class ResultBuilder:
             messages.append(job_words.cut(output, outcome.job or ""))
         elif output.truncated and (output.binary is None or outcome.exit_code != 0):
             messages.append(words.truncated(output, whole, max_line=env.limits.max_line))
-        if outcome.status != "lost":  # its own words have them
+        if outcome.status != "lost":  # the sentence on a lost command names the processes
             messages += words.left_behind(outcome.left_behind, outcome.job)
         exit_code = outcome.exit_code
         if outcome.signal is not None and (number := number_of(outcome.signal, env.os)) is not None:
@@ -203,7 +203,7 @@ class ResultBuilder:
         return self.make(details, messages, output=output, is_error=is_error, run=run)
 
     async def over_at_once(self, run: ToolRun, job: Job, outcome: Outcome) -> ShellResult:
-        """Say how a job ended that has ended at once."""
+        """Return the result of a job that has ended right after its start."""
         assert self._ledger is not None
         entry = self._ledger.known()[job.id]
         limits = self._context.env.limits
@@ -243,7 +243,7 @@ class ResultBuilder:
     def unrun(
         self, run: ToolRun, status: CallStatus, message: str, *, blocked: BlockedCommand | None = None
     ) -> ShellResult:
-        """Say that nothing ran. The notices tell of a run, so they are left out."""
+        """Return the result that nothing ran, without the notices, which describe a run."""
         details = run.details(status, directory=self.directory, blocked=blocked)
         return self.make(details, [message], output=None, is_error=True, run=run)
 
@@ -256,7 +256,7 @@ class ResultBuilder:
         is_error: bool,
         run: ToolRun | None = None,
     ) -> ShellResult:
-        """Put a result together, with what has ended since the last one."""
+        """Assemble a result, with the news of jobs and terminals that ended since the last result."""
         messages = [*messages, *news(self._ledger, self._terminals)]
         messages, details = self._context.hidden.texts(messages), self._context.hidden.facts(details)
         printed = "" if output is None or output.binary is not None else output.text

@@ -1,4 +1,4 @@
-"""The calls of a tool that are under way, and the way to cancel one of them."""
+"""The calls of a tool that are under way, and their cancellation."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NAMED = 10
-"""Calls under way that the error of `cancel` names one by one."""
+"""Calls under way that the error of `cancel` names one by one; the others are only counted."""
 
 
 class Ongoing:
     """A call under way.
 
     Attributes:
-        id: What the caller has called it, or the tool.
-        cancelled: Whether it is to be cancelled.
-        tool: The tool that is called.
+        id: The id that the caller gave, or that the tool made.
+        cancelled: Whether the cancellation of the call was requested.
+        tool: The name of the called tool.
         arguments: The arguments of the model.
-        control: Ends the command that it runs, which then has an outcome.
+        control: The control that ends the call's command; the command then has an outcome.
     """
 
     def __init__(self, call_id: str, tool: str, arguments: Mapping[str, object]) -> None:
@@ -41,16 +41,16 @@ class Ongoing:
         self._scope: anyio.CancelScope | None = None
 
     def cancel(self) -> None:
-        """Ask for its end; a second time, skip the grace."""
+        """Request the end of the call; a second request skips the grace."""
         self.cancelled = True
         self.control.cancel()
         if self._scope is not None:
             self._scope.cancel()
 
     def interruptible(self) -> anyio.CancelScope:
-        """Make a block that is left when the call is cancelled; `cancelled` says so afterwards.
+        """Return a scope whose block ends early when the call is cancelled; `cancelled` is then true.
 
-        For what has no outcome to lose: an approval, a turn, a wait. A cancelled task still raises.
+        Use the scope only where no outcome can be lost: for an approval, a turn or a wait. A cancelled task still raises.
         """
         scope = self._scope = anyio.CancelScope()
         if self.cancelled:
@@ -67,10 +67,10 @@ class Calls:
 
     @contextlib.contextmanager
     def begin(self, call_id: str | None, tool: str, params: object) -> Iterator[Ongoing]:
-        """Know a call of a tool, with what a model gave it, for as long as it takes.
+        """Register a call of a tool, with the model's parameters, until the call returns.
 
         Raises:
-            InvalidCommand: The id is no text, is empty, or is that of another call under way.
+            InvalidCommand: The id is no text, is empty, or is the id of another call under way.
         """
         if call_id is None:
             call_id = next(
@@ -90,12 +90,12 @@ class Calls:
             del self._ongoing[call_id]
 
     def cancel(self, call_id: str) -> None:
-        """Cancel one.
+        """Cancel a call under way.
 
         Raises:
-            AnyshellError: No call of that id is under way; the message names those that are.
+            AnyshellError: No call of this id is under way; the message names the calls under way.
         """
-        # By comparison: a caller's id that is no text may have no hash.
+        # Compare instead of looking up: a caller's id that is no text may have no hash.
         ongoing = next((each for each in self._ongoing.values() if each.id == call_id), None)
         if ongoing is None:
             ids = [known[:LONGEST_NAME] for known in self._ongoing]

@@ -1,4 +1,4 @@
-"""The common part of one environment's tools."""
+"""The objects that a shell tool and its job tool share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Request = TypeVar("Request")
 
 REMEMBERED = 1000
-"""Kept outputs that a model may read by their ids; of more, the oldest is forgotten."""
+"""Kept outputs that a model may read by id; beyond that the oldest is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ToolContext:
     Attributes:
         env: The environment of the commands.
         limits: The limits of a model's requests.
-        decisions: Decides about what is run, sent and typed.
+        decisions: The decisions on commands and on sent or typed input.
         calls: The calls under way.
         hidden: The secrets that no result shows.
         kept: The ids of the outputs that results have named, the newest last.
@@ -54,13 +54,13 @@ class ToolContext:
         return self.env.runner.addresses.read_kept
 
     def request(self, make: Callable[..., Request], ongoing: Ongoing, **facts: Any) -> Request:
-        """Make a request of a call, for what runs in the shell of the environment."""
+        """Make a request of a call, with the shell, host, prefix and snapshot of the environment."""
         env = self.env
         where = {"shell": env.shell, "host": env.host, "prefix": env.prefix, "snapshot": env.snapshot}
         return make(**where, **facts, call_id=ongoing.id)
 
     def name(self, artifact: Artifact | None) -> OutputArtifact | None:
-        """Describe the whole of an output, which the model may then read."""
+        """Describe the artifact of an output, and remember that the model may read the artifact."""
         if artifact is not None:
             self.kept[artifact.id] = None
             if len(self.kept) > REMEMBERED:

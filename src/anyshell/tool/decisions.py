@@ -1,4 +1,4 @@
-"""The decision on a call: by the policy, then the approver, with the record of both."""
+"""The decision on a call: first by the policy, then by the approver, with a record in the audit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RequestDecision:
 
     Attributes:
         answer: The decision.
-        recorded: What is run within is recorded as carrying out this request.
+        recorded: A context; the audit records commands run within as carrying out this request.
     """
 
     answer: Approved | Refused
@@ -41,12 +41,12 @@ class RequestDecision:
 
 
 class Decisions:
-    """Decides on the requests of one tool.
+    """The decisions on the requests of one tool.
 
     Args:
-        approvals: The decisions of the approver.
+        approvals: The approvals of the approver.
         verdicts: The verdicts of the policy on commands; ``None`` is no policy.
-        audit: Records requests and decisions; ``None`` records nothing.
+        audit: The record of requests and decisions; ``None`` records nothing.
     """
 
     def __init__(self, approvals: Approvals, *, verdicts: Verdicts | None, audit: Audit | None) -> None:
@@ -57,9 +57,9 @@ class Decisions:
     async def decide(
         self, request: ApprovalRequest, ongoing: Ongoing, trying: Trying | None = None
     ) -> RequestDecision:
-        """Decide on a request of a call, on trial if the approver is to be asked and it is to see that.
+        """Decide on a request of a call; if the approver is asked and sees effects, run the trial first.
 
-        One that cannot be recorded, where that is required, or tried is refused.
+        A request whose record (where required) or trial fails is refused.
         """
         try:
             return await self._decided(request, ongoing, trying)
@@ -81,7 +81,7 @@ class Decisions:
         if verdicts is not None and isinstance(request, NetworkRequest):
             allowed = verdicts.reaches(request.name, request.port)
             request = replace(request, rules=verdicts.rules)
-        # The policy first, and the approver only for what it asks about. The answer is recorded before anything is run.
+        # The policy decides first, and the approver is asked only about the rest. The record precedes the run.
         by = "policy"
         asked: ApprovalRequest = request
         if isinstance(request, CommandRequest):
@@ -114,7 +114,7 @@ class Decisions:
 
 
 def _requested(audit: Audit, request: ApprovalRequest, ongoing: Ongoing) -> str:
-    """Record a request; of input, what is sent, but for a secret."""
+    """Record a request and return its id in the audit; for input, record the sent text, never a secret."""
     cwd, env, to = None, {}, ""
     match request:
         case CommandRequest():

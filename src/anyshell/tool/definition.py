@@ -36,10 +36,10 @@ class ToolDefinition:
     """A tool as a model sees it.
 
     Attributes:
-        name: Its name for the model.
-        description: Its description for the model.
-        parameters: The JSON schema of its parameters, with the limits in force.
-        title: Its title for a person.
+        name: The tool's name for the model.
+        description: The tool's description for the model.
+        parameters: The JSON schema of the parameters, with the limits in force.
+        title: The tool's title for a person.
     """
 
     name: str
@@ -49,22 +49,23 @@ class ToolDefinition:
 
     @property
     def tokens(self) -> int:
-        """About how many tokens the definition costs in every request: its characters, with compact JSON, divided by four."""
+        """The estimated tokens of the definition in every request: its characters, with compact JSON, divided by four."""
         compact = json.dumps(self.parameters, separators=(",", ":"), ensure_ascii=False)
         return -(-len(self.name + self.description + compact) // CHARACTERS_OF_A_TOKEN)
 
     def as_format(self, format: Format = "anthropic", *, strict: bool = False) -> dict[str, Any]:  # noqa: A002 - as in schema --format
-        """Give the definition as JSON in a form that an interface takes.
+        """Return the definition as JSON in the format of a model interface.
 
         Args:
-            format: ``openai`` for an entry of ``tools`` in Chat Completions, ``responses`` for one in OpenAI's Responses,
-                ``anthropic`` for one in Messages, ``mcp`` for one in the answer to ``tools/list`` of the Model Context
-                Protocol.
-            strict: For ``openai`` and ``responses`` alone: ``strict: true``, under which every parameter is required, and one that may be
-                left out may be ``null``. A map with names of the model's choice (``env``) cannot be had so, and is left out.
+            format: The interface: ``openai`` for ``tools`` in Chat Completions, ``responses`` for ``tools`` in OpenAI's
+                Responses, ``anthropic`` for ``tools`` in Messages, ``mcp`` for the answer to ``tools/list`` of the Model
+                Context Protocol.
+            strict: Whether to set ``strict: true``, for ``openai`` and ``responses`` alone. Every parameter is then
+                required, and an optional parameter may be ``null``. A map with names of the model's choice (``env``) has
+                no strict form and is left out.
 
         Raises:
-            ValueError: There is no such format, or it has no strict form.
+            ValueError: The format is unknown, or has no strict form.
         """
         if strict and format not in ("openai", "responses"):
             raise ValueError(f"strict is for the formats 'openai' and 'responses' alone, not {format!r}")
@@ -75,7 +76,7 @@ class ToolDefinition:
         match format:
             case "openai":
                 return {"type": "function", "function": {**named, "parameters": parameters}}
-            case "responses":  # where no strict is said, Responses takes it for true
+            case "responses":  # Responses takes a missing strict for true
                 return {"type": "function", **named, "parameters": parameters, "strict": strict}
             case "anthropic":
                 return {**named, "input_schema": parameters}
@@ -88,7 +89,7 @@ class ToolDefinition:
         raise ValueError(f"format must be 'openai', 'responses', 'anthropic' or 'mcp', not {format!r}")
 
 
-# The abilities of a shell, in the protocol's own words: anything.
+# The protocol's hints for a tool that can do anything.
 _ANNOTATIONS = {
     "readOnlyHint": False,
     "destructiveHint": True,
@@ -137,17 +138,17 @@ def schema(
 
 
 def properties_of(model: type[BaseModel], keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Tell the fields of a model, without references, titles, unions or ``propertyNames``: some interface rejects each.
+    """Return the schemas of a model's fields, without references, titles, unions or ``propertyNames``.
 
-    That every optional parameter may be ``null`` is left out on purpose: it is accepted, since some models
-    cannot leave a parameter out, and not worth telling.
+    Each of the left-out parts is rejected by some interface. The schema leaves out on purpose that an optional parameter
+    may be ``null``: ``null`` is accepted only because some models cannot leave a parameter out.
     """
     told = model.model_json_schema()["properties"]
     return {name: _plain(told[name]) for name in keys}
 
 
 def object_of(properties: dict[str, dict[str, Any]], *, required: Sequence[str]) -> dict[str, Any]:
-    """Make the schema of all parameters."""
+    """Return the schema of an object with the given properties."""
     return {
         "type": "object",
         "properties": properties,
@@ -165,7 +166,7 @@ def _plain(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _strict(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The same parameters, as function calling of OpenAI's demands them for ``strict``."""
+    """Return the parameters in the form that OpenAI's function calling demands for ``strict``."""
     told: dict[str, Any] = {}
     for name, each in deepcopy(parameters["properties"]).items():
         if each.get("additionalProperties"):
@@ -173,7 +174,7 @@ def _strict(parameters: dict[str, Any]) -> dict[str, Any]:
         if name not in parameters["required"]:
             kinds = each["type"] if isinstance(each["type"], list) else [each["type"]]
             each["type"] = [*kinds, "null"]
-            each.pop("default", None)  # null stands for it
+            each.pop("default", None)  # null stands for the default
             if "enum" in each:
                 each["enum"].append(None)
         told[name] = each
@@ -181,15 +182,15 @@ def _strict(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def number(seconds: float) -> float:
-    """A whole number as one, since that is how a person would write it."""
+    """Return a whole number as an int, as a person would write the number."""
     return int(seconds) if seconds == int(seconds) else seconds
 
 
 def names_of(tools: Sequence[str]) -> tuple[str, ...]:
-    """The names of other tools.
+    """Return the names of other tools as a tuple.
 
     Raises:
-        AnyshellError: A name is not usable.
+        AnyshellError: `tools` is a single text, is not iterable, or has an invalid name.
     """
     given: Any = tools
     names: tuple[Any, ...] = (

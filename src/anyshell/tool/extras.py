@@ -1,4 +1,4 @@
-"""The parts that few tools have, made of their arguments."""
+"""The optional parts of a tool, made from the tool's arguments; heavy modules are imported only on use."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def verdicts_of(policy: Policy, env: Environment) -> Verdicts:
-    """The verdicts of a policy; raises `InvalidCommand` for one whose reach the environment does not enforce."""
-    from .verdicts import Verdicts  # what few tools need
+    """Return the verdicts of a policy; raise `InvalidCommand` if the environment does not enforce the policy's reach."""
+    from .verdicts import Verdicts  # here, since few tools need it
 
     if policy.reach is not None and policy is not env.policy:
         raise InvalidCommand(
@@ -29,16 +29,16 @@ def verdicts_of(policy: Policy, env: Environment) -> Verdicts:
 
 
 def minimizing_of(env: Environment, minimize: bool | Iterable[str | PathLike[str]]) -> Minimizing | None:
-    """The minimizer for the rules of an argument; it leaves noise out."""
+    """Return the minimizer, which leaves noise out, for the argument `minimize`; ``None`` for ``False``."""
     if minimize is False:
         return None
-    from . import minimizing  # what few tools need
+    from . import minimizing  # here, since few tools need it
 
     return minimizing.Minimizing(env, minimizing.rules_of(minimize))
 
 
 def checked_view_limits(given: bool) -> bool:
-    """The argument; raises `AnyshellError` where the extra ``policy`` is missing."""
+    """Return the argument; raise `AnyshellError` if it is true and the extra ``policy`` is missing."""
     if given:
         from .viewing import installed
 
@@ -50,10 +50,10 @@ def checked_view_limits(given: bool) -> bool:
 
 
 def rules_of(interception: bool | Iterable[InterceptionRule]) -> tuple[InterceptionRule, ...]:
-    """The rules of an argument.
+    """Return the interception rules of the argument `interception`.
 
     Raises:
-        AnyshellError: They need the extra ``policy``, or are no rules.
+        AnyshellError: The extra ``policy`` is missing, or a rule is not an `InterceptionRule`.
     """
     if interception is False:
         return ()

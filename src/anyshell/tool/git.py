@@ -1,4 +1,4 @@
-"""By which keys of its configuration git runs programs on a host that SSH reaches: its files, as that host tells them."""
+"""The configuration keys by which git runs programs on an SSH host, from files that the host tells."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 FILE_ROUNDS = 5
-"""Times that a host is asked for files of git's configuration: those of a plain repository are all told in the first."""
+"""Times that a host is asked for files of git's configuration; then the keys are not known. A plain repository needs one."""
 
 MOST_FILES = 100
-"""Files that a host is asked for in one round, besides those that are always told; with more, the keys are not known."""
+"""Files that a host is asked for in one round, apart from files that are always told; with more, the keys are not known."""
 
 RESOLVE = r"""
 resolve() {
@@ -44,12 +44,12 @@ resolve() {
   esac
 }
 """
-"""Sets ``r`` to an absolute path with its links resolved; one that does not exist, as far as it does. To nothing if not known."""
+"""A shell function that sets ``r`` to a path with its links resolved, up to the last existing part; empty if unknown."""
 
-# The first argument is the directory; the others are what is asked for besides. First come HOME and XDG_CONFIG_HOME, the variables of
-# git, an empty field, and the directory; then three fields a file: its path, its kind, and its content or the names in it.
-# A NUL ends each field, so that one in a file becomes another character that no plain configuration has. An index is not told: only
-# whether it has the mode of a submodule, in bytes that grep can be asked for.
+# The first argument is the directory; the others are further files to tell. The answer begins with HOME, XDG_CONFIG_HOME, the
+# variables of git, an empty field, and the directory. Then each file has three fields: path, kind, and content or entry names.
+# A NUL ends each field. A NUL in a file therefore becomes \1, which no plain configuration has. The content of an index is not
+# told: only whether an entry has the mode of a submodule, in bytes that grep can search for.
 _ASKED = (
     RESOLVE
     + rf"""
@@ -111,11 +111,11 @@ done
 
 
 class _ToldFiles:
-    """The files of a host as it has told them. What it was not asked for is taken for missing, and to be asked for.
+    """The files of a host, from the host's answers. A file that is not told yet counts as missing, and goes into `missing`.
 
     Args:
-        directory: The one that is asked about, its links resolved.
-        told: By their paths, each with its kind.
+        directory: The directory in question, with its links resolved.
+        told: The kind and the content of each file, by path.
     """
 
     def __init__(self, directory: str, told: Mapping[str, tuple[str, bytes]]) -> None:
@@ -162,14 +162,15 @@ class _ToldFiles:
 async def git_runs(
     directory: str, ask: Callable[[tuple[str, ...]], Awaitable[bytes | None]]
 ) -> tuple[str, ...] | None:
-    """The keys by which git has run programs for a directory of a host, as `keys_that_run` gives them; ``None`` if not known.
+    """Return the keys by which git runs programs in a directory of a host, as `keys_that_run` does; ``None`` if unknown.
 
     Args:
-        directory: An absolute path there.
-        ask: Has the host run what follows ``sh``; ``None`` when it did not in time, or said too much.
+        directory: An absolute path on the host.
+        ask: Runs ``sh`` with the given arguments on the host; returns ``None`` if the output is too late or too long.
     """
     told: dict[str, tuple[str, bytes]] = {}
     asked: tuple[str, ...] = ()
+    # Each round tells more files. The keys are known once `keys_that_run` has missed no file; then its answer is final.
     for _ in range(FILE_ROUNDS):
         answer = await ask(("-c", _ASKED, "sh", directory, *asked))
         if answer is None:

@@ -1,4 +1,4 @@
-"""Results for a model without the secrets that were typed for it."""
+"""Removal of typed secrets from the results for a model."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 _MASK = MASK.decode()
 
 _WORDS_OF_OTHERS = {"command", "directory", "frame", "name", "program", "prompt", "text", "title"}
-"""Facts of a result that programs and people choose the words of: the others are ours, and ids among them."""
+"""Facts of a result whose text programs and people choose; anyshell makes the text of all others, such as ids."""
 
 _Facts = TypeVar("_Facts", bound=BaseModel)
 
 
 class Hidden:
-    """The secrets that one tool was given, on whichever terminal they were typed.
+    """The secrets that one tool was given, on whichever terminal each was typed.
 
-    What is taken out is a secret that stands in one piece: not one that is cut, wrapped, or written in another way.
+    Only a secret in one piece is masked, not a secret that is cut, wrapped, or written in another way.
     """
 
     def __init__(self) -> None:
@@ -39,29 +39,29 @@ class Hidden:
         return f"<{len(self.secrets)} secrets>"
 
     def add(self, secret: str) -> None:
-        """Hide one from now on.
+        """Hide a secret from now on.
 
         Raises:
-            AnyshellError: There are too many.
+            AnyshellError: The tool hides `MAX_SECRETS` secrets already.
         """
         if not secret or secret in self.secrets:
             return
         if len(self.secrets) >= MAX_SECRETS:
             raise AnyshellError(f"{MAX_SECRETS} secrets were typed for this tool, as many as it can hide")
         self.secrets.append(secret)
-        # The longest first, for one may begin with another.
+        # The longest secret comes first, since one secret may begin with another.
         self._pattern = re.compile("|".join(map(re.escape, sorted(self.secrets, key=len, reverse=True))))
 
     def text(self, text: str) -> str:
-        """Take them out of a text."""
+        """Mask the secrets in a text."""
         return text if self._pattern is None else self._pattern.sub(_MASK, text)
 
     def texts(self, texts: Iterable[str]) -> list[str]:
-        """Take them out of texts, such as sentences of anyshell that name programs and directories."""
+        """Mask the secrets in texts, such as sentences of anyshell that name programs and directories."""
         return [self.text(text) for text in texts]
 
     def facts(self, facts: _Facts) -> _Facts:
-        """Take them out of the facts of a result."""
+        """Mask the secrets in the facts of a result."""
         if self._pattern is None:
             return facts
         return facts.model_copy(update={name: self._fact(name, value) for name, value in facts})
@@ -74,13 +74,13 @@ class Hidden:
         return self.facts(value) if isinstance(value, BaseModel) else value
 
     def data(self, data: bytes) -> bytes:
-        """Take them out of what was printed."""
+        """Mask the secrets in printed bytes."""
         if self._pattern is None:
             return data
         return self.text(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
     def output(self, output: Output) -> Output:
-        """Take them out of what a command printed."""
+        """Mask the secrets in the output of a command."""
         if self._pattern is None:
             return output
         alternate = None if output.alternate is None else self.text(output.alternate)

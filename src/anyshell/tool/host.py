@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from .._environment import Environment
 
 HOST_BOUND = 5.0
-"""Seconds for a question to the host's files, beside the command; without an answer the safe one is taken."""
+"""Seconds for a question about the host's files, apart from the command; without an answer the safe answer counts."""
 
 
 async def no_directory(env: Environment, path: str) -> str:
-    """Say why a path cannot be a command's directory: it is missing, or is no directory.
+    """Say why a path cannot be a command's directory: missing, not a directory, or below a file.
 
-    Asked before the approver, so that a person does not judge a command that cannot run. Empty when the directory is there,
-    and when the host does not tell in time.
+    The check precedes the approver: a person need not judge a command that cannot run. The answer is empty for an existing
+    directory, and when the host does not answer in time.
     """
     with anyio.move_on_after(HOST_BOUND):
         try:
@@ -31,15 +31,15 @@ async def no_directory(env: Environment, path: str) -> str:
         except NotADirectoryError as error:
             return f"cwd {path!r} cannot be used: {error.strerror}"
         except (OSError, AnyshellError):
-            pass  # then the command itself meets whatever is wrong
+            pass  # the command itself will report the problem
     return ""
 
 
 async def can_enter(env: Environment, path: str) -> bool:
-    """Whether a path is a directory, and one that may be entered: only then is there something below it."""
+    """Whether a path is a directory that can be entered: only then can the host see the path's ``.`` entry."""
     with anyio.move_on_after(HOST_BOUND):
         try:
             return await env.files.is_dir(posixpath.join(path, "."))
         except (OSError, AnyshellError):
-            pass  # then the command itself meets whatever is wrong
+            pass  # the command itself will report the problem
     return False

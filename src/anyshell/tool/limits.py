@@ -18,27 +18,27 @@ MIB = 1024 * 1024  # no bound: a unit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimits:
-    """The bounds of every call of a tool. How much output is shown is the environment's `OutputLimits`.
+    """The bounds of every call of a tool. The environment's `OutputLimits` bound the shown output.
 
     Attributes:
         default_timeout: Seconds that a command has when the model gives no timeout.
-        min_timeout: Seconds that a model can ask for, at least.
-        max_timeout: Seconds that a model can ask for, at most.
-        beyond: The treatment of a timeout outside these: ``clamp`` takes the nearest and says so, ``refuse``
-            makes it an error.
-        approval_timeout: Seconds in which an approver must answer; after that it has refused.
-        grace: Seconds between the request to end and the kill, when the time is over; zero or more.
+        min_timeout: Seconds of the shortest timeout that a model can ask for.
+        max_timeout: Seconds of the longest timeout that a model can ask for.
+        beyond: The treatment of a timeout outside `min_timeout` and `max_timeout`: ``clamp`` takes the nearer bound and
+            tells the model, ``refuse`` makes the timeout an error.
+        approval_timeout: Seconds in which an approver must answer; no answer in time is a refusal.
+        grace: Seconds between the request to end and the kill, after a timeout; zero or more.
         update_interval: Seconds between two updates, at least; zero or more.
         update_bytes: Bytes of an update, at most.
         max_command: Bytes of a command in UTF-8, at most.
-        max_stdin: Bytes of a command's input in UTF-8, or of what is sent to a job, at most.
+        max_stdin: Bytes of a command's input, or of text sent to a job, in UTF-8, at most.
         max_wait: Seconds that one look at a job, or at a terminal, can wait, at most.
-        max_terminals: Terminals that run at once, at most. The environment has a limit of its own, for all of its tools.
-        max_typed: Bytes of what is typed on a terminal in one call in UTF-8, at most.
+        max_terminals: Terminals that run at once, at most. The environment has a limit of its own for all of its tools.
+        max_typed: Bytes in UTF-8 of the text typed on a terminal in one call, at most.
         max_keys: Keys that are pressed on a terminal in one call, at most.
         max_env: Variables in one call, at most; zero or more.
-        max_env_bytes: Bytes of the names and values of variables together, at most. A system has its own limit for
-            these and the command's arguments together, often 2 MiB, and 128 KiB for a single one.
+        max_env_bytes: Bytes of the names and values of variables together, at most. A system has its own limit for the
+            variables and the command's arguments together, often 2 MiB, and 128 KiB for a single string.
 
     Raises:
         ValueError: A limit is out of its range, or the three timeouts are not in order.
@@ -61,7 +61,7 @@ class ToolLimits:
     max_env: int = 100
     max_env_bytes: int = 100 * 1024
 
-    if TYPE_CHECKING:  # what it takes is more than what its fields are then
+    if TYPE_CHECKING:  # the arguments accept more types than the fields have
 
         def __init__(
             self,

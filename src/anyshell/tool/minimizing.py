@@ -1,4 +1,4 @@
-"""The output of a simple command without its noise, for a model."""
+"""The output of a simple command without noise, for a model."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from ..output.minimize import Minimized, NoiseRule
 
 TRANSPARENT = frozenset({"env", "nice", "sudo", "time", "timeout", "uv"})
-"""Programs that run a command and print nothing that a rule may take for its output."""
+"""Programs that run another command and print nothing that a rule could take for that command's output."""
 
 _MERGED = re.compile(r"\s2>&1\s*\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Minimizable:
-    """A run whose output a rule is about.
+    """A run to whose output a rule applies.
 
     Attributes:
         rule: The rule.
-        limits: With which the command is to run, so that all it prints is kept.
+        limits: The limits for the run; with these limits the whole output is kept.
     """
 
     rule: NoiseRule
@@ -46,11 +46,11 @@ class Minimizable:
 
 
 class Minimizing:
-    """Leaves out noise for one `ShellTool`.
+    """The minimizer of one `ShellTool`, which leaves out noise.
 
     Args:
         env: The environment of the commands.
-        rules: In their order; the first that is about a command counts.
+        rules: The rules in order; the first rule for a command counts.
     """
 
     def __init__(self, env: Environment, rules: Sequence[NoiseRule]) -> None:
@@ -58,7 +58,7 @@ class Minimizing:
         self._rules = rules
 
     def of(self, request: CommandRequest) -> Minimizable | None:
-        """The rule for a request; ``None`` where its output is to be shown as it is."""
+        """Return the rule and limits for a request; ``None`` where the output is to be shown unchanged."""
         if self._env.artifacts is None or request.size is not None:
             return None
         words = words_of(request)
@@ -68,7 +68,7 @@ class Minimizing:
     async def shown(
         self, run: Minimizable | None, outcome: Outcome
     ) -> tuple[Outcome, MinimizedOutput | None]:
-        """An outcome as a model is shown it, and what was left out of its output."""
+        """Return an outcome with its shown output, and the left-out noise; ``None`` for the noise if nothing was left out."""
         output = outcome.output
         if run is None or output.artifact is None or outcome.status == "running":
             return outcome, None
@@ -77,7 +77,7 @@ class Minimizing:
         )
         if left is None and output.truncated:
             return outcome, None
-        if left is None:  # the whole is shown, and was kept for nothing
+        if left is None:  # the whole output is shown: the artifact is not needed
             with contextlib.suppress(OSError):
                 await anyio.to_thread.run_sync(output.artifact.path.unlink)
             return replace(outcome, output=replace(output, artifact=None)), None
@@ -112,10 +112,10 @@ class Minimizing:
 
 
 def words_of(request: CommandRequest) -> tuple[str, ...] | None:
-    """The words of a request that is one simple command, as of `simple_command`."""
+    """Return the words of a request that is a simple command, as `simple_command` does."""
     if request.shell.kind not in ("pwsh", "powershell"):
         return simple_command(request.text, request.shell.kind)
-    # Only the host's own parser says what a text of PowerShell runs; it was asked where a policy decides.
+    # Only the host's own parser understands a text of PowerShell; a policy's verdict holds that parser's answer.
     verdict, text = request.verdict, request.text.strip()
     if verdict is None or not verdict.understood:
         return None
@@ -123,16 +123,16 @@ def words_of(request: CommandRequest) -> tuple[str, ...] | None:
 
 
 def simple_command(text: str, shell: ShellKind) -> tuple[str, ...] | None:
-    """The words of a text that is one simple command; ``None`` of anything else, and of what is not understood.
+    """Return the words of a text that is a simple command; ``None`` for any other text, and if the text is not understood.
 
-    There is no pipe, no list but a leading ``cd DIRECTORY &&``, no negation, no background, no group and no redirection
-    but a last ``2>&1``, and no word depends on a variable or on another command.
+    A simple command has no pipe, negation, background, group or list, except for a leading ``cd DIRECTORY &&``. Its only
+    redirection can be a last ``2>&1``. No word depends on a variable or on another command.
     """
-    from ..policy.parse import parse  # with the parser, where it is asked for
+    from ..policy.parse import parse  # a late import, since the module loads the parser
 
     if shell not in ("bash", "sh", "zsh"):
         return None
-    leading = leading_cd(text)  # in a session; elsewhere it is the directory of the request
+    leading = leading_cd(text)  # only in a session: otherwise a leading cd has become the request's directory
     text = _MERGED.sub("", text if leading is None else leading.rest).strip()
     parsed = parse(text, shell)
     if not parsed.understood or parsed.functions:
@@ -141,7 +141,7 @@ def simple_command(text: str, shell: ShellKind) -> tuple[str, ...] | None:
 
 
 def _simple(commands: Sequence[ParsedCommand], text: str, start: int = 0) -> tuple[str, ...] | None:
-    # The text is the command alone, with nothing before or after it; a program that runs it stands for it.
+    # The text must be the command alone. Transparent programs before the command, such as env, are left out of the words.
     if not commands or any(each.span != (start, start + len(text)) for each in commands):
         return None
     command = commands[-1]
@@ -156,7 +156,7 @@ def _simple(commands: Sequence[ParsedCommand], text: str, start: int = 0) -> tup
 
 
 def _minimized(rule: NoiseRule, outcome: Outcome, code_page: int | None, room: int) -> Minimized | None:
-    """The minimized form of a whole output; ``None`` where the output is to be shown unchanged."""
+    """Return the minimized form of a whole output; ``None`` where the output is to be shown unchanged."""
     output, code = outcome.output, outcome.exit_code
     if outcome.status != "exited" or outcome.signal is not None or code is None:
         return None
@@ -169,7 +169,7 @@ def _minimized(rule: NoiseRule, outcome: Outcome, code_page: int | None, room: i
         builder = OutputBuilder(head=3 * LARGEST, tail=0, code_page=code_page)
         try:
             builder.feed(output.artifact.path.read_bytes())
-        except OSError:  # removed since
+        except OSError:  # the file was removed since
             return None
         whole = builder.finish()
         if whole.total_bytes != output.total_bytes or whole.omitted_lines:
@@ -179,10 +179,11 @@ def _minimized(rule: NoiseRule, outcome: Outcome, code_page: int | None, room: i
 
 
 def rules_of(given: bool | Iterable[str | PathLike[str]]) -> tuple[NoiseRule, ...]:
-    """The rules of an argument: those of its files, then those that anyshell comes with.
+    """Return the rules for the argument `minimize`: the rules of the given files, then anyshell's own rules.
 
     Raises:
-        AnyshellError: They need the extra ``policy``; a file cannot be read, or has a malformed rule.
+        AnyshellError: The extra ``policy`` is missing; the argument is not a boolean or an iterable of files; a file cannot
+            be read, or has a malformed rule.
     """
     if given is False:
         return ()

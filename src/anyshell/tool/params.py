@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 Params = TypeVar("Params", bound=BaseModel)
 
 LONGEST_LABEL = 200
-"""Characters of a description for people; the rest is left out, since it decides nothing."""
+"""Characters of a description for people; the rest is left out, since a description decides nothing."""
 
 LONGEST_PATH = 4096
-"""Bytes of a path, as PATH_MAX has it on Linux; a longer one is refused. macOS has 1024, and says so itself."""
+"""Bytes of a path, Linux's PATH_MAX; a longer path is refused. macOS allows 1024, and reports longer paths itself."""
 
 MOST_ALSO = 8
-"""Paths beyond its reach that one call can ask to write, and as many to read; more are refused."""
+"""Paths beyond the reach that one call can ask to write, and as many to read; more are refused."""
 
 _LONGEST_ALIKE = 64
-"""Characters of a key that are compared with the keys there are; the time of a comparison grows with them."""
+"""Characters of a key that are compared with the known keys; the rest is ignored, since time grows with length."""
 
 _SAID = 5
-"""Problems with parameters that are told one by one; of the rest, only the number is said."""
+"""Problems with parameters that are told one by one; the others are only counted."""
 
 
 def truth(value: object) -> object:
-    """Take the words of a truth value for it."""
+    """Return the truth value that a text such as "True" names; any other value unchanged."""
     return (
         {"true": True, "false": False}.get(value.strip().lower(), value) if isinstance(value, str) else value
     )
@@ -55,7 +55,7 @@ _SECONDS = re.compile(
 
 
 def seconds(value: object) -> object:
-    """Take a number in words for it, or a `timedelta`, and a whole number that no float can hold for the greatest that one can."""
+    """Return seconds as a number, from a text with a unit, a `timedelta` or a number; an int beyond floats is clamped."""
     if isinstance(value, str) and (said := _SECONDS.fullmatch(value)):
         unit = (said[2] or "s").lower()
         return float(said[1]) * (0.001 if unit == "ms" else 60 if unit.startswith("m") else 1)
@@ -65,13 +65,13 @@ def seconds(value: object) -> object:
 
 
 Truth = Annotated[bool, BeforeValidator(truth)]
-"""A parameter that is true or false, also in words."""
+"""A parameter that is true or false, also as a text."""
 
 Duration = Annotated[float, BeforeValidator(seconds)]
-"""A parameter in seconds, also in words."""
+"""A parameter in seconds, also as a text."""
 
 Paths = Annotated[list[str], BeforeValidator(lambda given: [given] if isinstance(given, str) else given)]
-"""A parameter that is several paths, or one."""
+"""A parameter of several paths, or of one path."""
 
 
 class ShellParams(BaseModel):
@@ -119,7 +119,7 @@ class ShellParams(BaseModel):
 
 
 def _of_milliseconds(value: object) -> object:
-    """Take the seconds of a number of milliseconds, unless it names a unit."""
+    """Return the seconds of a number of milliseconds; a text with a unit unchanged."""
     if isinstance(value, str) and (said := _SECONDS.fullmatch(value)) and said[2] is None:
         value = float(said[1])
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -131,10 +131,10 @@ def _of_milliseconds(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class ToolFeatures:
-    """The features of a tool besides running a command and waiting for its end.
+    """The optional features of a tool.
 
     Attributes:
-        session: Whether calls share a shell that lasts.
+        session: Whether calls share one lasting shell.
         jobs: Whether commands can run in the background.
         terminals: Whether commands can have a terminal.
         widening: Whether commands have a reach to which a person can add paths.
@@ -147,7 +147,7 @@ class ToolFeatures:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The parameters that there are."""
+        """The names of the offered parameters."""
         withheld = {
             "restart": not self.session,
             "run_in_background": not (self.jobs or self.terminals),
@@ -158,7 +158,7 @@ class ToolFeatures:
         return tuple(name for name in ShellParams.model_fields if not withheld.get(name))
 
 
-# Names of the same in other agents' tools, in small letters with nothing between: accepted in silence.
+# Names of the same parameters in other agents' tools, in small letters without separators: accepted in silence.
 _ALSO_CALLED = {
     "cmd": "command",
     "script": "command",
@@ -196,7 +196,7 @@ _ALSO_CALLED = {
 }
 _MILLISECONDS = {"timeoutms": "timeout", "timeoutmillis": "timeout", "timeoutmilliseconds": "timeout"}
 
-# Parameters that are not accepted, with the advice.
+# Rejected parameters, each with its advice.
 _RATHER = {
     "path": 'did you mean "cwd"?',
     "seconds": 'did you mean "timeout"?',
@@ -216,7 +216,7 @@ _WITHHELD = {
 }
 
 _LEAST_MILLISECONDS = 10_000.0  # no bound
-"""Seconds from which a whole number of thousands beyond the longest timeout is taken for milliseconds."""
+"""Seconds from which a multiple of 1000 beyond the longest timeout is taken for milliseconds."""
 
 _INSTEAD = {
     "command": "write it to a file in several calls, and run that",
@@ -240,25 +240,25 @@ _EXPECTED = {
 
 
 class InvalidParams(Exception):  # noqa: N818 - becomes a result; never leaves the package
-    """The mistakes in a call, and how to mend them. Holds no value, since values may be secrets."""
+    """The mistakes in a call, with advice for each mistake. Holds no value, since values may be secrets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call that can be carried out.
+    """A checked call.
 
     Attributes:
-        command: The requested command, but for its input. Its text is empty when only a restart is.
-        stdin: Its input.
-        timeout: Seconds that it gets; ``None`` is no bound, for a job alone.
-        requested_timeout: Seconds that were asked for; ``None`` if the model did not say.
-        label: The model's own words for people; may be empty.
+        command: The requested command, without its input. The command's text is empty for a restart alone.
+        stdin: The command's input.
+        timeout: Seconds that the command gets; ``None`` is no bound, for a job alone.
+        requested_timeout: Seconds that the model asked for; ``None`` without a request.
+        label: The model's own description for people; may be empty.
         restart: Whether the session's shell is replaced first.
-        background: Whether it is started as a job.
-        pty: Whether it is to have a terminal.
-        no_terminal: Why it cannot have one, if that was found out.
-        also_write: Paths that it asks to write beyond its reach.
-        also_read: Those that it asks to read.
+        background: Whether the command is started as a job.
+        pty: Whether the command asks for a terminal.
+        no_terminal: The reason why no terminal could be given, once a try has failed.
+        also_write: Paths beyond the reach that the call asks to write.
+        also_read: Paths beyond the reach that the call asks to read.
     """
 
     command: Command
@@ -275,10 +275,10 @@ class Call:
 
 
 def parse(params: Mapping[str, object] | ShellParams, limits: ToolLimits, features: ToolFeatures) -> Call:
-    """Check what a model says, against the schema, the limits and what the tool offers.
+    """Check a model's parameters against the schema, the limits and the tool's features.
 
     Raises:
-        InvalidParams: With everything that is wrong, for the model to read.
+        InvalidParams: The parameters are wrong; the message tells the model all mistakes.
     """
     asked = _asked(params, features)
     problems = list(_problems(asked, limits, features))
@@ -305,7 +305,7 @@ def parse(params: Mapping[str, object] | ShellParams, limits: ToolLimits, featur
 
 
 def timeout_of(requested: float | None, limits: ToolLimits) -> float:
-    """The seconds that a command gets."""
+    """Return the seconds that a command gets: the requested or default timeout, within the limits."""
     wanted = limits.default_timeout if requested is None else requested
     return min(max(wanted, limits.min_timeout), limits.max_timeout)
 
@@ -327,12 +327,12 @@ def understood(
     also_called: Mapping[str, str],
     milliseconds: Mapping[str, str],
 ) -> dict[str, object]:
-    """Give parameters the names that they have here, where only one can be meant.
+    """Rename parameters to the model's fields where only one field can be meant.
 
     Args:
-        params: As a model gave them.
-        model: The model that they must match.
-        keys: The fields of it that are known.
+        params: The parameters that a model gave.
+        model: The pydantic model of the parameters.
+        keys: The offered fields of `model`.
         also_called: Other names of fields.
         milliseconds: Other names of fields in seconds, for a number of milliseconds.
     """
@@ -348,7 +348,7 @@ def understood(
                 if key in milliseconds:
                     value = _of_milliseconds(value)
         if meant in model.model_fields and meant not in keys and truth(value) in (False, None):
-            continue  # it asks for nothing
+            continue  # false or null for a feature that is not offered asks for nothing
         given[meant] = value
     return given
 
@@ -359,13 +359,13 @@ def validated(
     """Check parameters against a model.
 
     Args:
-        params: As a model gave them.
-        model: The model that they must match.
-        keys: The fields of it that are known.
-        meant: Says what a key may have meant that there is not.
+        params: The parameters that a model gave.
+        model: The pydantic model of the parameters.
+        keys: The offered fields of `model`.
+        meant: Returns a hint about an unknown key.
 
     Raises:
-        InvalidParams: Names what is wrong and the keys.
+        InvalidParams: The parameters are wrong; the message names the mistakes, and the keys for a wrong or missing key.
     """
     if not isinstance(params, Mapping):
         named = f"with these keys: {', '.join(keys)}" if keys else "and it has no keys"
@@ -376,7 +376,7 @@ def validated(
         found: list[ErrorDetails] = []
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
-        # A value that may be a text or a number has one problem for both.
+        # A wrong value for a text or a number has two problems: keep only that of the text.
         found = [each for each in found if each["loc"][-1:] != ("int",)]
     problems = [f'there is no "{name}"{meant(name)}' for name in withheld]
     problems = [*(_problem(detail, meant, params) for detail in found[:_SAID]), *problems]
@@ -389,13 +389,13 @@ def validated(
 
 
 def listed(problems: Sequence[str], count: int) -> str:
-    """Join problems, of which there are `count` in all; those that are too many are only counted."""
+    """Join the first problems into one text; the others of all `count` problems are only counted."""
     more = count - len(problems[:_SAID])
     return "; ".join(problems[:_SAID]) + (f"; and {more:,} more" if more else "")
 
 
 def sentence(text: str) -> str:
-    """End a text as a sentence."""
+    """Return a text with a final full stop, unless the text ends in a question mark or full stop."""
     return text if text.endswith(("?", ".")) else f"{text}."
 
 
@@ -428,12 +428,12 @@ def _advice(name: str, *, features: ToolFeatures) -> str:
 
 
 def plain(name: str) -> str:
-    """A key in small letters, with nothing between its words."""
+    """Return a key in small letters, without hyphens, underscores and spaces."""
     return name.lower().translate(dict.fromkeys(map(ord, "-_ ")))
 
 
 def alike(name: str, keys: Sequence[str]) -> str:
-    """Say which key is written almost so, if one is."""
+    """Return a hint that names the most similar key; empty without a similar key."""
     close = difflib.get_close_matches(plain(name[:_LONGEST_ALIKE]), keys, n=1)
     return f' (did you mean "{close[0]}"?)' if close else ""
 
@@ -472,7 +472,7 @@ def _problems(asked: ShellParams, limits: ToolLimits, features: ToolFeatures) ->
 
 
 def cwd_problems(cwd: str | None) -> Iterator[str]:
-    """Say what keeps a directory from being taken, if anything does."""
+    """Yield the reasons to reject a directory."""
     if cwd is not None:
         if not cwd.strip():
             yield "cwd is blank: give a directory, or leave it out"
@@ -480,7 +480,7 @@ def cwd_problems(cwd: str | None) -> Iterator[str]:
 
 
 def timeout_problems(timeout: float | None, limits: ToolLimits) -> Iterator[str]:
-    """Say what keeps a timeout from being taken, if anything does."""
+    """Yield the reasons to reject a timeout."""
     if timeout is None:
         return
     yield from not_seconds("timeout", timeout, limits.max_timeout)
@@ -490,7 +490,7 @@ def timeout_problems(timeout: float | None, limits: ToolLimits) -> Iterator[str]
 
 
 def not_seconds(name: str, value: float, most: float) -> Iterator[str]:
-    """Say that a number must be one of milliseconds, if it must."""
+    """Yield a problem if a number of seconds is likely meant as milliseconds."""
     if value > most and _LEAST_MILLISECONDS <= value < 1e12 and value % 1000 == 0:
         meant = value / 1000
         hint = f"did you mean {exact(meant)}?" if meant <= most else f"at most {exact(most)}"
@@ -505,7 +505,7 @@ def _env_problems(env: Mapping[str, str], limits: ToolLimits) -> Iterator[str]:
 
 
 def too_long(name: str, text: str, most: int) -> Iterator[str]:
-    """Say what keeps a text from being taken, if anything does."""
+    """Yield a problem if a text is too long, or holds half of a surrogate pair."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:

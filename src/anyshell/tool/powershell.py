@@ -1,6 +1,6 @@
-"""PowerShell's own parser on the host, in a process that stays warm: it says what a text runs, and runs nothing of it.
+"""PowerShell's own parser in a lasting process on the host: the parser tells the commands of a text and runs none.
 
-On a Windows host that SSH reaches, the same process says what a policy has to know of the host.
+On a Windows host over SSH, the same process tells the facts of the host that a policy needs.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 START_SECONDS = 20.0
-"""Seconds for PowerShell to start as a parser and to answer first; without an answer a text of PowerShell is not understood."""
+"""Seconds for PowerShell to start as a parser and to give the first answer; then the text is not understood."""
 
 ANSWER_SECONDS = 5.0
-"""Seconds for a later answer of that parser; the process is ended then, and the text is not understood."""
+"""Seconds for a later answer of the PowerShell parser; then the process is ended, and the text is not understood."""
 
 LONGEST_ANSWER = 4 * 1024 * 1024
-"""Bytes of an answer of that parser; at more the process is ended, and the text is not understood."""
+"""Bytes of an answer of the PowerShell parser; with more the process is ended, and the text is not understood."""
 
 MOST_STARTS = 5
-"""Times that a tool starts that parser; then texts of PowerShell are not understood any more."""
+"""Times that a tool starts the PowerShell parser; afterwards texts of PowerShell are not understood."""
 
 MOST_TEXTS = 1000
-"""Questions that one process of that parser answers; the next one is read by a new process, which counts as no start."""
+"""Questions that one process of the PowerShell parser answers; then a new process takes over, which counts as no start."""
 
 
 class PowerShellParser:
-    """Has the host's PowerShell parse texts, one at a time.
+    """The host's PowerShell as a parser of texts, one text at a time.
 
-    A question that fails, is late or is cancelled costs the process, so that no later one is given its answer.
+    A failed, late or cancelled question ends the process: a later question must never get the earlier answer.
 
     Args:
-        env: Its environment. Its end is the parser's.
-        shell: The PowerShell that the texts are for.
+        env: The environment of the parser. The end of the environment ends the parser.
+        shell: The PowerShell of the texts.
     """
 
     def __init__(self, env: Environment, shell: ShellInfo) -> None:
@@ -73,7 +73,7 @@ class PowerShellParser:
         env.runner.helpers.append(self)
 
     async def parse(self, text: str) -> Parsed:
-        """The commands of a text; a hint, marked as not understood, if the host does not answer. Never raises for any text."""
+        """Return the commands of a text; a hint, marked as not understood, if the host does not answer. No text raises."""
         kind = self._shell.kind
         hint = parse(text, kind)
         if len(text) > MAX_TEXT:
@@ -88,12 +88,12 @@ class PowerShellParser:
         parsed = await self._put(lambda number: question(number, text), read) or hint
         info = self._env.info
         if info.is_this_machine and info.os == "windows" and os.environ.get("HOME"):
-            # To git it is the home directory, and to PowerShell it is not: as that of 5.1, ~ is not known then.
+            # git uses HOME as the home directory, PowerShell does not: treat the text as 5.1, where ~ is unknown.
             parsed = replace(parsed, shell="powershell")  # noqa: S604 - a kind of shell
         return parsed
 
     async def tell(self, words: Sequence[str]) -> list[str | None]:
-        """Facts of a Windows host: one answer for each kind of question and its argument; ``None`` is not known."""
+        """Return facts of a Windows host, one answer for each pair of a kind and an argument; ``None`` is unknown."""
         unknown: list[str | None] = [None] * (len(words) // 2)
         try:
             "".join(words).encode()
@@ -106,11 +106,11 @@ class PowerShellParser:
         return said or unknown
 
     async def _put(self, ask: Callable[[int], bytes], read: Callable[[int, bytes], _T | None]) -> _T | None:
-        """Put a question, as a line with its number, and read the answer; ``None`` if that is not understood."""
+        """Put a question, as a line with its number, and read the answer; ``None`` if the answer is not understood."""
         async with self._turn:
             warm = self._process is not None
             said = await self._ask(ask, read)
-            if said is None and warm:  # it may have ended since
+            if said is None and warm:  # the process may have ended since the last question
                 said = await self._ask(ask, read)
         return said
 
@@ -157,7 +157,7 @@ class PowerShellParser:
         return bytes(answer)
 
     async def _start(self) -> None:
-        """Start it, within the bound that the backend has for that."""
+        """Start the parser's process; the backend bounds the time of the start."""
         if self._closed or self._starts >= MOST_STARTS:
             raise AnyshellError("no parser is started any more")
         self._starts += 1
@@ -175,7 +175,7 @@ class PowerShellParser:
             await to_the_end(process.aclose(), lambda: None)
 
     async def aclose(self) -> None:
-        """End it, and start it no more; who waits for an answer is given none."""
+        """End the parser for good; a waiting question gets no answer."""
         if not self._closed:
             self._closed = True
             self._env.runner.helpers.remove(self)

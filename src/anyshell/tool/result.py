@@ -60,7 +60,7 @@ class _Result(_Frozen):
 
 
 def blocks(printed: str, messages: Sequence[str]) -> list[DisplayBlock]:
-    """Show a person what was printed and what we say."""
+    """Return the blocks that show a person the printed text and anyshell's messages."""
     shown = []
     if printed:
         shown.append(DisplayBlock(type="output", text=printable(printed)))
@@ -94,9 +94,9 @@ class Truncation(_Frozen):
 
     @classmethod
     def of(cls, output: Output, *, by_lines: bool = False) -> Self | None:
-        """Count what an output shows, or of it the lines that were asked for; ``None`` when that is all of it.
+        """Count the shown part of an output, or of the requested lines; ``None`` when the whole output is shown.
 
-        Of what is no text, nothing is shown.
+        Nothing of a binary output is shown.
         """
         if output.binary is not None:
             return cls(
@@ -107,7 +107,7 @@ class Truncation(_Frozen):
         head, tail = output.head_range, output.tail_range
         parts = tuple(part for part in (head, *output.excerpts, tail) if part is not None)
         whole = not parts and output.cut_lines > 0
-        if whole:  # but for the ends of long lines
+        if whole:  # all lines are shown, except for the ends of long lines
             parts = ((1, output.total_lines + (not output.text.endswith("\n"))),)
         direction: Literal["head", "tail", "both"] | None = None
         if not whole and parts:
@@ -140,7 +140,7 @@ class OutputArtifact(_Frozen):
 
     @classmethod
     def of(cls, artifact: Artifact | None) -> Self | None:
-        """Describe an artifact, if there is one."""
+        """Describe an artifact; ``None`` without an artifact."""
         if artifact is None:
             return None
         return cls(
@@ -181,7 +181,7 @@ class LeftBehindProcess(_Frozen):
 
     @classmethod
     def of(cls, process: ProcessInfo) -> Self:
-        """Name a process."""
+        """Describe a process."""
         return cls(pid=process.pid, name=visible(process.name), alive=process.alive)
 
 

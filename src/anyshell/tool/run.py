@@ -1,4 +1,4 @@
-"""A call on its way: the run of an approved command, and its outcome."""
+"""A call before its result: the prepared request, its notices and its outcome."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .trying import Trying
 
 WaitingTerminal = tuple[TrackedTerminal, TerminalReport]
-"""A command that waits for input on its terminal."""
+"""A command that goes on on its terminal, with the report on the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +43,20 @@ class StoppedByPerson:
 
 
 Became = Outcome | WaitingTerminal | StoppedByPerson
-"""The outcome of a command."""
+"""The outcome of a command: an end, a terminal on which the command goes on, or a stop by a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """A call on its way, and everything that is told about it.
+    """A call before its result, and the facts for the result.
 
     Attributes:
         call: The call.
-        request: The request that runs if it is approved.
-        notices: The sentences besides the one on its end.
-        problem: Why it cannot run; ``None`` if nothing is known that is against it.
-        view: The limit on its shown output, if the model has asked for less.
-        trying: Its trial, if the approver sees what it would do.
+        request: The request that runs after an approval.
+        notices: The sentences in addition to the sentence on the end.
+        problem: The error that keeps the command from running; ``None`` if no such error is known.
+        view: The limit on the shown output, if the command asks for fewer lines.
+        trying: The trial of the command, if the approver sees effects.
     """
 
     call: Call
@@ -68,20 +68,20 @@ class ToolRun:
 
     @property
     def makes_directory(self) -> bool:
-        """Whether its directory is there as soon as it runs, and not before."""
+        """Whether the command's directory exists only while the command runs."""
         text = self.request.text
         return isinstance(text, Expanded) and text.will_have(self.request.directory)
 
     def limits(self, way: Minimizable | None, env: Environment) -> OutputLimits | None:
-        """The limits of the call's output; ``None`` for those of the environment."""
+        """Return the limits of the call's output; ``None`` for the limits of the environment."""
         if self.view is None:
             return None if way is None else way.limits
-        from .viewing import limits_of  # what few tools need
+        from .viewing import limits_of  # here, since few tools need it
 
         return limits_of(env)
 
     def details(self, status: CallStatus, **facts: Any) -> ShellDetails:
-        """The facts of a result, with those of the call."""
+        """Return the details of a result: the given facts and the facts of the call."""
         call = self.call
         return ShellDetails(
             status=status,
@@ -92,7 +92,7 @@ class ToolRun:
         )
 
     def shown(self) -> DisplayBlock:
-        """The command as a person sees it."""
+        """Return the command as a block for a person."""
         request = self.request
         return DisplayBlock(
             type="command",
@@ -104,7 +104,7 @@ class ToolRun:
 async def prepare(
     call: Call, call_id: str, *, env: Environment, session: Session | None, view_limits: bool = False
 ) -> ToolRun:
-    """Settle what is going to run, exactly."""
+    """Build the exact request of a call: rewrite the text, expand addresses, and resolve the directory and the reach."""
     command = call.command
     no_terminal = call.no_terminal or ("" if env.terminals else terminal_words.NOT_HERE)
     size = Terminal() if call.pty and not no_terminal else None
@@ -116,7 +116,7 @@ async def prepare(
     translated, problem = command.text != original.text and env.shell.on_windows, None
     view = None
     if view_limits and not call.background and not call.pty:
-        from .viewing import limited_view  # what few tools need
+        from .viewing import limited_view  # here, since few tools need it
 
         view = limited_view(command.text, env)
         if view is not None:
@@ -168,8 +168,8 @@ async def prepare(
 def intercepted(
     request: CommandRequest, rules: Iterable[InterceptionRule], tools: Collection[str]
 ) -> Intercepted | None:
-    """The verdict of an interception rule on a command: on the text of the model, and on the rewritten text."""
-    from ..policy.interception import intercept  # with the parser, where it is asked for
+    """Return the match of an interception rule with the model's text or the rewritten text; ``None`` without a match."""
+    from ..policy.interception import intercept  # a late import, since the module loads the parser
     from ..policy.parse import parse
 
     given = request.original or request.text
@@ -183,7 +183,7 @@ def intercepted(
 async def _rewritten(command: Command, env: Environment, *, in_session: bool) -> Command:
     if env.shell.on_windows and isinstance(shells.SHELLS[env.shell.kind], shells.Shell):
         command = replace(command, text=for_bash(command.text))
-    # In a session the directory is to last; and the user's own cd may be another.
+    # In a session the cd must last beyond the command; with a snapshot, cd may be the user's own function.
     if in_session or env.snapshot is not None:
         return command
     if not shells.SHELLS[env.shell.kind].starts_as_if_by_cd(env.shell):

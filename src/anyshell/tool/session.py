@@ -12,15 +12,16 @@ if TYPE_CHECKING:
 
 
 class ToolSession:
-    """The session of a tool, and what the model knows of it.
+    """The session of a tool, and the model's knowledge of the session.
 
     Args:
         session: The session.
 
     Attributes:
         session: The session.
-        turn: Whose turn it is: nothing runs between the approval of a command and the command, since it decides what that does.
-        counted_on: Whether the model thinks that the session's shell knows something.
+        turn: The lock of the current call: no other command runs between a command's approval and the command itself, since
+            an earlier command can change a later command's meaning.
+        counted_on: Whether the model believes that the session's shell still has its state.
         told: The directory of the session's shell, as the model was last told.
     """
 
@@ -32,11 +33,11 @@ class ToolSession:
 
     @property
     def visible_directory(self) -> str:
-        """The directory in which the next command begins, as text: a name may hold bytes that are no text."""
+        """The directory in which the next command begins, as printable text: a name may hold bytes that are no text."""
         return policy.visible(self.session.directory)
 
     def tell(self) -> str:
-        """Return the directory in which the next command begins, and note that the model was told."""
+        """Return the directory in which the next command begins, and record that the model was told."""
         self.told = self.session.directory
         return self.told
 

@@ -1,4 +1,4 @@
-"""The tool itself: a model's parameters in, a `ShellResult` out, whatever happens between."""
+"""The shell tool: it takes a model's parameters and returns a `ShellResult`, also for every failure."""
 
 from __future__ import annotations
 
@@ -53,58 +53,57 @@ if TYPE_CHECKING:
     from .run import Became, ToolRun
 
 FAILS_AT_ONCE = 0.3
-"""Seconds for which a start in the background waits for an end at once, which is then told."""
+"""Seconds that the start of a background job waits for the job's end; a later end is told in a later result."""
 
 
 class ShellTool:
-    """A shell that a model calls: three lines hold always.
+    """A shell that a model calls, with three guarantees.
 
-    Parameters are bounded. Every run passes the approver, which sees exactly what runs. Every run has a
-    deadline, after which nothing of it is left; a job that was given none has the end of the environment.
+    Parameters are bounded. Every run passes the approver, which sees exactly what runs. Every run has a deadline, after
+    which none of the run's processes is left; a job without a timeout ends with the environment.
 
     Args:
-        env: The environment of the commands. Entered with ``async with``, it also gives updates while they do.
-        approver: Decides about every command. There is no default: `approve_all` must be a decision.
+        env: The environment of the commands. Updates during a call need an environment entered with ``async with``.
+        approver: The function that decides about every command. There is no default: `approve_all` must be a decision.
         limits: The limits of a model's requests.
-        session: Whether calls run in one shell that lasts, one after the other, rather than each in a fresh one.
-        jobs: Whether commands can run in the background. What a command leaves behind then goes on as a job,
-            instead of being stopped, and `job_tool` is to be offered to the model as well.
-        terminals: Whether commands can have a terminal. One that waits for input there goes on as a job, and `job_tool` is
-            to be offered to the model as well.
-        secrets: Gives what a program on a terminal may be told and the model may not: an async callable that is given a
-            `SecretRequest` and returns the secret, or ``None``. Without it the model cannot have one typed. What it
-            gave is ``[secret]`` in every later result and update of the tool, where it stands as it is.
-        console: Shows every command on a terminal to a person, who sees it, may type, and stops it by dismissing it, which
-            the model is told: ``anyshell.console.opener(app)`` for an app of textual, or an async function that is given
-            the `DrivenTerminal`. A call does not wait for it: what has ended stays shown until it is dismissed.
-        silence: Seconds without output after which a command is stopped, as by its timeout; the model is told. Not one
-            that was started in the background or on a terminal, where silence is no fault. ``None`` is never.
-        confirmed: Whether a person confirms every command, which the model is told. It changes nothing of what
-            `approver` is asked.
-        tools: Names of other tools that the model has, such as ``("read", "grep", "edit")``: it is told to prefer them over
-            commands that do the same.
-        advice: What the description advises besides its rules, a set of ``git`` and ``programs``; both by default.
-        policy: Decides about every command: one that it allows is not asked about, one that it denies is refused. The
-            approver is asked about the others, and about everything that is sent or typed. By default `Environment.policy`.
-        interception: Whether a command is blocked that one of `tools`, or `job_tool`, does better, and the model told so:
-            ``True`` is by `anyshell.policy.interception.DEFAULTS`, and rules are by these. It needs the extra ``policy``.
-        minimize: Whether noise is left out of what a model is shown of a simple command's output, such as progress and a line
-            for each test that passed: ``True`` is by the rules that anyshell comes with, and files are of rules that come
-            before these. The whole is kept, and the result names it. It needs the extra ``policy``.
-        view_limits: Whether a last ``| head -n 5`` or ``| tail -n 5`` of a simple line limits what the model is shown instead
-            of what is kept. The approver is asked about the line that then runs. It needs the extra ``policy``.
+        session: Whether calls run one after the other in one lasting shell, rather than each call in a fresh shell.
+        jobs: Whether commands can run in the background. Processes that a command leaves behind then go on as a job,
+            instead of being stopped. Offer `job_tool` to the model as well.
+        terminals: Whether commands can have a terminal. A command that waits for input on a terminal goes on as a job.
+            Offer `job_tool` to the model as well.
+        secrets: An async callable that is given a `SecretRequest` and returns a secret for a program on a terminal, or
+            ``None``. The model never sees the secret. Without `secrets` the model cannot have a secret typed. Later results
+            and updates of the tool show ``[secret]`` wherever the secret appears unchanged.
+        console: The function that shows every command on a terminal to a person: ``anyshell.console.opener(app)`` for a
+            textual app, or an async function that is given the `DrivenTerminal`. The person may type. Dismissing the
+            console stops the command, and the model is told. A call does not wait for the console: an ended command
+            stays shown until the person dismisses the console.
+        silence: Seconds without output after which a command is stopped, as by its timeout; the model is told. Silence
+            never stops a command in the background or on a terminal. ``None`` is no limit.
+        confirmed: Whether a person confirms every command; the model is told. The questions to `approver` stay the same.
+        tools: Names of other tools that the model has, such as ``("read", "grep", "edit")``. The description tells the
+            model to prefer these tools over commands that do the same.
+        advice: The advice in the description apart from its rules: a set of ``git`` and ``programs``; both by default.
+        policy: The policy that decides first. An allowed command runs without a question, a denied command is refused. The
+            approver is asked about other commands, and about everything that is sent or typed. By default `Environment.policy`.
+        interception: Whether a command is blocked if one of `tools`, or `job_tool`, does better; the model is told.
+            ``True`` uses `anyshell.policy.interception.DEFAULTS`, an iterable its own rules. Needs the extra ``policy``.
+        minimize: Whether the model is shown a simple command's output without noise, such as progress and a line for each
+            passed test. ``True`` uses anyshell's own rules; the rules of given files come before anyshell's own. The whole
+            output is kept, and the result names the artifact. Needs the extra ``policy``.
+        view_limits: Whether a last ``| head -n 5`` or ``| tail -n 5`` of a simple line limits the shown output instead of
+            the kept output. The approver is asked about the line that then runs. Needs the extra ``policy``.
         ask_each: Whether the approver is asked for each call. By default calls that wait for the same answer share it.
-        effects: As for `Environment.run`: the model is told which files a command has changed, less those in the background and on
-            a terminal.
-        approve: The view of the approver. With ``effects`` a command in a fresh shell first runs on trial (`Environment.trial`), the
-            request has what it would do to files, and an approval makes that real.
+        effects: As for `Environment.run`: the model is told which files a command changed. Commands in the background and
+            on a terminal are excepted.
+        approve: The view of the approver. With ``effects`` a command in a fresh shell first runs on trial
+            (`Environment.trial`). The request then has the effects on files, and an approval commits these effects.
 
     Raises:
-        AnyshellError: `session`, `jobs` or `terminals` where the environment was not entered with ``async with``;
-            `secrets` or `console` without `terminals`; `console` that is no function; `silence` that is no number of
-            seconds; `tools` that are no names; `advice` that there is not; `interception`, `minimize` or `view_limits` without
-            its extra;
-            a file of `minimize` that cannot be read, or with an invalid rule.
+        AnyshellError: `session`, `jobs` or `terminals` without an environment entered with ``async with``; `secrets` or
+            `console` without `terminals`; a `console` that is not a function; a `silence` that is not a number of seconds;
+            `tools` that are not names; an unknown `advice`; `interception`, `minimize` or `view_limits` without the extra
+            ``policy``; a file of `minimize` that cannot be read or has an invalid rule.
     """
 
     def __init__(
@@ -152,7 +151,7 @@ class ShellTool:
                 f"console must be an async function, not {type(console).__name__}: for an app of textual, "
                 "anyshell.console.opener(app)"
             )
-        # Checked before anything is made: a tool that is refused leaves nothing to close.
+        # All checks come before the first resource is made: an error leaves nothing to close.
         self._env = env
         self._confirmed = confirmed
         self._tools = names_of(tools)
@@ -202,15 +201,15 @@ class ShellTool:
 
     @property
     def definition(self) -> ToolDefinition:
-        """The definition for the model: a name, a description of this host and its limits, and a JSON schema."""
+        """The definition for the model: a name, a description of this host and the limits, and a JSON schema."""
         return self.describe()
 
     def describe(self, *, sections: Mapping[str, str | None] | None = None) -> ToolDefinition:
-        """Make the definition with other words.
+        """Return the definition with other texts in its description.
 
         Args:
-            sections: Texts for sections of the description by their headings, such as ``Git``: instead of a section that
-                there is, or after the last. ``None`` leaves a section out. The first paragraph has an empty heading.
+            sections: Texts of sections by heading, such as ``Git``. A text replaces the section of the same heading, or
+                follows the last section. ``None`` leaves a section out. The first paragraph has an empty heading.
         """
         env = self._env
         features = replace(self._features, terminals=self._features.terminals and env.terminals)
@@ -242,10 +241,10 @@ class ShellTool:
 
     @property
     def job_tool(self) -> JobTool:
-        """The tool by which the model looks after the jobs of this one, with terminals or without.
+        """The tool ``job``, by which the model controls the jobs of this tool, with terminals or without.
 
         Raises:
-            AnyshellError: There are none: this tool was made without ``jobs=True`` and without ``terminals=True``.
+            AnyshellError: This tool was made without ``jobs=True`` and without ``terminals=True``.
         """
         if self._ledger is None and self._terminals is None:
             raise AnyshellError(
@@ -259,10 +258,10 @@ class ShellTool:
         return tuple(self._context.kept)
 
     async def aclose(self) -> None:
-        """Run nothing more, and end the tool's session, if it has one. The end of the environment does so as well.
+        """Refuse further commands, and end the tool's session. The end of the environment does the same.
 
-        Its jobs go on, and `job_tool` with them; none is started any more.
-        Closing twice does nothing.
+        Running jobs go on, and `job_tool` still works for these jobs; no new job starts.
+        A second call does nothing.
         """
         self._closed = True
         if self._terminals is not None:
@@ -276,15 +275,15 @@ class ShellTool:
     def cancel(self, call_id: str) -> None:
         """Cancel a call of this tool or of its `job_tool`. The call then returns a result.
 
-        A command that runs is stopped, with everything that it started, after the grace; its result is ``cancelled``, with
-        what it has printed. A call that waits for its turn or for the approver returns at once, and nothing ran. A
-        command that has ended by itself keeps that end. A second call skips the grace. To be called in the event loop.
+        A running command is stopped after the grace, with all processes that it started. The result is ``cancelled``, and
+        has the output so far. A call that waits for its turn or for the approver returns at once, without running anything.
+        A command that has already ended keeps its outcome. A second `cancel` skips the grace. Call in the event loop.
 
         Args:
-            call_id: As the call was given it; an `Update`, an `ApprovalRequest` and the details of a result tell it.
+            call_id: The id of the call. An `Update`, an `ApprovalRequest` and the details of a result hold the same id.
 
         Raises:
-            AnyshellError: No call of that id is under way.
+            AnyshellError: No call of this id is under way.
         """
         self._calls.cancel(call_id)
 
@@ -298,20 +297,20 @@ class ShellTool:
         """Carry out one call.
 
         Args:
-            params: As the model gave them, unchecked.
-            on_update: Is given the end of the output so far while the command runs, cleaned and bounded, at
-                intervals. An async one never delays the command; one that is not async and blocks holds up
-                the event loop, and so the command's deadline. Once it has raised, it is not called again, and
-                never after the call. Is not called at all if the environment was not entered, nor for a job.
-            call_id: The id for `cancel`, such as the id that the model's interface gives the call; unlike that of every
-                other call under way. Without it the call gets one.
+            params: The model's parameters, unchecked.
+            on_update: A callback that is given the end of the output so far, cleaned and bounded, at intervals while the
+                command runs. An async callback never delays the command. A blocking callback that is not async holds up
+                the event loop, and with the loop the command's deadline. A callback that raised is not called again, and
+                no callback is called after the call. Jobs, and environments that were not entered, have no updates.
+            call_id: The id for `cancel`, such as the id that the model's interface gives the call. No other call under
+                way may have the same id. By default the tool makes an id.
 
         Returns:
-            What came of it. Wrong parameters, a refusal, a failure and a timeout are results.
+            The result of the call. Wrong parameters, a refusal, a failure and a timeout are results.
 
         Raises:
-            InvalidCommand: `call_id` is empty, or that of another call under way.
-            asyncio.CancelledError: The calling task was cancelled; the whole tree is gone.
+            InvalidCommand: `call_id` is empty, or is the id of another call under way.
+            asyncio.CancelledError: The calling task was cancelled; the command's whole tree is gone.
         """
         with self._calls.begin(call_id, "shell", params) as ongoing:
             result = await self._call(params, on_update, ongoing)
@@ -341,7 +340,7 @@ class ShellTool:
 
     @contextlib.asynccontextmanager
     async def _its_turn(self, call: Call) -> AsyncIterator[None]:
-        """In a session, let nothing run between the approval of a command and the command: it decides what that does."""
+        """Hold the session's turn from the approval of a command to its end: a command in between could change its meaning."""
         if self._session is None or call.background or call.pty:
             yield
             return
@@ -350,7 +349,7 @@ class ShellTool:
 
     @property
     def _over(self) -> bool:
-        """Whether nothing can run any more."""
+        """Whether the tool or its environment is closed."""
         return self._closed or self._env.closed
 
     async def _carried_out(self, call: Call, on_update: OnUpdate | None, ongoing: Ongoing) -> ShellResult:
@@ -369,7 +368,7 @@ class ShellTool:
             view_limits=self._view_limits,
         )
         if session is not None and run.request.fresh and session.counted_on and not call.restart:
-            return self._gone(run, session)  # the model does not know yet
+            return self._gone(run, session)  # the model does not know yet that the shell ended
         if self._interception:
             own = ("job",) if self._ledger is not None and not (call.background or call.pty) else ()
             blocked = intercepted(run.request, self._interception, (*self._tools, *own))
@@ -387,7 +386,7 @@ class ShellTool:
             return await self._asked(replace(run, trying=trying), on_update, ongoing)
 
     async def _asked(self, run: ToolRun, on_update: OnUpdate | None, ongoing: Ongoing) -> ShellResult:
-        """Have a call decided on, and run what was approved."""
+        """Ask for the decision on a call, and run the approved command."""
         call, missing = run.call, ""
         with ongoing.interruptible():
             if call.command.cwd is not None and not run.makes_directory:
@@ -405,7 +404,7 @@ class ShellTool:
             return await self._approved(run, on_update, ongoing)
 
     async def _approved(self, run: ToolRun, on_update: OnUpdate | None, ongoing: Ongoing) -> ShellResult:
-        """Run what was approved, and say what became of it."""
+        """Run the approved command, and return its result."""
         call, session = run.call, self._session
         try:
             if call.background and run.request.size is None and self._ledger is None:
@@ -415,7 +414,7 @@ class ShellTool:
                 return await self._started(run, ongoing)
             return await self._run(run, on_update, ongoing)
         except TerminalUnavailable as error:
-            # That is another thing to run than what was approved.
+            # Without a terminal the command is another one than the approved one: decide anew.
             return await self._carried_out(replace(call, no_terminal=str(error)), on_update, ongoing)
         except AnyshellError as error:
             request = run.request
@@ -429,12 +428,12 @@ class ShellTool:
             return self._results.unrun(run, "failed", message)
 
     def _gone(self, run: ToolRun, session: ToolSession) -> ShellResult:
-        """Say that nothing ran because the shell of the session has ended since the last command."""
+        """Return the result that nothing ran because the session's shell has ended since the last command."""
         session.counted_on = False
         return self._results.unrun(run, "failed", words.gone(session.tell()))
 
     async def _restarted(self, call: Call) -> ShellResult:
-        """Begin a fresh shell, and nothing in it."""
+        """Begin a fresh shell without running a command."""
         assert self._session is not None
         await self._session.restart()
         details = ShellDetails(status="restarted", directory=self._results.directory, timeout=call.timeout)
@@ -460,7 +459,7 @@ class ShellTool:
     async def _shown(
         self, run: ToolRun, became: Became, way: Minimizable | None, error: BaseException | None = None
     ) -> ShellResult:
-        """Say what became of a command, without the noise of its output, or the lines that were not asked for."""
+        """Return the result of a command, without noise or with only the requested lines of the output."""
         if run.view is not None and isinstance(became, Outcome):
             from .viewing import shown
 
@@ -472,7 +471,7 @@ class ShellTool:
         return self._results.finish(run, became, error, minimized=minimized)
 
     async def _on_terminal(self, run: ToolRun, listener: Listener | None, ongoing: Ongoing) -> Became:
-        """Run what was approved on a terminal, until it ends or waits for input."""
+        """Run the approved command on a terminal until the command ends or waits for input."""
         assert self._terminals is not None
         async with self._terminals.begin(run.request, ongoing.control, listener) as terminal:
             waiting: WaitState = None
@@ -492,7 +491,7 @@ class ShellTool:
             return terminal, view
 
     async def _started(self, run: ToolRun, ongoing: Ongoing) -> ShellResult:
-        """Start what was approved as a job."""
+        """Start the approved command as a job."""
         assert self._ledger is not None
         request = run.request
         job: Job | None = None
@@ -507,11 +506,11 @@ class ShellTool:
                 reach=widened(request),
             )
         if job is None or ongoing.cancelled:
-            if job is not None:  # it was there the moment before
+            if job is not None:  # the job started just before the cancellation
                 await job.stop()
             return self._results.unrun(run, "cancelled", words.NO_JOB)
         self._ledger.add(job.id, request.directory, description=request.description)
-        with ongoing.interruptible(), contextlib.suppress(Exception):  # how it ended is told below, or later
+        with ongoing.interruptible(), contextlib.suppress(Exception):  # the job's end is told below, or later
             await job.wait(timeout=FAILS_AT_ONCE)
         if job.outcome is not None and job.outcome.status == "exited":
             return await self._results.over_at_once(run, job, job.outcome)
@@ -525,7 +524,7 @@ class ShellTool:
     async def _outcome(
         self, run: ToolRun, listener: Listener | None, ongoing: Ongoing, way: Minimizable | None
     ) -> Became:
-        """Run what was approved, and nothing else."""
+        """Run the approved command and return its outcome, without making a result."""
         request = run.request
         if request.size is not None:
             return await self._on_terminal(run, listener, ongoing)

@@ -1,4 +1,4 @@
-"""The numbers of signals by the host's system, which need not be this machine's."""
+"""The numbers of signals on the host's system, which need not be this machine's system."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ _NUMBERS: Mapping[OperatingSystem, Mapping[str, int]] = MappingProxyType(
 )
 
 
-# Real-time signals, as bash and glibc name and number them; musl, which keeps one more to itself, begins at 35. A
-# backend may also say a number, as in SIG42, where its system has no name.
+# Real-time signals with the names and numbers of bash and glibc. musl reserves one more and begins at 35. A backend may
+# also give a number, as in SIG42, for a signal without a name.
 _FIRST_REAL_TIME = 34  # no bound: the number of a signal
 _LAST_REAL_TIME = 64  # no bound: the number of a signal
 _REAL_TIME = re.compile(r"SIGRT(?:MIN(?:\+(\d{1,2}))?|MAX(?:-(\d{1,2}))?)")
@@ -57,7 +57,7 @@ _BY_NUMBER = re.compile(r"SIG(\d{1,2})")
 
 
 def number_of(signal: str, os: OperatingSystem) -> int | None:
-    """The number of a signal, or ``None`` when no signal of that name ends programs there."""
+    """Return the number of a signal; ``None`` when no signal of that name ends programs on that system."""
     if numbered := _BY_NUMBER.fullmatch(signal):
         return int(numbered[1])
     if os == "linux" and (real_time := _REAL_TIME.fullmatch(signal)):
@@ -68,5 +68,5 @@ def number_of(signal: str, os: OperatingSystem) -> int | None:
 
 
 def signal_of(number: int, os: OperatingSystem) -> str | None:
-    """The name of a signal, or ``None`` when no signal of that number ends programs there."""
+    """Return the name of a signal; ``None`` when no signal of that number ends programs on that system."""
     return next((name for name, known in _NUMBERS[os].items() if known == number), None)

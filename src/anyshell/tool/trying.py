@@ -1,4 +1,4 @@
-"""The trial of a call whose approver sees what the command would do before it says yes: ``approve="effects"``."""
+"""The trial of a call whose approver sees the command's effects on files before the answer: ``approve="effects"``."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ class Tries:
     """The trials of one tool.
 
     Args:
-        env: Their environment.
+        env: The environment of the tool.
         approve: The view of the approver.
         session: Whether the commands of the tool run in one shell.
         silence: As for the tool.
         grace: As for the tool.
 
     Raises:
-        AnyshellError: `approve` is something else; or the host has no trials, or commands would run in a session.
+        AnyshellError: `approve` is not a known view; or it is ``effects``, and the host has no trials, or commands run in
+            a session.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Tries:
         *,
         split_stderr: bool,
     ) -> AbstractAsyncContextManager[Trying | None]:
-        """The trial of one call; ``None`` for what has none: a job, a command on a terminal, and more than a reach."""
+        """Return the trial of one call as a context; ``None`` for a job, on a terminal, and for paths beyond the reach."""
         more = request.also_write or request.also_read
         if not self.wanted or request.background or request.size is not None or more:
             return nullcontext()
@@ -67,10 +68,10 @@ class Tries:
 
 
 class Trying:
-    """The trial of one call. It begins when the approver is about to be asked.
+    """The trial of one call; the trial begins right before the approver is asked.
 
     Args:
-        env: Its environment.
+        env: The environment of the trial.
         options: The options of `Environment.trial`.
     """
 
@@ -80,7 +81,7 @@ class Trying:
         self._trial: Trial | None = None
 
     async def __call__(self, request: CommandRequest) -> CommandRequest:
-        """Run the command on trial, and add what it would do to the request."""
+        """Run the command on trial, and return the request with the command's effects."""
         trial = self._env.trial(
             request.text,
             cwd=request.directory,
@@ -94,20 +95,20 @@ class Trying:
         return replace(request, effects=trial.effects)
 
     async def commit(self) -> Outcome | None:
-        """Make it real, and give its outcome; ``None`` if it has not run, since the approver was not asked."""
+        """Commit the trial and return its outcome; ``None`` if no trial ran, since the approver was not asked."""
         if self._trial is None:
             return None
         await self._trial.commit()
         return self._trial.outcome
 
     async def aclose(self) -> None:
-        """Throw away what was not committed."""
+        """Discard the effects that were not committed."""
         await self._stack.aclose()
 
 
 def _reach_before_the_answer(env: Environment) -> Reach:
-    """The reach of a command before its approval: no network and no secrets, since sending cannot be undone."""
-    from ..reach import Reach  # here and below, since few tools need them
+    """Return the reach before the approval: no network, since sending cannot be undone, and by default no secrets."""
+    from ..reach import Reach  # here and below, since few tools need these modules
     from ..reach.bubblewrap import Bubblewrap
 
     sandbox = env.runner.sandbox

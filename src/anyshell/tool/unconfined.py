@@ -1,4 +1,4 @@
-"""A warning to people that commands of a model run without a sandbox."""
+"""A warning to people that a model's commands run without a sandbox."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOG = logging.getLogger("anyshell")
 
 
 def warn_of_no_sandbox(env: Environment) -> None:
-    """Warn people, once for each kind of host, if no sandbox confines a model's commands and that was not asked for."""
+    """Warn people, once for each kind of host, if no sandbox confines a model's commands without an explicit request."""
     if env.unconfined:
         _warn(can_confine=env.os == "linux")
 

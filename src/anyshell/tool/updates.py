@@ -1,4 +1,4 @@
-"""The latest output of a command, for a listener that cannot hold the command up."""
+"""The latest output of a command, for a callback that cannot hold up the command."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ if TYPE_CHECKING:
 
 
 class Update(str):
-    """The end of what a command has printed so far, cleaned.
+    """The end of a command's output so far, cleaned.
 
     Attributes:
-        call_id: The id of the call that runs it, for `ShellTool.cancel`.
+        call_id: The id of the command's call, for `ShellTool.cancel`.
     """
 
     call_id: str
 
     def __new__(cls, text: str, call_id: str) -> Self:
-        """Make one of a text."""
+        """Make an update of a text."""
         update = super().__new__(cls, text)
         update.call_id = call_id
         return update
 
 
 OnUpdate = Callable[[Update], Awaitable[object] | object]
-"""Is given the end of what a command has printed so far; may be async."""
+"""A callback that is given the end of a command's output so far; may be async."""
 
 _MARGIN = 4
-"""Bytes kept for one byte of an update, raw: escape sequences go, and the raw bytes may begin within a character."""
+"""Bytes of raw output kept for one byte of an update: escape sequences are removed, and the first character may be cut."""
 
 _CANCEL_BOUND = 1.0
-"""Seconds for an update under way to end when the command has ended."""
+"""Seconds for an update under way to end after the command's end; then the call returns without waiting longer."""
 
 
 class Updates:
-    """Calls a listener with the tail of an output, never more often than agreed, in a task of its own.
+    """A task that calls a callback with the tail of a command's output, at most once per interval.
 
-    While the listener is busy, output goes on: it next hears the tail as it is then. When it raises, whatever it is,
-    it is not called again; when the command ends, it is cancelled, and never called again either.
+    While the callback is busy, output goes on; the next update has the tail of that later moment. A callback that raises
+    any exception is not called again. At the end of the command a running callback is cancelled, and never called again.
 
     Args:
-        on_update: Called in the event loop. One that is not async and blocks holds up everything else there, the
-            command's deadline too.
-        call_id: The id of the call in its updates.
-        interval: Seconds between the end of one call and the next, at least.
+        on_update: The callback, called in the event loop. A blocking callback that is not async holds up the whole event
+            loop, including the command's deadline.
+        call_id: The id of the call in the updates.
+        interval: Seconds between the end of one callback and the next callback, at least.
         limit: Bytes of a tail in UTF-8, at most.
-        hide: Takes out of a text what is not to be shown.
+        hide: Masks secrets in a text.
         code_page: The number of the host's code page; ``None`` is no code page.
     """
 
@@ -93,18 +93,18 @@ class Updates:
         await asyncio.wait([self._task], timeout=_CANCEL_BOUND)
 
     def feed(self, data: bytes) -> None:
-        """Take what was printed."""
+        """Add printed bytes to the tail."""
         self._raw += self._recoder.feed(data)
         del self._raw[: -_MARGIN * self._limit]
         self._news.set()
 
     async def hear(self, channel: Channel, data: bytes) -> None:
-        """Take what was printed, as a run's listener. Never waits for the call."""
+        """Add printed bytes to the tail, as a run's listener; never wait for the callback."""
         self.feed(data)
-        await asyncio.sleep(0)  # or a command that prints all at once could be over before the first call
+        await asyncio.sleep(0)  # otherwise a short command could end before the first callback
 
     async def _run(self) -> None:
-        # The listener may catch our cancellation: the flag, not the exception, says that it is over.
+        # The callback may catch the cancellation: the flag, not the exception, tells the end of the loop.
         while not self._closed:
             await self._news.wait()
             self._news.clear()

@@ -1,4 +1,4 @@
-"""The verdict of a policy on a call, with the facts of the host that it needs."""
+"""The verdict of a policy on a call, with the facts of the host that the policy needs."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from .powershell import PowerShellParser
 
 MOST_QUESTIONS = 200
-"""Questions to a host in one round of a decision by SSH; what more is asked is not known."""
+"""Questions to a host in one round of a decision over SSH; further questions get no answer in that round."""
 
 MOST_CHANGES = 1000
-"""Commands of a session that may have changed what names mean there, and that are told apart; of more, the first is forgotten."""
+"""Commands of a session that may have changed the meaning of names there; beyond that the oldest is forgotten."""
 
 LONGEST_ANSWERS = 1024 * 1024
-"""Bytes of a host's answers to the questions of one round; of longer ones, none is known."""
+"""Bytes of a host's answers to the questions of one round; of longer answers, none counts."""
 
-# One question a pair of arguments, one answer each: its length is the caller's, so a NUL ends it. A path that does not exist is
-# resolved as far as it does.
+# Each pair of arguments is one question with one answer. A NUL ends each answer, since an answer can hold any other byte.
+# A path that does not exist is resolved up to its last existing part.
 _ASKED = (
     RESOLVE
     + r"""
@@ -72,7 +72,7 @@ done
 
 
 def _value_of(kind: str, answer: str) -> str | tuple[str, ...] | None:
-    """The value of an answer to `_ASKED`."""
+    """Return the value of an answer to `_ASKED`; ``None`` for an empty answer of most kinds."""
     if kind == "find":
         return answer.rstrip("\n")
     if kind == "names" and answer:
@@ -81,40 +81,40 @@ def _value_of(kind: str, answer: str) -> str | tuple[str, ...] | None:
 
 
 class Verdicts:
-    """Decides on the commands of one tool.
+    """The verdicts of a policy on the commands of one tool.
 
     Args:
-        policy: Decides on the text.
+        policy: The policy.
         env: The environment of the commands.
     """
 
     def __init__(self, policy: Policy, env: Environment) -> None:
         self._policy = policy
         self._env = env
-        self._parser: PowerShellParser | None = None  # of the host, for texts of PowerShell
+        self._parser: PowerShellParser | None = None  # the host's own parser, for texts of PowerShell
         self._changes: dict[
             str, None
-        ] = {}  # digests of commands that may have changed what names mean, as they ran
-        self._clear = True  # whether the text last asked about, in a session whose calls take turns, is understood by itself
+        ] = {}  # digests of commands that may have changed the meaning of names, in the order of their runs
+        self._clear = True  # whether the session's last decided text is understood; its calls take turns, so one flag suffices
 
     @property
     def rules(self) -> str:
-        """The file that an answer for always is written to; empty if there is none."""
+        """The file to which an answer for always is written; empty without a file."""
         return self._policy.file
 
     def reaches(self, name: str, port: int) -> bool:
-        """Whether the rules have a destination for every reach with names."""
+        """Whether the rules grant a destination to every command whose reach has names of hosts."""
         return bool(self._policy.destinations) and Names(self._policy.destinations).allow(name, port)
 
     def gives(self, request: CommandRequest) -> bool:
-        """Whether the rules have what a command asks for beyond its reach; never what is hidden."""
+        """Whether the rules grant all paths that a command asks for beyond its reach; never for hidden paths."""
         given = {(kind, path) for host, kind, path in self._policy.places if host in ("", request.host)}
         wanted = [("write", path) for path in request.also_write]
         wanted += [("read", path) for path in request.also_read]
         return not request.hidden and given.issuperset(wanted)
 
     async def decide(self, request: CommandRequest) -> Verdict:
-        """Decide on a command, and ask the host what has to be known of it for that."""
+        """Decide on a command, and ask the host for the facts that the decision needs."""
         verdict = await self._decided(request)
         if request.session:
             self._clear = verdict.understood
@@ -123,11 +123,11 @@ class Verdicts:
             return verdict
         if verdict.action == "allow":
             verdict = replace(verdict, action="ask", reasons=())
-        # A text that is not understood is covered by no grant.
+        # No grant covers a text that is not understood.
         return replace(verdict, understood=False, reasons=(*verdict.reasons, *doubts))
 
     def ran(self, request: CommandRequest) -> None:
-        """Take note of what runs in the session now."""
+        """Record an approved command of the session if the command may change the meaning of names."""
         verdict = request.verdict
         if request.session and verdict is not None:
             fresh = request.fresh or request.restart
@@ -141,12 +141,12 @@ class Verdicts:
                 self._changes[change] = None
 
     def state(self, request: CommandRequest) -> tuple[str, ...]:
-        """The state that decides what a text of the session means: an approval holds only while it is the same."""
+        """Return the state that decides a session text's meaning; an approval holds only while the state is the same."""
         anew = not request.session or request.fresh or request.restart
         return () if anew else tuple(self._changes)
 
     def _doubts(self, request: CommandRequest) -> Sequence[str]:
-        """Why a text does not say by itself what runs."""
+        """Return the reasons why a text may run other programs than the text says."""
         from ..policy.parse.dynamic import variable
 
         doubts = [
@@ -177,7 +177,7 @@ class Verdicts:
         return self._verdict(request, parsed, Answers(known))
 
     async def _parsed(self, request: CommandRequest) -> str | Parsed:
-        """The text; for PowerShell as the host's own parser has it."""
+        """Return the text; for PowerShell the result of the host's own parser."""
         if request.shell.kind not in POWERSHELL:
             return request.text
         if self._parser is None:
@@ -187,7 +187,7 @@ class Verdicts:
         return await self._parser.parse(request.text)
 
     async def aclose(self) -> None:
-        """Have the host parse no more."""
+        """Close the host's parser."""
         if self._parser is not None:
             await self._parser.aclose()
 
@@ -202,10 +202,10 @@ class Verdicts:
         )
 
     async def _ask(self, questions: Sequence[Question]) -> Mapping[Question, str | tuple[str, ...] | None]:
-        """Have the host answer questions; what it does not tell in time is not known."""
+        """Ask the host questions; an answer that does not come in time is ``None``."""
         unknown = dict.fromkeys(questions)
         if self._env.info.os == "windows":
-            # PowerShell does not know which program another shell there finds.
+            # Without a PowerShell parser the command's shell is another one, and PowerShell cannot tell what that shell finds.
             return unknown if self._parser is None else await self._ask_windows(self._parser, questions)
         about_git = [question for question in questions if question[0] == "git_runs"]
         known = {question: await git_runs(question[1], self._answer) for question in about_git}
@@ -223,7 +223,7 @@ class Verdicts:
     async def _ask_windows(
         self, powershell: PowerShellParser, questions: Sequence[Question]
     ) -> Mapping[Question, str | tuple[str, ...] | None]:
-        """Have PowerShell answer: what makes git run programs there is not known."""
+        """Ask PowerShell the questions; the keys by which git runs programs stay unknown."""
         asked = [question for question in questions if question[0] != "git_runs"]
         answers = await powershell.tell([word for question in asked for word in question]) if asked else []
         known = {
@@ -233,9 +233,9 @@ class Verdicts:
         return {**dict.fromkeys(questions), **known}
 
     async def _answer(self, words: tuple[str, ...]) -> bytes | None:
-        """The output of a program of anyshell's own on the host; ``None`` if it is too long or too late."""
+        """Return the output of anyshell's own program on the host; ``None`` on failure, or if the output is too long or late."""
         try:
-            # Bounded already, and the start with it.
+            # `collect` bounds the whole run, including the start.
             status, out, _ = await collect(
                 self._env.runner.backend,
                 Spawn(argv=("/bin/sh", *words), cwd="/"),

@@ -1,4 +1,4 @@
-"""The lines that a last ``| head`` or ``| tail`` asks for, of an output that is kept whole."""
+"""The lines that a last ``| head`` or ``| tail`` asks for; the whole output is kept."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from ..policy.view_limit import ViewLimit
 
 LARGEST_VIEW = 4 * 1024 * 1024
-"""Bytes that the lines of such a view may have; of more, no view is made, and the output is bounded as any other."""
+"""Bytes of the lines that a ``head`` or ``tail`` asks for; with more, the output is bounded like any other."""
 
 
 class ShownLines(NamedTuple):
     """The lines of stdout that are shown.
 
     Attributes:
-        first, last: Counted from 1.
-        total: Lines that there are; the last need not end.
-        whole: Whether there was room for all of these.
+        first, last: The first and the last shown line, counted from 1.
+        total: The lines of stdout; the last line need not end with a line feed.
+        whole: Whether there was room for all requested lines.
     """
 
     first: int
@@ -39,7 +39,7 @@ class ShownLines(NamedTuple):
     whole: bool
 
     def __str__(self) -> str:
-        """The range of lines in words, for a model."""
+        """Return the range of lines in words, for a model."""
         lines = (
             f"line {self.first:,}" if self.first == self.last else f"lines {self.first:,} to {self.last:,}"
         )
@@ -47,36 +47,36 @@ class ShownLines(NamedTuple):
 
 
 def installed() -> bool:
-    """Whether the parser is there that finds such an end of a line."""
-    from ..policy.parse.grammar import installed  # with the parser, where it is asked for
+    """Whether the parser that finds a last ``| head`` or ``| tail`` is installed."""
+    from ..policy.parse.grammar import installed  # a late import, since the module loads the parser
 
     return installed("bash")
 
 
 def limited_view(text: str, env: Environment) -> ViewLimit | None:
-    """The view limit at the end of a command's text; ``None`` where the text is to run as it is."""
+    """Return the view limit at the end of a command's text; ``None`` where the text is to run unchanged."""
     from ..policy.parse import parse
     from ..policy.view_limit import view_limit
 
-    # Among the user's own aliases and functions, programs need not be what they look like.
+    # With a snapshot, the user's own aliases and functions may redefine head and tail.
     if env.artifacts is None or env.snapshot is not None or env.shell.kind not in ("bash", "sh", "zsh"):
         return None
     return view_limit(parse(text.strip(), env.shell.kind))
 
 
 def limits_of(env: Environment) -> OutputLimits:
-    """The limits with which such a command runs, so that all it prints is kept."""
+    """Return the limits for a command with a view limit; with these limits the whole output is kept."""
     return replace(env.limits, keep_from=1)
 
 
 async def shown(limit: ViewLimit, outcome: Outcome, env: Environment) -> tuple[Outcome, ShownLines | None]:
-    """An outcome as a limit shows it, its channels as one, and the lines of stdout that are shown.
+    """Return an outcome reduced by a view limit, with stdout and stderr as one output, and the shown lines of stdout.
 
-    stderr did not go through the pipe: all of it is shown, where the pipeline would have had it, before what ``tail`` prints
-    at its end, and after what ``head`` prints at once.
+    All of stderr is shown, since stderr does not go through the pipe. stderr takes its place in the pipeline: before the
+    output of ``tail``, which prints at its end, and after the output of ``head``, which prints at once.
 
     Returns:
-        The outcome; ``None`` in the place of the lines, if the limit has left out nothing, or could not be heeded.
+        The outcome, and the shown lines; ``None`` for the lines if the limit left out nothing or could not be applied.
     """
     output, errors = outcome.output, outcome.stderr or Output()
     lines = None
@@ -100,7 +100,7 @@ def _limited(limit: ViewLimit, output: Output, env: Environment) -> tuple[Output
         if (first, last) == (1, total):
             return None
         view = store.view(ArtifactAddress(artifact.id, Selection(lines=(first, last))), limit=LARGEST_VIEW)
-    except (OSError, AnyshellError):  # removed since
+    except (OSError, AnyshellError):  # the artifact was removed since
         return None
     if view.next is not None:
         return None
@@ -134,7 +134,7 @@ def _ends_within_a_line(store: ArtifactStore, artifact_id: str) -> bool:
 
 
 def _shed(output: Output) -> Output:
-    """An output without its artifact, if all of it is shown."""
+    """Return an output without its artifact, and delete the artifact's file, if the whole output is shown."""
     if output.artifact is None or output.truncated:
         return output
     with contextlib.suppress(OSError):
@@ -143,7 +143,7 @@ def _shed(output: Output) -> Output:
 
 
 def _together(output: Output, errors: Output, text: str) -> Output:
-    """One output of two: counted together, and its ranges those of stdout, if that leaves anything out."""
+    """Return stdout and stderr as one output: summed counts, and the ranges of stdout if truncated, otherwise of stderr."""
     if not errors.total_bytes:
         return output
     of = output if output.truncated else errors

@@ -1,4 +1,4 @@
-"""The wishes of a command beyond its reach, and the questions about them: paths before it runs, destinations while it does."""
+"""Requests of a command beyond its reach: for paths before the run, for network destinations during the run."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from .params import Call
 
 _SHARED = ("text", "shell", "host", "directory", "prefix", "snapshot", "description", "call_id")
-"""The fields of a command that its question takes over."""
+"""The fields of a command's request that a question about a destination copies."""
 
 _LONGEST_REASON = 200
-"""Characters of a reason that a command is told."""
+"""Characters of a reason that a command is told; the rest is cut."""
 
 _KERNEL = ("/proc", "/sys", "/dev")
-"""Paths that lead out of every sandbox, so that no answer gives them."""
+"""Paths that lead out of every sandbox; no approval grants these paths."""
 
 
 def can_be_widened(env: Environment) -> bool:
@@ -33,15 +33,15 @@ def can_be_widened(env: Environment) -> bool:
 
 
 def beyond(call: Call, env: Environment, directory: str) -> dict[str, Any]:
-    """The paths that a call asks for and its reach has not, as fields of a request.
+    """Return the paths that a call asks for beyond its reach, as fields of a request.
 
     Args:
-        call: Asks for them.
-        env: Its environment.
-        directory: To which its paths are relative.
+        call: The call.
+        env: The environment of the call.
+        directory: The directory to which the call's paths are relative.
 
     Raises:
-        InvalidCommand: A path is not valid.
+        InvalidCommand: A path is never granted, or lies below a hidden or protected path.
     """
     reach = env.reach
     if reach is None or not (call.also_write or call.also_read):
@@ -52,7 +52,7 @@ def beyond(call: Call, env: Environment, directory: str) -> dict[str, Any]:
     asked: dict[str, list[str]] = {"also_write": [], "also_read": [], "protected": [], "hidden": []}
     for kind, paths in (("also_write", call.also_write), ("also_read", call.also_read)):
         for given in paths:
-            # POSIX leaves two slashes at the start alone; here they mean what one does.
+            # `normpath` keeps two leading slashes, as POSIX says; here two slashes mean one slash.
             path = "/" + posixpath.normpath(env.info.resolve(given, directory)).lstrip("/")
             hidden = _kept("hides", path, reach.hide)
             kept = kind == "also_write" and _kept("keeps", path, reach.protect)
@@ -72,13 +72,13 @@ def beyond(call: Call, env: Environment, directory: str) -> dict[str, Any]:
 
 
 def reach_of(request: CommandRequest, env: Environment) -> Reach | None:
-    """The reach that an approved request runs in."""
+    """Return the reach in which an approved request runs."""
     more = widened(request)
     return env.reach if more is None or env.reach is None else more.over(env.reach, env.directory)
 
 
 def widened(request: CommandRequest) -> Widened | None:
-    """The widened reach with which an approved request runs; ``None`` if it needs none."""
+    """Return the widening of an approved request's reach; ``None`` if the request asks for no more paths."""
     if not (request.also_write or request.also_read):
         return None
     from ..reach import Widened
@@ -87,10 +87,10 @@ def widened(request: CommandRequest) -> Widened | None:
 
 
 def _kept(verb: str, path: str, places: tuple[str, ...]) -> bool:
-    """Whether a path is one of those that a reach hides or protects.
+    """Whether a reach hides or protects exactly this path.
 
     Raises:
-        InvalidCommand: It lies below one: that is given whole, or not at all.
+        InvalidCommand: The path lies below a hidden or protected path, which can only be granted whole.
     """
     from ..reach import lies_in
 
@@ -103,10 +103,10 @@ def _kept(verb: str, path: str, places: tuple[str, ...]) -> bool:
 def asking_for(
     request: CommandRequest, ongoing: Ongoing, *, env: Environment, decisions: Decisions
 ) -> AbstractContextManager[None]:
-    """Have what is run within ask the approver about destinations, as a part of a call."""
+    """Return a context in which a command's requests for network destinations go to the approver, as part of a call."""
     if env.reach is None or not isinstance(env.reach.network, tuple):
         return nullcontext()
-    from ..reach import asking  # here, since few tools have such a reach
+    from ..reach import asking  # here, since few reaches have names of hosts
 
     async def ask(name: str, port: int) -> str:
         wanted = NetworkRequest(**{each: getattr(request, each) for each in _SHARED}, name=name, port=port)

@@ -1,4 +1,4 @@
-"""Sentences for a model after a call, of one line each: the fact first, then one next step if there is one."""
+"""Sentences for a model after a call, of one line each: the fact first, then at most one next step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .viewing import ShownLines
 
 OURS = "[anyshell]"
-"""Begins every line of a result's text that no program has printed. They are its last paragraph."""
+"""The beginning of each line of a result's text that anyshell wrote; these lines are the text's last paragraph."""
 
 NO_OUTPUT = "(no output)"
 INVISIBLE_OUTPUT = "(nothing visible: only blank lines or control characters)"
@@ -38,7 +38,7 @@ UNBEGUN = "Cancelled on request; nothing ran. Do not call again unless asked to.
 NO_JOB = "Cancelled on request while it started; it and all it started were stopped. Do not run it again unless asked to."
 
 CUT_SHORT = "Cancelled on request; this call waits no longer."
-"""The sentence for a call that has waited for a job or a terminal, which goes on."""
+"""The sentence for a cancelled wait for a job or a terminal, which goes on."""
 
 UNSENT = "Cancelled on request; nothing was sent. Do not send it again unless asked to."
 """The sentence for input that was not approved before its call was cancelled."""
@@ -46,24 +46,24 @@ UNSENT = "Cancelled on request; nothing was sent. Do not send it again unless as
 _CANCELLED = "Stopped {by}; its output so far is kept.{unasked} Do not run it again unless asked to."
 
 LONG = 10.0
-"""Seconds from which a command's duration is told."""
+"""Seconds from which the model is told a command's duration."""
 
 _LONGEST_PROMPT = 100
-"""Characters of a last line that may be a question, of those that are told."""
+"""Characters of a last line that a sentence quotes, such as a question; only the end of a longer line."""
 
 _NAMED = 10
-"""Processes left behind that are named one by one; of the rest, only the number is said."""
+"""Processes left behind that are named one by one; the others are only counted."""
 
 MOST_FILES = 8
 """Files that the result of a tool with ``effects=`` names; the others are counted."""
 
 _LONGEST_REASON = 1000
-"""Characters of an approver's reason that a model is told."""
+"""Characters of an approver's reason that a model is told; the rest is cut."""
 
-# SIGKILL at the end of one's own `timeout -k`, or 124 of `timeout` itself, is no news of this tool or of the host.
+# A command's own `timeout -k` may send SIGKILL, and `timeout` exits with 124: neither points to this tool or the host.
 _TIMEOUT = re.compile(r"\btimeout\b")
 
-# ntstatus.h. Windows ends a program with one of these; what a program chooses itself is seldom so large.
+# From ntstatus.h. Windows ends a program with one of these codes; a program's own exit codes are seldom so large.
 _STATUSES = {
     0xC000_0005: "it crashed (access violation)",
     0xC000_001D: "it crashed (illegal instruction)",
@@ -83,17 +83,17 @@ _CRASHES = frozenset({"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTR
 
 
 def said_by_us(sentences: Sequence[str]) -> str:
-    """Make the paragraph in which nothing but what we say stands."""
+    """Return the paragraph of anyshell's own sentences, each on a marked line."""
     return "\n".join(f"{OURS} {sentence}" for sentence in sentences)
 
 
 def text(output: Output | None, messages: Sequence[str], *, ended: bool = True) -> str:
-    """The output without its last line feed, an empty line, and the sentences of anyshell.
+    """Return the output without the last line feed, an empty line, and the sentences of anyshell.
 
     Args:
-        output: The output; ``None`` when none was possible.
+        output: The output; ``None`` when the call could have no output.
         messages: The sentences of anyshell.
-        ended: Whether the command has ended by itself, and so that it printed nothing says something.
+        ended: Whether the command has ended by itself; only then is an empty output worth a sentence.
     """
     if output is None:
         return said_by_us(messages)
@@ -103,7 +103,7 @@ def text(output: Output | None, messages: Sequence[str], *, ended: bool = True) 
 
 
 def nothing_seen(output: Output, *, ended: bool = True) -> Iterator[str]:
-    """Say why nothing of an output can be seen, where that is so; the arguments are those of `text`."""
+    """Say why an output shows nothing visible, if it does not; the arguments are those of `text`."""
     if output.total_bytes == 0 and ended:
         yield NO_OUTPUT
     elif output.binary is not None:
@@ -113,23 +113,23 @@ def nothing_seen(output: Output, *, ended: bool = True) -> Iterator[str]:
 
 
 def unshown(output: Output) -> str:
-    """Say that what was printed is not shown, since it is no text."""
+    """Say that a binary output is not shown."""
     return f"{BINARY}: {output.binary}, {output.total_bytes:,} bytes."
 
 
 def nul(output: Output) -> Iterator[str]:
-    """Say that NUL characters are not shown, and how to see what they separate."""
+    """Say that NUL characters are not shown, and how to see the separated parts."""
     count = output.nul_bytes
     if not count or output.binary is not None:
         return
     them = "1 NUL character" if count == 1 else f"{count:,} NUL characters"
-    # In UTF-16, every second byte of what is ASCII is one.
+    # ASCII text in UTF-16 has a NUL in every second byte.
     wide = "it may be UTF-16, or " if count * 3 >= output.total_bytes else ""
     yield f"{them} not shown: {wide}what they separate runs together. To see it, add | tr '\\0' '\\n'."
 
 
 def last_line(output: Output) -> Iterator[str]:
-    """Say the last line of what is not shown, if that is text: a failed command says there why."""
+    """Quote the last line of a binary output, if that line is text: a failed command often gives its reason there."""
     last = output.text.rstrip("\n").rsplit("\n", 1)[-1].strip()[-_LONGEST_PROMPT:]
     if output.binary is not None and last and last.isprintable() and "\ufffd" not in last:
         yield f"Last line: {visible(last)}"
@@ -137,18 +137,18 @@ def last_line(output: Output) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """The facts of a run on which the words about its end depend.
+    """The facts of a run on which the sentences about its end depend.
 
     Attributes:
-        timeout: Seconds that it had; ``None`` is no bound.
+        timeout: Seconds that the command had; ``None`` is no bound.
         limits: The limits in force.
-        os: The host's system, which numbers its signals.
-        host: The name of the host that a connection leads to; empty without one.
-        command: The command that ran: the same code means another thing when the command asked for it.
-        on_terminal: Whether it had a terminal.
-        by_person: Whether a person stopped it who saw it in a console.
-        jobs: Whether it could have run in the background.
-        terminals: Whether it could have had a terminal.
+        os: The host's system, which determines the numbers of signals.
+        host: The name of the connected host; empty on this machine.
+        command: The text of the command, since a ``timeout`` in the text explains some exit codes and signals.
+        on_terminal: Whether the command had a terminal.
+        by_person: Whether a person stopped the command in a console.
+        jobs: Whether the command could have run in the background.
+        terminals: Whether the command could have had a terminal.
     """
 
     timeout: float | None
@@ -206,7 +206,9 @@ def _exited(outcome: Outcome, way: RunFacts) -> str:
     if outcome.signal is not None:
         number = _code(number_of(outcome.signal, way.os))
         if outcome.signal == "SIGKILL" and outcome.session is not None and outcome.session.state != "kept":
-            return f"Ended by SIGKILL{number}{after}."  # so was the shell, which is said
+            return (
+                f"Ended by SIGKILL{number}{after}."  # another sentence tells the end of the session's shell
+            )
         return f"Ended by {outcome.signal}{number}{after}. {_signal_advice(outcome.signal, way.command)}"
     code = outcome.exit_code
     if code is None:
@@ -274,16 +276,16 @@ def _timed_out(outcome: Outcome, way: RunFacts) -> str:
 
 
 def _asked(text: str) -> str:
-    """The last line of an output, if it may be a question that was not answered."""
-    # bash and sh say that they have seen their program be stopped.
+    """Return the last line of an output if the line may be an unanswered question; empty otherwise."""
+    # bash and sh print "Terminated" when their program is stopped.
     last = text.removesuffix("Terminated\n").rsplit("\n", 1)[-1].strip()
     return visible(last[-_LONGEST_PROMPT:]) if last.endswith(("?", ":", ">", "]", ")", "…")) else ""
 
 
 def clamped(requested: float, timeout: float) -> str:
-    """Say that another timeout was used."""
+    """Say that the requested timeout was clamped."""
     asked = exact(requested)
-    if not asked.isascii():  # too long to be shown whole, and perhaps too long for the float that it became
+    if not asked.isascii():  # `exact` has cut the number, or the number was too large for a float
         asked = "a number too large"
     return f"timeout is in seconds: {asked} was {'cut' if requested > timeout else 'raised'} to {exact(timeout)}."
 
@@ -297,11 +299,11 @@ def guarded(names: Sequence[str]) -> str:
 
 
 def truncated(output: Output, whole: str, *, max_line: int) -> str:
-    """Say how much is shown and where the rest is.
+    """Say how much of an output is shown and where the rest is.
 
     Args:
-        output: It leaves something out.
-        whole: What `whole` says of it.
+        output: The truncated output.
+        whole: The sentence of `whole` about the output.
         max_line: Characters of a line that are shown.
     """
     if output.binary is not None:
@@ -340,7 +342,7 @@ def minimized(
     left: MinimizedOutput,
     whole: str,
 ) -> Iterator[str]:
-    """Say that noise was left out, by which rule, and where the whole is, as `whole` says it."""
+    """Say that noise was left out, by which rule, and where the whole output is, in the words of `whole`."""
     assert output.artifact is not None
     shown = f"{output.total_lines - output.omitted_lines:,} of {output.total_lines:,} lines shown"
     long = ", and the remaining text was still too long" * left.truncated
@@ -360,7 +362,7 @@ def viewed(
     lines: ShownLines,
     whole: str,
 ) -> Iterator[str]:
-    """Say which lines are shown, by which words of the command, and where the whole is, as `whole` says it."""
+    """Say which lines are shown, which part of the command limited the lines, and where the whole output is."""
     if limit.head is not None and output.total_bytes >= LARGEST_WHOLE:
         first = f"the first {LARGEST_WHOLE:,} bytes, after which it was ended"
         whole = whole.replace("Whole output", "These bytes", 1)
@@ -370,20 +372,20 @@ def viewed(
 
 
 def _cut_line(output: Output, line_feeds: int) -> int:
-    """The first line that is not shown, or not all of it, of an output with so many line feeds before its tail."""
+    """Return the first line that is not fully shown, of an output with so many line feeds before its tail."""
     assert output.head_range is not None
     last = output.head_range[1]
     return last + (line_feeds - output.omitted_lines >= last)
 
 
 def whole(output: Output, *, readable: bool, job_tool: bool = False, addressed: bool = False) -> str:
-    """Say where the whole of an output is, and how it is read.
+    """Say where the whole of an output is, and how to read the whole.
 
     Args:
-        output: Of which not all is shown.
+        output: The output that is not fully shown.
         readable: Whether commands can read the file of the artifact.
-        job_tool: Whether the tool named ``job`` can.
-        addressed: Whether commands can read it by its address.
+        job_tool: Whether the tool named ``job`` can read the artifact.
+        addressed: Whether commands can read the artifact by its address.
     """
     artifact = output.artifact
     if artifact is None:
@@ -402,12 +404,12 @@ def whole(output: Output, *, readable: bool, job_tool: bool = False, addressed: 
 def left_behind(
     processes: Sequence[ProcessInfo], job: str | None = None, *, of: Literal["call", "program"] = "call"
 ) -> Iterator[str]:
-    """Say what outlived the command, and what became of it.
+    """Say which processes outlived a command, and whether these were stopped.
 
     Args:
-        processes: All of that.
-        job: What it goes on as; ``None`` when it was stopped.
-        of: What it has outlived: a call, or a program on a terminal that calls drive.
+        processes: The processes that outlived the command.
+        job: The id of the job that has the living processes; ``None`` without a job.
+        of: The kind of the ended command: a call, or a program on a terminal that calls drive.
     """
     stopped = [process for process in processes if not process.alive]
     alive = [process for process in processes if process.alive]
@@ -421,7 +423,7 @@ def left_behind(
 
 
 def effects(found: Effects) -> str:
-    """Say which files a command has changed, the first of them by their names."""
+    """Say which files a command has changed; the first files are named, the others are counted."""
     parts: list[str] = []
     room = MOST_FILES
     for what in ("created", "changed", "deleted", "renamed"):
@@ -438,12 +440,12 @@ def effects(found: Effects) -> str:
 
 
 def session(report: SessionReport, *, before: str, now: str, stopped: bool) -> Iterator[str]:
-    """Say what became of the session's shell. That one began fresh was told with the end of the one before.
+    """Say whether the session's shell goes on. A fresh shell is not announced again: the end of the previous one told of it.
 
     Args:
-        report: What the command did to it.
+        report: The effect of the command on the session.
         before: The directory of the shell, as far as the model was told.
-        now: Where the next one begins.
+        now: The directory in which the next command begins.
         stopped: Whether the command was stopped.
     """
     match report.state:
@@ -463,12 +465,12 @@ _GONE = "its directory, variables and functions are gone"
 
 
 def restarted(directory: str) -> str:
-    """Say that a session was restarted, and nothing else."""
+    """Say that a session was restarted and no command ran."""
     return f"The next call starts fresh in {visible(directory)}; the old shell's variables and functions are gone."
 
 
 def gone(directory: str) -> str:
-    """Say that a command was not run because the shell that it was meant for has ended unexpectedly."""
+    """Say that a command was not run because the session's shell has ended unexpectedly."""
     return (
         f"Not run: the session's shell had ended, and {_GONE}. Set up again what is needed, starting in "
         f"{visible(directory)}, and call again."
@@ -476,7 +478,7 @@ def gone(directory: str) -> str:
 
 
 def named(processes: Sequence[ProcessInfo]) -> str:
-    """Name processes, safe to print; of many, the first."""
+    """Return the names of processes, safe to print; of many, the first names and a count."""
     named = [
         visible(process.name) + f" (pid {process.pid})" * bool(process.pid) for process in processes[:_NAMED]
     ]
@@ -486,16 +488,16 @@ def named(processes: Sequence[ProcessInfo]) -> str:
 
 
 def blocked(message: str) -> str:
-    """Say that a command was not run, as another tool does it better."""
+    """Say that a command was not run, since another tool does better."""
     return f"Not run. {visible(' '.join(message.split()))}"
 
 
 def refused(answer: Refused, done: str = "run") -> str:
-    """Say that something was rejected, by whom, and what to do: what the reason directs, if there is one.
+    """Say that a request was refused, by the user, the policy or for lack of an answer, with the reason or a next step.
 
     Args:
         answer: The refusal.
-        done: What was not done with it.
+        done: The participle for the refused action, such as ``run`` or ``sent``.
     """
     reason = visible(" ".join(answer.reason[: 2 * _LONGEST_REASON].split()))
     if len(reason) > _LONGEST_REASON:
@@ -522,12 +524,12 @@ _AROUND = "Do not work around it; ask what to do instead."
 
 
 def invalid(problem: str) -> str:
-    """Say what is wrong with the parameters."""
+    """Say that nothing was done because of wrong parameters."""
     return f"Not done: {problem}"
 
 
 def _problem(problem: str | AnyshellError) -> str:
-    """Say what went wrong, and who is to mend it where a model cannot."""
+    """Describe a problem, and send the model to the user for a problem that a model cannot solve."""
     if isinstance(problem, HostKeyUntrusted):
         what = "has changed, possibly an attack" if problem.changed else "is not trusted"
         return f"the host key of {visible(problem.host)} {what}. Do not touch known_hosts; tell the user."
@@ -543,12 +545,12 @@ def failed(problem: str | AnyshellError) -> str:
 
 
 def undone(problem: str | AnyshellError) -> str:
-    """Say that what was asked of a job cannot be done."""
+    """Say that a request to a job cannot be carried out."""
     return f"Nothing was done: {_problem(problem)}"
 
 
 def awaited(said: str, *, found: bool, waited: float, before: bool = False) -> str:
-    """Say whether what was waited for has come, in so many seconds, or was there before."""
+    """Say whether the awaited text or end has come within the wait, or whether the text was printed before."""
     seconds = f"{exact(round(waited, 1))} s"
     if said == "end":
         return f"It did not end in {seconds}."
@@ -561,6 +563,6 @@ def awaited(said: str, *, found: bool, waited: float, before: bool = False) -> s
 
 
 def waited_less(requested: float | None, wait: float | None) -> Iterator[str]:
-    """Say that it was not waited for so long, if it was not."""
+    """Say that the wait was shorter than requested, if it was."""
     if requested is not None and wait is not None and requested > wait:
         yield f"wait is in seconds: {exact(requested)} was cut to {exact(wait)}."

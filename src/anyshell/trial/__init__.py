@@ -1,4 +1,4 @@
-"""A command on trial: its effects, seen before they are real; and the way back, by checkpoints."""
+"""Trials, which show the effects of a command before the effects are real; and checkpoints, which undo effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints: earlier states of a directory's files, and the way back to them."""
+"""Checkpoints: earlier states of a directory's files, which can be restored."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Checkpoint:
     """The state of a directory's files at one time.
 
     Attributes:
-        id: Its name.
+        id: The name of the checkpoint.
         directory: The directory, without links.
-        made: When, in seconds since the epoch.
-        files: The number of files, links and directories that it covers.
-        skipped: Directories in there that it does not cover, since programs make their files anew.
-        left_out: Files that it does not cover, with the reason.
-        since: The id of the checkpoint at the beginning of what can be undone; empty if this is not the end of such.
+        made: The time of the checkpoint, in seconds since the epoch.
+        files: The number of covered files, links and directories.
+        skipped: Directories that the checkpoint does not cover, since programs can make the files in them anew.
+        left_out: Files that the checkpoint does not cover, with the reason.
+        since: The id of the checkpoint before the changes that can be undone, if this checkpoint was made after them; else empty.
     """
 
     id: str
@@ -52,10 +52,10 @@ class Restored:
     """The result of an undo.
 
     Attributes:
-        restored: Paths that are as they were.
-        removed: Paths that had come since then.
-        kept: Paths that are as they were found, with the reason: the undo did not know them, or could not write there.
-        before: The checkpoint of the state before it.
+        restored: Paths that were put back to their earlier state.
+        removed: New paths that were removed.
+        kept: Paths that were left unchanged, with the reason: the undo did not know the path, or could not write there.
+        before: The checkpoint of the state before the undo.
     """
 
     restored: tuple[str, ...]
@@ -69,7 +69,7 @@ class Checkpoints:
 
     Args:
         directory: The directory.
-        far: Asks the store of a host that SSH reaches; ``None`` is this machine.
+        far: The SSH host that has the store; ``None`` is this machine.
     """
 
     def __init__(self, directory: str, far: Far | None = None) -> None:
@@ -79,11 +79,11 @@ class Checkpoints:
             self._store = Store(directory, state, _own, _private.create_file)
 
     async def take(self, *, since: Checkpoint | None = None) -> Checkpoint:
-        """Make one. `Environment.checkpoint` says more."""
+        """Make a checkpoint. `Environment.checkpoint` says more."""
         return _checkpoint(await self._ask("take", *_WORDS, "" if since is None else since.id))
 
     async def restore(self, checkpoint: Checkpoint, *, until: Checkpoint | None = None) -> Restored:
-        """Go back to one. `Environment.restore` says more."""
+        """Restore the state of a checkpoint. `Environment.restore` says more."""
         start, end = ((each.id, each.directory) if each else None for each in (checkpoint, until))
         done = await to_the_end(self._ask("restore", start, end, _WORDS), lambda: None)
         return Restored(
@@ -94,15 +94,15 @@ class Checkpoints:
         )
 
     async def kept(self) -> Sequence[Checkpoint]:
-        """The kept checkpoints, the newest first."""
+        """Return the kept checkpoints, the newest first."""
         return [_checkpoint(each) for each in await self._ask("kept")]
 
     async def between(self, start: Checkpoint, end: Checkpoint) -> Sequence[str]:
-        """The paths that differ."""
+        """Return the paths that differ between two checkpoints."""
         return list(await self._ask("between", start.id, end.id))
 
     async def forget(self, checkpoint: Checkpoint) -> None:
-        """Keep one no longer. Contents that no other has are removed with the next one that is made."""
+        """Remove a checkpoint. A later `take` removes contents that no other checkpoint has."""
         await self._ask("forget", checkpoint.id)
 
     async def _ask(self, step: str, *words: object) -> Any:
@@ -114,7 +114,7 @@ class Checkpoints:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Say what the store could not do."""
+    """Turn an `OSError` of the store into an `AnyshellError`."""
     try:
         yield
     except OSError as error:
@@ -123,10 +123,10 @@ def _told() -> Iterator[None]:
 
 
 def checkpoints_of(runner: Runner, directory: str | None = None) -> Checkpoints:
-    """The checkpoints of a directory on the host of an environment; by default of its own directory.
+    """Return the checkpoints of a directory on the host of an environment; by default of the environment's directory.
 
     Raises:
-        AnyshellError: The host is a Windows that SSH reaches.
+        AnyshellError: The host is a Windows machine that SSH reaches.
     """
     directory = runner.directory if directory is None else directory
     if runner.info.is_this_machine:

@@ -1,11 +1,12 @@
 """The commit of a layer: all of it or nothing, and each file whole at every moment. A part of the program of `layer`.
 
-What is new is made beside its place, under a name of anyshell's own, and then the two names are exchanged, which is one step of
-the kernel's. What was there before has that name then, and is looked at once more: if it is not what the command has seen, all is
-exchanged back. It is removed when all is in its place.
+A new file is made beside its place, under a name of anyshell's own. Then the kernel exchanges the two names in one step. The
+old file then has anyshell's name, and is checked once more: if the command has not seen the old file in this state, all
+exchanges are undone. When all new files are in their places, the old files are removed.
 
-A journal has each step before the next one. Of a commit that was killed, `Commit.end` takes back what was done, by the journal;
-where all was in its place, it removes the rest. A file that another program has changed since is left, and so is the one beside.
+A journal records each step before the next step. For a killed commit, `Commit.end` undoes the recorded steps; if all new
+files were in their places, it removes the old files instead. A file that another program has changed since the commit stays,
+and the file beside it stays as well.
 """
 
 import errno
@@ -35,20 +36,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BESIDE = ".anyshell-trial-"
-"""The prefix of files that a commit makes beside others. After SIGKILL to it they stay until the next trial of this
-user, or the next ``anyshell undo``; then what was there before is in its place again."""
+"""The prefix of files that a commit makes beside other files. After SIGKILL during a commit, the files stay until this user's
+next trial or the next ``anyshell undo``, which puts the old files back in their places."""
 
 PIECE = 1024 * 1024
 """Bytes of a file that a commit copies at once."""
 
 EXCHANGES = 100
-"""Times that a file is given its place back, at most, while another program puts others there."""
+"""Times, at most, that an undo exchanges a file back while another program keeps replacing it; then it is left."""
 
 _NOREPLACE, _EXCHANGE = 1, 2
 
 
 def attributes(path: str, *, follow: bool = False) -> "dict[str, bytes]":
-    """The extended attributes of a file, less those of overlayfs."""
+    """Return the extended attributes of a file, without the attributes of overlayfs."""
     found = {}
     with suppress(OSError):
         for name in os.listxattr(path, follow_symlinks=follow):
@@ -61,10 +62,10 @@ class Change(NamedTuple):
     """The change of one path.
 
     Attributes:
-        beside: The name that what is new has until then, and what was there before has afterwards.
-        put: Whether something new comes there.
-        before: The records that the command has seen there and below it, by path.
-        after: The new records, likewise; the journal does not have it.
+        beside: The name of the new file until the exchange, and of the old file afterwards.
+        put: Whether a new file comes to the path.
+        before: The records that the command has seen at the path and below, each with its path.
+        after: The new records, each with its path; empty in the journal.
     """
 
     beside: str
@@ -74,12 +75,12 @@ class Change(NamedTuple):
 
 
 class Stay(NamedTuple):
-    """A directory that stays, and is opened for a change.
+    """A directory that stays in its place, and is made writable during the commit.
 
     Attributes:
-        before: Its record until then.
-        mode: Its mode afterwards.
-        modified: The time that it gets; ``None`` is as it comes.
+        before: The record of the directory before the commit.
+        mode: The mode of the directory after the commit.
+        modified: The modification time after the commit, in nanoseconds; ``None`` leaves the time that the commit causes.
     """
 
     before: Record
@@ -93,9 +94,9 @@ class Commit:
     Args:
         upper: The directory with the command's writes.
         journal: The path of the journal.
-        tree: The directory above which it lies.
+        tree: The directory below the layer.
         changes: The changes, by path.
-        stays: The directories that stay.
+        stays: The directories that stay, by path.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Commit:
         self._moved = set()  # type: set[int]
 
     def run(self) -> None:
-        """Carry it out. `Layer.commit` says more."""
+        """Carry out the commit. `Layer.commit` says more."""
         conflicts = [path for path in self._changes if not self._is_unchanged(path, path)]
         for path, stay in self._stays.items():
             if not _is_same_directory(self._tree.record(path), stay.before):
@@ -147,7 +148,7 @@ class Commit:
 
     @classmethod
     def end(cls, upper: str, journal: str) -> "tuple[str, list[str]]":
-        """End one that was killed: take it back, or finish it. Return its directory, and the paths of files that it leaves there."""
+        """Undo or finish a killed commit. Return the commit's directory, and the paths of files that stay there."""
         with open(journal, "rb") as file:
             lines = [from_json(line) for line in file if line.endswith(b"\n")]
         if not lines:
@@ -178,10 +179,10 @@ class Commit:
             raise Conflict(path)
 
     def _is_unchanged(self, path: str, place: str) -> bool:
-        """Whether what the command has seen at a path is at a place, and nothing else."""
+        """Whether a place has exactly the files that the command has seen at a path."""
         before = self._changes[path].before
         if not before and not is_directory(self._tree.record(os.path.dirname(path))):
-            return False  # nothing can come there
+            return False  # no file can be made there: the directory is missing
         expected = {place + each[len(path) :]: record for each, record in before}
         try:
             for each, now in below(self._tree, place):
@@ -190,18 +191,18 @@ class Commit:
         except OSError as error:
             if not is_missing(error):
                 raise
-            return False  # it went meanwhile
+            return False  # another program removed the file meanwhile
         return not expected
 
     def _is_same(self, now: Record, before: Record) -> bool:
         if stat.S_ISDIR(before.mode):
             return _is_same_directory(now, before)
-        # A moved file has another time of change, as a file of several names has it.
+        # A move changes the change time of the inode; with hard links, also for the file's other names.
         end = 6 if now.inode in self._moved else 7
         return now[1:3] == before[1:3] and now[4:end] == before[4:end]
 
     def _exchange(self, path: str) -> None:
-        """Exchange what has a path and what is beside it. Where one of them is nothing, the other moves."""
+        """Exchange the file at a path and the file beside it. If one of the two does not exist, the other is moved."""
         beside = self._changes[path].beside
         has_old, has_new = (self._tree.record(each) is not None for each in (path, self._beside(path)))
         with self._tree.held(path) as (at, name):
@@ -213,10 +214,10 @@ class Commit:
                 _rename(at, name, beside, _NOREPLACE, path)
 
     def _take_all_back(self, *, late: bool) -> "list[str]":
-        """Undo what was done. Return the paths of files beside others that stay, since another program has changed these.
+        """Undo all steps. Return the paths of files beside others that stay, because another program has changed the path.
 
         Args:
-            late: Whether other programs had time since then, as after a kill.
+            late: Whether other programs had time to run between the commit and the undo, as after a kill.
         """
         left = []
         for path in reversed(list(self._changes)):
@@ -235,13 +236,14 @@ class Commit:
         return left
 
     def _take_back(self, path: str) -> None:
-        """Undo an exchange, unless another program has changed already what it put there.
+        """Undo an exchange, unless another program has already changed the new file at the path.
 
-        What such a program puts there meanwhile is there in the end: what comes out is newer than what was expected, and goes back.
+        If another program replaces the file during the undo, that program's file has the path in the end: the undo finds a
+        newer file beside the path than expected, and exchanges the two once more.
         """
         expected = self._made.get(path)
         if expected is None and self._changes[path].put:
-            return  # it was not made
+            return  # the new file was not made
         if not _is_same_file(self._tree.record(path), expected):
             return
         for _ in range(EXCHANGES):
@@ -252,10 +254,10 @@ class Commit:
             expected = put
 
     def _remove_beside(self, path: str, *, late: bool) -> bool:
-        """Remove what is beside a path after all was taken back; return whether nothing is there then.
+        """Remove the file beside a path after the undo; return whether no file is beside the path then.
 
-        What was there before is there if another program has put its own into the place. It stays if that came later, or if
-        that is the new file with more in it.
+        The file beside is the old file if another program has changed or replaced the new file at the path. The old file
+        stays if it may be needed: the undo is `late`, or the path still has the new file, changed by the other program.
         """
         beside, made, now = (
             self._tree.record(self._beside(path)),
@@ -272,7 +274,7 @@ class Commit:
         return True
 
     def _make(self, path: str, change: Change) -> None:
-        """Make what is new, beside its place."""
+        """Make a new file or directory beside its place."""
         copied = []
         for each, record in change.after:
             place, source = self._beside(path) + each[len(path) :], os.path.join(self._upper, each)
@@ -282,7 +284,7 @@ class Commit:
                 self._has_made(path, record._replace(inode=made))
             if made:
                 copied.append((source, place, record, made))
-        # The last one first: what is in a directory changes its times, and its mode may close it.
+        # The last file first: a file made in a directory changes the directory's times, and a directory's mode may deny access.
         for source, place, record, made in reversed(copied):
             with self._tree.held(place) as (at, name), _opened(at, name) as there:
                 self._require(os.stat(there).st_ino == made, path)
@@ -296,7 +298,7 @@ class Commit:
         self._note([path, record])
 
     def _copy(self, source: str, to: "int | None", name: str, place: str, record: Record) -> int:
-        """Copy a file, or make a directory; return its inode, or 0 for a link to one that was made."""
+        """Copy a file, or make a directory; return the inode, or 0 for a hard link to a file that was made before."""
         kind, first = stat.S_IFMT(record.mode), self._links.setdefault(record.inode, place)
         if first != place:
             with self._tree.held(first) as (at, its_name):
@@ -304,7 +306,7 @@ class Commit:
             return 0
         if kind == stat.S_IFREG:
             if not record.mode & 0o400:
-                os.chmod(source, 0o600)  # it is ours, and of no use to others
+                os.chmod(source, 0o600)  # a file of the layer, which no other program needs
             with open(source, "rb") as old, open(create_file(name, to), "wb", buffering=0) as new:
                 _copy_content(old.fileno(), new.fileno())
                 return os.fstat(new.fileno()).st_ino
@@ -321,7 +323,7 @@ class Commit:
         return made.st_ino
 
     def _finish(self) -> None:
-        """Remove what was there before, and give the directories that stay their facts."""
+        """Remove the old files, and give the directories that stay their new facts."""
         for path in self._changes:
             with suppress(OSError):
                 self._remove_known(path)
@@ -330,14 +332,14 @@ class Commit:
             with suppress(OSError), self._tree.held(path + "/" if path else "") as (fd, _):
                 place = f"/proc/self/fd/{fd}"
                 if os.stat(place).st_ino != before.inode:
-                    continue  # another program was quicker
+                    continue  # another program has replaced the directory
                 if path:
                     _give_facts(os.path.join(self._upper, path), place, mode, modified)
-                else:  # a layer has no attributes of its top
+                else:  # a layer does not record attributes of its top directory
                     os.chmod(place, stat.S_IMODE(mode))
 
     def _remove_known(self, path: str) -> None:
-        """Remove what was there before. What has come into a directory since is kept, in what remains of that."""
+        """Remove the old file or directory. Files that came into an old directory later are kept, with the directory."""
         beside = self._beside(path)
         before = [(beside + each[len(path) :], record) for each, record in self._changes[path].before]
         for place, record in before:
@@ -356,13 +358,13 @@ def _is_same_directory(now: "Record | None", before: Record) -> bool:
 
 
 def _is_same_file(one: "Record | None", other: "Record | None") -> bool:
-    """Whether both are the same under another name, or nothing."""
+    """Whether both records are of one file, maybe under another name, or both are ``None``."""
     return one is other if one is None or other is None else one[1:6] == other[1:6]
 
 
 @contextmanager
 def _opened(at: "int | None", name: str) -> "Iterator[str]":
-    """A path to what has a name, which no other program can exchange."""
+    """Yield a path to the file with a name; no other program can replace the file behind the path."""
     fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
     try:
         yield f"/proc/self/fd/{fd}"
@@ -371,7 +373,7 @@ def _opened(at: "int | None", name: str) -> "Iterator[str]":
 
 
 def _give_facts(source: str, place: str, mode: int, modified: "int | None") -> None:
-    """Give what is at a place, an opened one, what else the command wrote: owner, attributes, mode and time."""
+    """Give an opened file the owner, attributes, mode and time that the command wrote."""
     at, wanted = os.lstat(source), attributes(source)
     with suppress(PermissionError):
         os.chown(place, at.st_uid, at.st_gid)
@@ -388,7 +390,7 @@ def _give_facts(source: str, place: str, mode: int, modified: "int | None") -> N
 
 
 def _copy_content(old: int, new: int) -> None:
-    """Copy the content of a file, and its holes as holes."""
+    """Copy the content of a file; holes stay holes."""
     size, at = os.fstat(old).st_size, 0
     while at < size:
         try:
@@ -398,7 +400,7 @@ def _copy_content(old: int, new: int) -> None:
         end = os.lseek(old, at, os.SEEK_HOLE)
         while at < end:
             data = os.pread(old, min(PIECE, end - at), at)
-            at += os.pwrite(new, data, at) if data else end - at  # a full disk takes a part of it
+            at += os.pwrite(new, data, at) if data else end - at  # a full disk accepts only a part
     os.truncate(new, size)
 
 

@@ -1,4 +1,4 @@
-"""The files of a directory, held and seen. A part of the programs of `layer` and `store`."""
+"""Access to the files of a directory, by descriptor, and listings of them. A part of the programs of `layer` and `store`."""
 
 import errno
 import fnmatch
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class Conflict(Exception):  # noqa: N818 - an answer
-    """Another program has changed these paths."""
+    """A conflict: another program has changed the paths in `args`."""
 
 
 class Record(NamedTuple):
-    """One file, as a look of `effects` has it."""
+    """The record of one file, in the form of a look of `effects`."""
 
     name: str
     mode: int
@@ -35,18 +35,18 @@ class Record(NamedTuple):
 
 
 def to_record(name: str, at: os.stat_result) -> Record:
-    """The record of a file, from its ``stat``."""
+    """Return the record of a file, from its ``stat``."""
     owner = at.st_uid << 32 | at.st_gid if stat.S_ISDIR(at.st_mode) else 0
     return Record(name, at.st_mode, at.st_size, owner, at.st_ino, at.st_mtime_ns, at.st_ctime_ns)
 
 
 def is_directory(record: "Record | None") -> bool:
-    """Whether something is there, and a directory."""
+    """Whether a record exists and is the record of a directory."""
     return record is not None and stat.S_ISDIR(record.mode)
 
 
 def join(above: str, name: str) -> str:
-    """The path of what is in a directory; without a slash in the top."""
+    """Return the path of a name in a directory; only the name if the directory is the top."""
     return above + "/" + name if above else name
 
 
@@ -64,16 +64,17 @@ _CREATE = _flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_CLOEXEC")
 
 
 class HeldDirectory:
-    """A directory, held by its descriptor. What another program puts in the place of it, or of one below it, is not entered.
+    """A directory, held by its descriptor. If another program replaces the directory, the replacement is not entered.
 
-    Each step opens one name in the directory before, and follows no link; on Windows, which has no such descriptors, it is a path.
+    The same is true for directories below: each step opens one name in the directory before, and follows no link. On Windows,
+    which has no such descriptors, paths are used instead.
 
     Args:
         top: The directory, without links.
-        make: Whether it is made if it is not there.
+        make: Whether to make the directory if it does not exist.
 
     Raises:
-        OSError: It cannot be opened, or there is a link in its path.
+        OSError: The directory cannot be opened, or its path contains a link.
     """
 
     def __init__(self, top: str, *, make: bool = False) -> None:
@@ -83,7 +84,7 @@ class HeldDirectory:
             if make:
                 os.makedirs(top, exist_ok=True)
             return
-        # Where a directory can be opened that may not be read, also those above it.
+        # O_PATH opens a directory without read permission. Only with O_PATH, the directories above are opened one by one as well.
         names = [each for each in top.split("/") if each] if hasattr(os, "O_PATH") else []
         fd = os.open("/" if names else top, _HOLD)
         try:
@@ -106,7 +107,7 @@ class HeldDirectory:
 
     @contextmanager
     def held(self, path: str) -> "Iterator[tuple[int | None, str]]":
-        """The descriptor of the directory that a path is in, and the name there; of a path that ends with a slash, its own."""
+        """Yield the descriptor of a path's parent directory, and the last name; for ``path/``, the directory's own descriptor."""
         if self._fd is None:
             yield None, os.path.join(self.top, path)
             return
@@ -120,7 +121,7 @@ class HeldDirectory:
             os.close(fd)
 
     def record(self, path: str) -> "Record | None":
-        """The record of a path now; ``None`` where nothing is."""
+        """Return the current record of a path; ``None`` if the path does not exist."""
         try:
             with self.held(path) as (at, name):
                 return to_record(
@@ -132,7 +133,7 @@ class HeldDirectory:
             raise
 
     def entries(self, path: str) -> "Iterator[tuple[str, Record]]":
-        """The entries of a directory, without those that go meanwhile."""
+        """Yield the entries of a directory, without entries that disappear meanwhile."""
         with self.held(join(path, "")) as (at, name):
             if at is None:
                 with os.scandir(name) as entries:
@@ -150,7 +151,7 @@ class HeldDirectory:
                     yield each, to_record(each, os.stat(each, dir_fd=at, follow_symlinks=False))
 
     def open(self, path: str, inode: int = 0) -> int:
-        """Open a regular file to be read: of an inode, and not what another program has put into its place."""
+        """Open a regular file for reading; with an `inode`, refuse another file that a program has put into its place."""
         with self.held(path) as (at, name):
             fd = os.open(name, _READ, dir_fd=at)
         seen = os.fstat(fd)
@@ -160,18 +161,18 @@ class HeldDirectory:
         return fd
 
     def set_mode(self, path: str, mode: int) -> None:
-        """Give a directory a mode."""
+        """Set the mode of a directory."""
         is_linux = sys.platform == "linux"
         with self.held(join(path, "") if is_linux else path) as (at, name):
             if is_linux:
-                os.chmod(f"/proc/self/fd/{at}", mode)  # also one that is closed to us
+                os.chmod(f"/proc/self/fd/{at}", mode)  # works also without permissions in the directory
             elif at is None:
                 os.chmod(name, mode)
             else:
                 os.chmod(name, mode, dir_fd=at, follow_symlinks=False)
 
     def remove(self, path: str, inode: int = 0) -> None:
-        """Remove a file of anyshell's own, or a directory with all that is in it: of an inode, otherwise if it is empty. On Linux."""
+        """Remove anyshell's own file, or a directory: with its content if `inode` matches, else only if empty. Linux only."""
         with self.held(path) as (at, name):
             try:
                 os.unlink(name, dir_fd=at)
@@ -204,7 +205,7 @@ def _empty(top: int) -> None:
                 try:
                     os.unlink(name, dir_fd=fd)
                 except IsADirectoryError:
-                    # It comes up, since what lies deep would take a descriptor for each that is above it.
+                    # Move the inner directory to the top: a deep directory would need a descriptor for each directory above it.
                     inner = os.open(name, _HOLD, dir_fd=fd)
                     os.chmod(f"/proc/self/fd/{inner}", 0o700)
                     os.close(inner)
@@ -217,17 +218,17 @@ def _empty(top: int) -> None:
 
 
 def is_missing(error: OSError) -> bool:
-    """Whether a path leads nowhere, or through what is no directory, as a link."""
+    """Whether an error says that a path does not exist, or leads through a file or a link instead of a directory."""
     return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class FileListing(NamedTuple):
-    """The files of a directory as a look has seen them, by their paths relative to it; the empty one is the directory.
+    """The files of a directory, as found by a look. Paths are relative to the directory; the empty path is the directory itself.
 
     Attributes:
-        top: The directory.
-        inside: The entries of each directory.
-        unseen: Directories in which not all could be looked at.
+        top: The record of the directory.
+        inside: The entries of each directory, by path and name.
+        unseen: Directories with files that could not be looked at.
         skipped: Directories that were not entered.
     """
 
@@ -237,23 +238,23 @@ class FileListing(NamedTuple):
     skipped: "Sequence[str]" = ()
 
     def record(self, path: str) -> "Record | None":
-        """The record of a path then; ``None`` where nothing was."""
+        """Return the record of a path at the time of the look; ``None`` if the path did not exist."""
         above, _, name = path.rpartition("/")
         return self.inside.get(above, {}).get(name) if path else self.top
 
     def at(self, path: str) -> Record:
-        """The same of a path at which something was."""
+        """Return the record of a path that existed at the time of the look."""
         found = self.record(path)
         assert found is not None
         return found
 
     def entries(self, path: str) -> "Iterable[tuple[str, Record]]":
-        """The entries of a directory then."""
+        """Return the entries of a directory at the time of the look."""
         return self.inside.get(path, {}).items()
 
 
 def loaded(told: "Any") -> FileListing:
-    """Files from JSON."""
+    """Return the listing that was written as JSON."""
     top, inside, unseen, skipped = told
     records = {
         above: {name: Record(*each) for name, each in names.items()} for above, names in inside.items()
@@ -262,7 +263,7 @@ def loaded(told: "Any") -> FileListing:
 
 
 def below(files: "HeldDirectory | FileListing", path: str) -> "Iterator[tuple[str, Record]]":
-    """The files at a path and below it, a directory before its content."""
+    """Yield the files at a path and below, each directory before its content."""
     top = files.record(path)
     waiting = [] if top is None else [(path, top)]
     while waiting:
@@ -279,13 +280,14 @@ def look(
 
     Args:
         top: The directory, without links.
-        most: Files.
+        most: The largest number of files.
         seconds: The time limit.
-        ours: Whether it is a layer: a directory in it that cannot be read is opened then.
+        ours: Whether the directory is a layer: an unreadable directory in a layer is then made readable.
         skip: Names, or ends of paths, of directories that are not entered.
 
     Raises:
-        OSError: The directory cannot be read, or what is in a layer; there are more files, or they take longer.
+        OSError: The directory, or a directory of a layer, cannot be read; there are more than `most` files; the look takes longer
+            than `seconds`.
     """
     inside = {}  # type: dict[str, dict[str, Record]]
     unseen, count, give_up, waiting = [], 0, time.monotonic() + seconds, [""]
@@ -319,10 +321,10 @@ def look(
 
 
 def own_directory(path: str) -> None:
-    """Make a directory for this user alone.
+    """Make a directory that only this user can access, or check an existing one.
 
     Raises:
-        OSError: It cannot be made, or what is there is another's.
+        OSError: The directory cannot be made, or an existing directory belongs to another user or is writable for others.
     """
     os.makedirs(path, 0o700, exist_ok=True)
     at = os.lstat(path)
@@ -331,24 +333,24 @@ def own_directory(path: str) -> None:
 
 
 def create_file(path: str, at: "int | None" = None) -> int:
-    """Make a file for this user alone, open to be written."""
+    """Create a file that only this user can access, and return its descriptor, open for writing."""
     return os.open(path, _CREATE, 0o600, dir_fd=at)
 
 
 def to_json(value: object) -> bytes:
-    """A value as JSON, whose texts are the bytes of the host's names: so it is read again in another locale, and elsewhere."""
+    """Return a value as JSON. Texts keep the bytes of the host's file names, in every locale and on another host."""
     return os.fsencode(json.dumps(value, ensure_ascii=False))
 
 
 def from_json(data: bytes) -> "Any":
-    """The value that `to_json` has written."""
+    """Return the value that `to_json` has written."""
     return json.loads(os.fsdecode(data))
 
 
 def serve(step: "Callable[..., object]") -> None:
-    """Take one step on this host, for an anyshell elsewhere: its words are on stdin, the answer is on stdout, as JSON.
+    """Take one step on this host, for an anyshell elsewhere: stdin has the step's words, stdout gets the answer, as JSON.
 
-    A request to end, as when the connection is lost, is an exception in the step: what it has begun, it takes back.
+    SIGTERM or SIGHUP, as when the connection is lost, raises an exception in the step: the step then undoes its changes.
     """
 
     def end(number: int, frame: object) -> None:

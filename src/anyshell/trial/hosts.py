@@ -1,4 +1,4 @@
-"""The host of a trial's layer: this machine, or one that SSH reaches, which runs the same text."""
+"""The host of a trial's layer: this machine, or an SSH host that runs the text of the same modules."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
     from ..abc import Backend
 
 STEP_SECONDS = 600.0
-"""Seconds for one step of a trial on a host that SSH reaches, such as the commit; then it is stopped there, with each file whole."""
+"""Seconds for one step of a trial on an SSH host, such as the commit; then the step is stopped there, with each file whole."""
 
 LONGEST_ANSWER = 256 * 1024 * 1024
-"""Bytes that such a step may answer, some 200 for each file that the command wrote; with more the trial ends with an error."""
+"""Bytes of a step's answer on an SSH host, some 200 for each file that the command wrote; with more, the trial ends with an
+error."""
 
 _QUICK = ("prepare", "look", "contents")
-"""The steps on this machine that change nothing, so that no caller who is cancelled waits for their end."""
+"""The steps on this machine that change nothing; a cancelled caller does not wait for the end of such a step."""
 
 
 def end_killed_commits() -> list[tuple[str, list[str]]]:
-    """End the commits of this user on this machine that were killed; see `layer.Layer.recover`."""
+    """End this user's killed commits on this machine; see `layer.Layer.recover`."""
     if sys.platform != "linux":
         return []
     return list(_layer().recover())
@@ -41,8 +42,8 @@ class Host:
     """The host of one layer.
 
     Args:
-        backend: Reaches it.
-        python: Its Python, which takes each step; ``None`` is this machine.
+        backend: The backend that reaches the host.
+        python: The path of the host's Python, which runs each step; ``None`` is this machine.
     """
 
     def __init__(self, backend: Backend, python: str | None) -> None:
@@ -52,10 +53,10 @@ class Host:
             self._layer = _layer()
 
     async def ask(self, step: str, *words: object) -> Any:
-        """Take a step, see `layer.Layer`; return its answer.
+        """Take a step, a method of `layer.Layer`; return the step's answer.
 
         Raises:
-            CommitConflict: Another program has changed something.
+            CommitConflict: Another program has changed a file.
             OSError: The step has failed.
             AnyshellError: The host does not answer.
         """
@@ -76,17 +77,17 @@ def _layer() -> Any:
         state = str(_private.state_directory("trials").parent)
     except OSError:
         state = ""
-    # mypy sees nothing of it for other systems.
+    # An import at run time, since mypy does not see this module's content for systems other than Linux.
     return import_module(".layer", __package__).Layer(state)
 
 
 class Far:
-    """A host that SSH reaches, whose Python takes each step.
+    """A remote SSH host whose Python takes each step.
 
     Args:
-        backend: Reaches it.
-        python: Its Python.
-        names: Our modules whose texts it runs.
+        backend: The backend that reaches the host.
+        python: The path of the host's Python.
+        names: The modules of this package whose texts the host's Python runs.
     """
 
     def __init__(self, backend: Backend, python: str, names: tuple[str, ...]) -> None:
@@ -94,7 +95,7 @@ class Far:
         self._text = "\n".join(text_of(f"{name}.py", __package__) for name in names)
 
     async def ask(self, *words: object) -> Any:
-        """Have it take a step; return the answer. It raises what `Host.ask` does."""
+        """Take a step on the host; return the answer. Raises the errors of `Host.ask`."""
         asked = Spawn(
             argv=("/usr/bin/env", self._python, "-I", "-S", "-c", self._text),
             cwd="/",

@@ -1,9 +1,9 @@
-"""The layer of a trial: it holds the command's writes, above the directory, until a commit carries them down there.
+"""The layer of a trial: it holds the command's writes above the directory, until a commit carries the writes down.
 
-overlayfs marks in it what is gone by a character device 0:0 of its name, and a directory that hides the one below it by the
-attribute ``user.overlay.opaque`` (Documentation/filesystems/overlayfs.rst of Linux).
+In the layer, overlayfs marks a removed file by a character device 0:0 with the file's name. The attribute
+``user.overlay.opaque`` marks a directory that hides the lower directory (Documentation/filesystems/overlayfs.rst of Linux).
 
-A host that is reached by SSH runs this text itself, a step at a time: a Python of 3.6 or later that knows nothing of anyshell.
+On an SSH host, a Python of 3.6 or later runs the text of this module, one step per process. The host needs no anyshell.
 """
 
 import binascii
@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-if __name__ != "__main__":  # otherwise their texts stand before this one
+if __name__ != "__main__":  # on an SSH host, the texts of both modules stand before this text
     from .commit import BESIDE, Change, Commit, Stay, attributes
     from .files import (
         Conflict,
@@ -43,23 +43,23 @@ if __name__ != "__main__":  # otherwise their texts stand before this one
     )
 
 MOST_WRITTEN = 500_000
-"""Files that a command on trial may have written; with more the trial ends with an error."""
+"""Files that a command on trial may have written; with more, the trial ends with an error."""
 
 FAR_SECONDS = 24 * 3600
-"""Seconds after which the layer of a trial over SSH is swept, by the next trial there, if its program has gone away."""
+"""Seconds after which the next trial on an SSH host removes the layer of a trial whose program has gone away."""
 
 _LOCK, _JOURNAL = ".lock", "/journal"
 
 _LOOKS = {"look": "before", "read": "written"}
-"""The steps that look at files, and the attributes that have what they saw; over SSH, files of the layer keep these."""
+"""The steps that look at files, and the attributes with the found files; over SSH, files of the layer keep the attributes."""
 
 
 class Layer:
-    """A directory of one trial, locked while this process has it; each public method is a step of the trial.
+    """The directory of one trial, locked while this process uses it; each public method is a step of the trial.
 
     Args:
-        state: The directory of anyshell's own files; empty is nowhere.
-        far: Seconds for which it is kept without a lock, since other processes take the next steps; 0 with a lock.
+        state: The directory of anyshell's own files; empty if there is none.
+        far: Seconds for which the layer is kept without a lock, since other processes take the next steps; 0 with a lock.
     """
 
     def __init__(self, state: str, far: float = 0) -> None:
@@ -69,15 +69,15 @@ class Layer:
         self._lock = None  # type: int | None
 
     def prepare(self, paths: "Sequence[str]") -> "tuple[list[str], str, list[str]]":
-        """Find what a trial needs to know of its host.
+        """Return the facts of the host that a trial needs.
 
         Args:
-            paths: The directory, and others.
+            paths: The directory, and other paths.
 
         Returns:
-            The paths without links; where another file system is mounted in the directory, of which an overlay would show
-            nothing; and the places for a layer, since the kernel takes one on some file systems, and outside of what it is
-            laid over.
+            The paths with links resolved. A mount point of another file system in the directory, or empty: an overlay would
+            not show the files there. The possible places for a layer: the kernel accepts only some file systems, and only a
+            place outside of the directory.
         """
         real = [os.path.realpath(path) for path in paths]
         inside, mount = real[0].rstrip("/") + "/", ""
@@ -89,23 +89,23 @@ class Layer:
         places = [(tempfile.gettempdir(), own), ("/dev/shm", own)]  # noqa: S108 - of this user's alone
         if self._state:
             places.insert(0, (os.path.expanduser(self._state), "trials"))
-        # An entry in a directory for all may be a link of another user's, which is not followed.
+        # In a directory for all users, the last name may be another user's link. So only the directory above is resolved.
         return real, mount, [os.path.join(os.path.realpath(above), name) for above, name in places]
 
     def make(self, place: str, root: str) -> "tuple[str, str]":
-        """Make it, and remove what trials have left there whose program was killed; return the directories of an overlay.
+        """Make the layer, and sweep the layers of killed trials at the place; return the overlay's upper and work directory.
 
         Args:
-            place: Where, in a directory of this user's own.
-            root: The directory above which it is to lie; not ``/``.
+            place: The directory for layers, which belongs to this user alone.
+            root: The directory below the layer; not ``/``.
 
         Raises:
-            OSError: It cannot be made there.
+            OSError: The layer cannot be made there.
         """
         own_directory(place)
         _sweep(place)
         top = place + "/" + secrets.token_hex(8)
-        # Under this name no other process looks for it.
+        # A sweep of another process ignores the lock file under its first name.
         self._lock = os.open(top, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.utime(top, (time.time() + self._far,) * 2)
@@ -117,28 +117,28 @@ class Layer:
         return self.upper, top + "/work"
 
     def begin(self, top: str, root: str) -> None:
-        """Go on with one that was made."""
+        """Continue with a layer that was made before."""
         self.top, self.root, self.upper = top, root, top + "/upper"
 
     def look(self, most: int, seconds: float) -> int:
-        """Take note of what the command finds; return the last time of all files.
+        """Record the files before the command runs; return the latest time of all files, in nanoseconds.
 
         Raises:
-            OSError: As `look` says.
+            OSError: As for the function `look`.
         """
         self.before = look(self.root, most, seconds)
         records = (record for names in self.before.inside.values() for record in names.values())
         return max((max(record.modified, record.changed) for record in records), default=0)
 
     def read(self, seconds: float) -> "tuple[object, ...]":
-        """Read what the command wrote.
+        """Read the files that the command wrote.
 
         Returns:
-            The files that differ, as they were and as they would be; those that have other names; and the directories of which
-            not all is known.
+            The records of the differing files before and after a commit; the new paths whose old file has other names (hard
+            links); and the directories with unknown files.
 
         Raises:
-            OSError: As `look` says.
+            OSError: As for the function `look`.
         """
         self.written = look(self.upper, MOST_WRITTEN, seconds, ours=True)
         then = {}  # type: dict[str, Record]
@@ -153,7 +153,7 @@ class Layer:
         return [*then.items()], [*now.items()], linked, self.before.unseen
 
     def contents(self, paths: "Sequence[str]", above: bool) -> "dict[str, str]":
-        """The contents of files in base64, as they are, or `above` as they would be. What cannot be read is left out."""
+        """Return the contents of files in base64, from the directory or (`above`) the layer; without unreadable files."""
         found = {}
         with HeldDirectory(self.upper if above else self.root) as tree:
             for path in paths:
@@ -162,11 +162,11 @@ class Layer:
         return found
 
     def commit(self) -> None:
-        """Make it real: all of it, or nothing.
+        """Make the writes real: all writes, or none.
 
         Raises:
-            Conflict: Something has changed meanwhile. Nothing is done.
-            OSError: Something cannot be written, such as on a full disk. Nothing is done.
+            Conflict: Another program has changed a file since the look. No write is real.
+            OSError: A file cannot be written, such as on a full disk. No write is real.
         """
         changes = {}  # type: dict[str, Change]
         stays = {}  # type: dict[str, Stay]
@@ -177,11 +177,11 @@ class Layer:
                 after = [*self._new(path)] if how == "put" else []
                 changes[path] = Change(beside, how == "put", [*below(self.before, path)], after)
             then, now = self.before.at(stay), self.written.at(stay)
-            # Directories above a change are opened for it.
+            # The commit needs write permission in the directory of a change.
             if how == "facts" or then.mode & 0o300 != 0o300:
                 stays[stay] = Stay(then, now.mode, None if self.written.inside[stay] else now.modified)
         if self._lock is None:
-            self._lock = _locked(self.top + _LOCK)  # until this program ends
+            self._lock = _locked(self.top + _LOCK)  # held until this program ends
         with HeldDirectory(self.root) as tree:
             there = tree.record("")
             if there is None or there.inode != self.before.top.inode:
@@ -189,7 +189,7 @@ class Layer:
             Commit(self.upper, self.top + _JOURNAL, tree, changes, stays).run()
 
     def recover(self) -> "list[tuple[str, list[str]]]":
-        """End the commits of this user that were killed; return their directories, each with the paths of files that stay."""
+        """End this user's killed commits; return the directory of each commit, with the paths of files that stay there."""
         found = []
         for place in self.prepare(["/"])[2]:
             if os.path.isdir(place):
@@ -199,7 +199,7 @@ class Layer:
         return found
 
     def close(self) -> None:
-        """Remove it. A second time, nothing is done."""
+        """Remove the layer. A second call does nothing."""
         if self.top:
             _remove(self.top)
             self.top = ""
@@ -207,10 +207,10 @@ class Layer:
                 os.close(self._lock)
 
     def changes(self) -> "Iterator[tuple[str, str]]":
-        """The change of each path.
+        """Yield each changed path with its kind of change.
 
-        ``put`` what the layer has there in its place, a directory with all that is in it; ``delete`` it; or give the directory
-        there other ``facts``.
+        ``put``: the layer's file or whole directory replaces the path. ``delete``: the path is removed. ``facts``: the
+        directory at the path gets a new mode, time or attributes.
         """
         if self.written.top.mode != self.before.top.mode:
             yield "", "facts"
@@ -235,11 +235,11 @@ class Layer:
         return os.path.join(self.root, path)
 
     def _new(self, path: str) -> "Iterator[tuple[str, Record]]":
-        """The files that the command has written at a path and below it, without the marks of removed ones."""
+        """Return the files that the command has written at a path and below, without the marks of removed files."""
         return (each for each in below(self.written, path) if not stat.S_ISCHR(each[1].mode))
 
     def _is_same(self, path: str, now: Record, then: Record) -> bool:
-        """Whether a file was copied into the layer and then not changed, as by a program that opens it for writing."""
+        """Whether a file was copied into the layer but not changed, such as by a program that only opens it for writing."""
         facts = (now[1:3], now.modified) == (then[1:3], then.modified)
         here, there = os.path.join(self.upper, path), self._real(path)
         with suppress(OSError):
@@ -272,7 +272,7 @@ def _locked(path: str) -> "int | None":
 
 
 def _sweep(place: str) -> "list[tuple[str, list[str]]]":
-    """Remove what trials have left whose program was killed, and end their commits; return these, as `Layer.recover` does."""
+    """Remove the layers of killed trials, and end killed commits; return the ended commits as `Layer.recover` does."""
     ended = []
     for name in os.listdir(place):
         with suppress(OSError):
@@ -280,7 +280,7 @@ def _sweep(place: str) -> "list[tuple[str, list[str]]]":
             top = lock[: -len(_LOCK)]
             if not name.endswith(_LOCK):
                 continue
-            # A commit is locked also where the other steps are not.
+            # A commit always holds the lock, also over SSH, where the other steps do not.
             is_committed = os.path.exists(top + _JOURNAL)
             if os.stat(lock).st_mtime > time.time() and not is_committed:
                 continue
@@ -297,7 +297,7 @@ def _sweep(place: str) -> "list[tuple[str, list[str]]]":
 
 
 def _remove(top: str) -> None:
-    """Remove a layer, and its lock."""
+    """Remove a layer and its lock file."""
     with HeldDirectory(os.path.dirname(top)) as tree:
         name = os.path.basename(top)
         found = tree.record(name)
@@ -306,7 +306,7 @@ def _remove(top: str) -> None:
 
 
 def main() -> None:
-    """Take one step on this host: the directory of the layer, that above which it lies, the step and its words are on stdin."""
+    """Take one step on this host. stdin has the directory of the layer, the directory below it, the step and its words."""
 
     def take(top: str, root: str, step: str, words: "Sequence[object]") -> object:
         layer = Layer("~/.local/state/anyshell", FAR_SECONDS)

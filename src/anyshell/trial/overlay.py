@@ -1,7 +1,8 @@
-"""The program that lays an overlay over a directory, and becomes another program that sees it.
+"""The program that mounts an overlay over a directory, and then executes another program, which sees the overlay.
 
-A Python that knows nothing of anyshell runs its text. Its words are the directory, the upper layer, the work directory of
-overlayfs, and the program with its arguments. The mount is in namespaces of its own, so it is gone with the last process in there.
+A Python without anyshell runs the text of this module. The program's arguments are the directory, the upper layer, the work
+directory of overlayfs, and the other program with its arguments. The mount is in a separate mount namespace, so the kernel
+removes the mount with the last process in that namespace.
 """
 
 import ctypes
@@ -25,7 +26,7 @@ def _write(path: str, text: str) -> None:
 
 
 def main(words: "list[str]") -> None:
-    """Mount, and become the program."""
+    """Mount the overlay, and execute the program."""
     libc = ctypes.CDLL(None, use_errno=True)
     directory, upper, work, *program = words
     ids = [(name, getattr(os, f"gete{name}")()) for name in ("uid", "gid")]
@@ -34,7 +35,7 @@ def main(words: "list[str]") -> None:
     for name, number in ids:
         _write(f"/proc/self/{name}_map", f"{number} {number} 1")
     _check(libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None), "mounts cannot be made private")
-    # By descriptors, since a path may hold what means something in the options.
+    # Paths by descriptors, since a path may contain characters with a meaning in the options.
     places = [os.open(path, os.O_RDONLY) for path in (directory, upper, work)]
     options = "userxattr,lowerdir={},upperdir={},workdir={}".format(*(f"/proc/self/fd/{fd}" for fd in places))
     mounted = libc.mount(b"overlay", os.fsencode(directory), b"overlay", 0, options.encode())

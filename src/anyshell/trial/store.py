@@ -1,7 +1,7 @@
-"""The store of the checkpoints of one directory: contents, each kept once by its digest, and their paths.
+"""The store of one directory's checkpoints: file contents, each kept once by its digest, and the paths with the contents.
 
-A checkpoint names for each path what was there. So the next one reads only the files that have changed since the last, which
-their facts tell. A host that is reached by SSH runs this text itself, behind that of `files`.
+A checkpoint records mode, content and facts of each path. So the next checkpoint reads only the files whose facts differ from
+the last checkpoint. An SSH host runs the text of this module itself, after the text of `files`.
 """
 
 import errno
@@ -35,32 +35,32 @@ if TYPE_CHECKING:
     from typing import Any
 
     Entry = tuple[int, str, tuple[int, int, int, int], int]
-    """A mode; a digest of the content, or where a link leads; size, inode, and the times of modification and change; and the owner."""
+    """A mode; the content's digest or a link's target; size, inode, and the times of modification and change; and the owner."""
 
 LARGEST_CONTENT = 64 * 1024 * 1024
-"""Bytes of a file that a checkpoint keeps; a larger one is in `Checkpoint.left_out`."""
+"""Bytes of a file that a checkpoint keeps; a larger file is listed in `Checkpoint.left_out`."""
 
 LARGEST_CHECKPOINT = 2 * 1024 * 1024 * 1024
-"""Bytes that a checkpoint adds to what is kept already; the files beyond them are in `Checkpoint.left_out`."""
+"""Bytes that one checkpoint adds to the kept contents; further files are listed in `Checkpoint.left_out`."""
 
 KEPT_CHECKPOINTS = 10
-"""Checkpoints of one directory that are kept; then the oldest is removed."""
+"""Checkpoints of one directory that are kept; beyond that the oldest checkpoint is removed."""
 
 UNUSED_SECONDS = 3600.0
-"""Seconds after which a content that no checkpoint names is removed: another program may be making the one that does. So is
-what an undo has left in the directory that was killed."""
+"""Seconds after which a content without a checkpoint is removed: another program may just be making a checkpoint with the
+content. Files that a killed undo has left in the directory are removed after the same time."""
 
 _BESIDE = ".anyshell-undo-"
 
 
 class Store:
-    """The checkpoints of a directory; each method has plain data for an answer.
+    """The checkpoints of one directory; each method returns plain data.
 
     Args:
-        directory: It.
+        directory: The directory.
         state: The directory of anyshell's own files.
-        own: Makes a directory for this user alone, or refuses one that is there.
-        create: Makes a file for this user alone.
+        own: Makes a directory for this user alone, or refuses an existing directory of others.
+        create: Creates a file for this user alone, and returns its descriptor.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Store:
         self._objects = os.path.join(self._top, "objects")
 
     def kept(self) -> "Sequence[dict[str, Any]]":
-        """The kept checkpoints, the newest first."""
+        """Return the kept checkpoints, the newest first."""
         found = []
         with suppress(FileNotFoundError):
             for name in sorted(os.listdir(self._top), reverse=True):
@@ -87,12 +87,12 @@ class Store:
         return found
 
     def between(self, start: str, end: str) -> "Sequence[str]":
-        """The paths that differ."""
+        """Return the paths that differ between two checkpoints."""
         then, now = self._read(start)[1], self._read(end)[1]
         return sorted(path for path in {*then, *now} if then.get(path, ())[:2] != now.get(path, ())[:2])
 
     def forget(self, name: str) -> None:
-        """Keep one no longer. Contents that no other has are removed with the next one that is made."""
+        """Remove a checkpoint. A later `take` removes contents that no other checkpoint has."""
         with suppress(FileNotFoundError):
             os.unlink(self._path(name))
 
@@ -105,18 +105,18 @@ class Store:
         since: str = "",
         needed: str = "",
     ) -> "dict[str, Any]":
-        """Make one.
+        """Make a checkpoint.
 
         Args:
-            skip: Directories that it does not cover.
-            most: Files.
-            seconds: For the look at them.
+            skip: Directories that the checkpoint does not cover.
+            most: The largest number of files.
+            seconds: The time limit for the look at the files.
             settle: Seconds of a tick of the kernel's clock.
             since: The `since` of the checkpoint.
-            needed: One that is kept all the same.
+            needed: The name of an old checkpoint that is not removed.
 
         Raises:
-            OSError: There are too many files, or nothing can be kept.
+            OSError: There are too many files, or the checkpoint cannot be written.
         """
         for path in (self._top, self._objects):
             self._own(path)
@@ -130,7 +130,7 @@ class Store:
         )
         now = time.time()
         if any(max(each[5:]) > (now - settle) * 1e9 for _, each in below(seen, "")):
-            time.sleep(settle)  # a file that is changed within a tick looks the same
+            time.sleep(settle)  # a file that changes twice within a tick looks the same
         entries = {}  # type: dict[str, Entry]
         left_out = dict.fromkeys(seen.unseen, "its files cannot be read")
         skipped, lost, added = set(seen.skipped), set(), 0
@@ -140,7 +140,7 @@ class Store:
                 if not path or place.startswith(self._state + os.sep):
                     continue
                 if place == self._state:
-                    # Files of anyshell's own, such as the contents that an undo needs, are not undone.
+                    # anyshell's own files, such as the contents that an undo needs, are never undone.
                     skipped.add(path)
                 if record.name.startswith(_BESIDE):
                     with suppress(OSError), tree.held(path) as (at, name):
@@ -194,15 +194,15 @@ class Store:
     def restore(
         self, checkpoint: "Sequence[str]", until: "Sequence[str] | None", words: "Sequence[Any]"
     ) -> "dict[str, Any]":
-        """Go back to one.
+        """Restore the state of a checkpoint.
 
         Args:
-            checkpoint: The name and directory of it.
-            until: The records at the end of the undone changes.
-            words: The first four of `take`.
+            checkpoint: The name and the directory of the checkpoint.
+            until: The name and the directory of the checkpoint at the end of the undone changes; ``None`` without one.
+            words: The first four arguments of `take`.
 
         Raises:
-            OSError: As for `take`; or a checkpoint is not there.
+            OSError: As for `take`; or a checkpoint is not kept any more.
         """
         then, lost = self._read(*checkpoint)[1:]
         start, end = self._read(checkpoint[0])[0], self._read(*until)[1] if until else None
@@ -216,16 +216,16 @@ class Store:
             if path not in then and path not in start["left_out"]
         }
         uncovered = {*before["skipped"], *before["left_out"], *start["skipped"], *start["left_out"]}
-        # An uncovered directory may have another name now, and so may its content.
+        # An uncovered file or directory may have been renamed: its kind and inode number still identify it.
         uncovered.update(path for path, entry in now.items() if [stat.S_IFMT(entry[0]), entry[2][1]] in lost)
         restored, removed = [], []
         modes = {}  # type: dict[str, int]
 
         def is_known(path: str) -> bool:
-            """Whether what is there now is what was there at the end of what is undone; of a directory, its files tell."""
+            """Whether a path is unchanged since the end of the undone changes; directories only need the same kind."""
             if end is None or path not in end:
                 return end is None and path in then
-            # The kind alone, since an earlier undo may have made the directory anew.
+            # Only the kind counts, since an earlier undo may have made the directory anew.
             both = stat.S_ISDIR(now[path][0]) and stat.S_ISDIR(end[path][0])
             return both or bool(now[path][:2] == end[path][:2])
 
@@ -234,7 +234,7 @@ class Store:
                 path = path.rpartition("/")[0]
             return bool(path)
 
-        # New files go first, the content of a directory before it, so that there is room for the old ones.
+        # New files are removed first, a directory's content before the directory: this makes room for the old files.
         gone = [path for path in sorted(now, reverse=True) if not _is_same_kind(now[path], then.get(path))]
         steps = [(path, None) for path in gone] + sorted(then.items())  # type: list[tuple[str, Entry | None]]
         with HeldDirectory(self._root) as tree:
@@ -270,7 +270,7 @@ class Store:
         now: "Entry | None",
         modes: "dict[str, int]",
     ) -> str:
-        """Have one path be as it was; say why not if it cannot. Directories get their `modes` at the end."""
+        """Restore one path; return the reason if that fails, else an empty text. Directories get their `modes` at the end."""
         above = os.path.dirname(path)
         try:
             with tree.held(path) as (at, name):
@@ -299,9 +299,9 @@ class Store:
         return ""
 
     def _put_back(self, name: str, at: "int | None", entry: "Entry") -> None:
-        """Have a file or a link be there again, whole at every moment."""
+        """Restore a file or a link; the path is whole at every moment."""
         mode, content, facts, owner = entry
-        # On Windows the name is a path, and a file is private by more than its mode.
+        # On Windows `name` is a path, and a private file needs more than a mode.
         beside = os.path.join(os.path.dirname(name), _BESIDE + secrets.token_hex(8))
         create = self._create if at is None else partial(create_file, at=at)
         mode_now, times = stat.S_IMODE(mode) & 0o1777, (facts[2], facts[2])
@@ -313,7 +313,7 @@ class Store:
                     shutil.copyfileobj(old, new)
                     new.flush()
                     if at is not None:
-                        # Set-uid for the one owner that it had, and after that is set, which takes it away.
+                        # Set-uid only if the file has its old owner; and after chown, which clears the set-uid bit.
                         has_owner = _give(new.fileno(), owner)
                         os.chmod(new.fileno(), stat.S_IMODE(mode) if has_owner else mode_now)
                         os.utime(new.fileno(), ns=times)
@@ -348,7 +348,7 @@ class Store:
         return head, found, lost
 
     def _keep(self, fd: int) -> str:
-        """Keep the content of a file; return its digest."""
+        """Store the content of a file; return the content's digest."""
         digest, beside = hashlib.sha256(), self._object(secrets.token_hex(8) + ".part")
         with open(fd, "rb") as old, open(self._create(beside), "wb") as new:
             for data in iter(lambda: old.read(1024 * 1024), b""):
@@ -376,8 +376,8 @@ def _owner(fd: int) -> int:
 
 
 def _give(fd: int, owner: int) -> bool:
-    """Give a file its owner and its group, as far as this user may; say whether it has both."""
-    for user in (owner >> 32, -1):  # of its own files a user may change the group
+    """Give a file its owner and group, as far as this user may; return whether the file has both."""
+    for user in (owner >> 32, -1):  # a user may change the group of the user's own files
         if _owner(fd) != owner:
             with suppress(OSError):
                 os.chown(fd, user, owner & 0xFFFFFFFF)  # type: ignore[attr-defined,unused-ignore]  # not on Windows
@@ -385,7 +385,7 @@ def _give(fd: int, owner: int) -> bool:
 
 
 def _give_directory(name: str, above: "int | None", owner: int) -> None:
-    """Give a directory that was just made its owner: an empty one, since another may be in its place by now."""
+    """Give a directory that was just made its owner. Only an empty directory: another one may be in its place by now."""
     if above is None:
         return
     fd = os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)  # type: ignore[attr-defined,unused-ignore]  # as above
@@ -397,7 +397,7 @@ def _give_directory(name: str, above: "int | None", owner: int) -> None:
 
 
 def _is_as_seen(name: str, above: "int | None", seen: "Entry | None") -> bool:
-    """Whether a file has not changed since it was kept. Of a directory, the kind is enough: its files tell."""
+    """Whether a file has not changed since the checkpoint. A directory only needs the same kind: its files are checked."""
     try:
         at = os.stat(name, dir_fd=above, follow_symlinks=False)
     except OSError:
@@ -405,7 +405,7 @@ def _is_as_seen(name: str, above: "int | None", seen: "Entry | None") -> bool:
     if seen is None or stat.S_IFMT(at.st_mode) != stat.S_IFMT(seen[0]):
         return False
     size, inode, modified, _ = seen[2]
-    # Windows tells no inode in a look.
+    # A look on Windows finds no inode numbers: each is 0.
     return stat.S_ISDIR(at.st_mode) or (
         (at.st_size, at.st_mtime_ns) == (size, modified) and inode in (0, at.st_ino)
     )
@@ -416,7 +416,7 @@ def _is_same_kind(entry: "Entry", other: "Entry | None") -> bool:
 
 
 def main() -> None:
-    """Take one step on this host, for an anyshell elsewhere: its directory, the step and its words are on stdin."""
+    """Take one step on this host, for an anyshell elsewhere. stdin has the directory, the step and the step's words."""
 
     def step(directory: str, name: str, words: "Sequence[Any]") -> object:
         return getattr(Store(directory, "~/.local/state/anyshell"), name)(*words)

@@ -1,4 +1,4 @@
-"""The changes of a layer as effects: those that the command would have without a layer."""
+"""The changes of a layer as effects: the effects that the command would have without a layer."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ if TYPE_CHECKING:
     from .hosts import Host
 
 Record = tuple[str, int, int, int, int, int, int]
-"""The record of a file, as a look of `effects` has it."""
+"""The record of a file, in the form of a look of `effects`."""
 
 
 async def tell(host: Host, seconds: float) -> Effects:
-    """Read a layer, and tell what it would change, with a diff.
+    """Read a layer, and return the effects of its commit, with a diff.
 
     Args:
-        host: Has it.
-        seconds: For looking at its files.
+        host: The host of the layer.
+        seconds: The time limit for the look at the layer's files.
 
     Raises:
-        OSError: It cannot be read, or is too much.
+        OSError: The layer cannot be read, or has too many files.
     """
     gone, new, linked, unseen = await host.ask("read", seconds)
     then: dict[str, Record] = {path: tuple(facts) for path, facts in gone}
     now: dict[str, Record] = {path: tuple(facts) for path, facts in new}
-    # A file keeps its number as far as can be told; by it `compare` knows one that was renamed.
+    # A file in the layer has another inode number than its original. Where the path or the content facts match, the file gets
+    # the number of the original: `compare` recognises a renamed file by the number.
     old = {_content(facts): facts[4] for path, facts in then.items() if path not in now}
     for number, (path, facts) in enumerate(sorted(now.items()), 1):
         was = then.get(path)
@@ -63,7 +64,7 @@ async def _contents(host: Host, paths: list[str], *, above: bool) -> dict[str, b
 
 
 def _content(facts: Record) -> tuple[int, int, int]:
-    """By what a file is known again that has another name: the kind, the size, and the time of its content."""
+    """Return the facts that identify a renamed file: its kind, its size, and the time of its content."""
     return stat.S_IFMT(facts[1]), facts[2], facts[5]
 
 

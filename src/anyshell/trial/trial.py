@@ -1,4 +1,4 @@
-"""A command on trial: it runs above its directory, and its writes become real on request."""
+"""Trials: a command runs on a layer above its directory, and its writes become real only on request."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from ..reach import Facts, Sandbox
 
 MOUNT_SECONDS = 10.0
-"""Seconds for an overlay to be mounted, to see whether it can be; then the trial is refused."""
+"""Seconds for a test mount of the overlay; then the trial is refused."""
 
 _LONGEST_COMPLAINT = 300
-"""Characters of what the kernel says against an overlay that an error repeats."""
+"""Characters of the complaint about an overlay that an error message repeats; the rest is cut."""
 
 _WAY = "run it on Linux 5.11 or later, as a user who may make user namespaces ('anyshell doctor' tells), or without a trial"
 
 
 class Trial:
-    """A command on trial: ``async with env.trial("make fix") as trial:`` runs it, and nothing is real before `commit`.
+    """A command on trial: ``async with env.trial("make fix") as trial:`` runs it, and no write is real before `commit`.
 
-    Leaving it without that discards everything.
+    Leaving the block without `commit` discards all writes.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class Trial:
 
     @property
     def effects(self) -> Effects:
-        """The effects that the trial would have in the directory of the environment."""
+        """The effects that a commit would have in the directory of the environment."""
         assert self.outcome.effects is not None
         return self.outcome.effects
 
     @property
     def diff(self) -> str:
-        """The changes of text files as a unified diff; `Effects.without_diff` names the files that are not in it."""
+        """The changes of text files as a unified diff; `Effects.without_diff` names the files without a diff."""
         return self.effects.diff or ""
 
     async def __aenter__(self) -> Self:
@@ -92,11 +92,11 @@ class Trial:
         await self.discard()
 
     async def run(self) -> Outcome:
-        """Run the command. To be called once; `discard` has to follow, unless this raises. ``async with`` does both.
+        """Run the command, once. The caller then has to call `discard`, unless `run` raises. ``async with`` calls both.
 
         Raises:
-            ReachUnavailable: The host cannot do it; nothing was started.
-            AnyshellError: As for `Environment.run`; or too many files are in the directory, or were written.
+            ReachUnavailable: The host cannot run a trial; nothing was started.
+            AnyshellError: As for `Environment.run`; or the directory has too many files, or too many files were written.
         """
         if self._runner.info.os != "linux":
             raise ReachUnavailable("overlays: a trial runs on Linux alone", "run the command without a trial")
@@ -105,7 +105,7 @@ class Trial:
         try:
             return await self._run()
         except BaseException as error:
-            with suppress(AnyshellError, OSError):  # what has failed first is told
+            with suppress(AnyshellError, OSError):  # the first error is raised
                 await self.discard()
             if isinstance(error, OSError) and not isinstance(error, AnyshellError):
                 raise AnyshellError(f"no trial in {self._root}: {error.strerror}") from error
@@ -120,7 +120,7 @@ class Trial:
         facts = base.facts if isinstance(base, Bubblewrap) else await self._facts()
         wanted, places = self._wanted(base), LocalPlaces() if here else None
         if base is NONE:
-            compile_reach(wanted, facts, places)  # it is refused before anything is asked of the host
+            compile_reach(wanted, facts, places)  # refuse a bad reach before the first step on the host
         python = python_here() if here else facts.python or "python3"
         self._host = host = Host(runner.backend, None if here else python)
         real, mount, tops = await host.ask("prepare", [runner.directory, *wanted.write])
@@ -134,7 +134,7 @@ class Trial:
                 f"an overlay above {root}: another file system is mounted at {mount}, which it would not show",
                 "give the environment a directory without mounts in it",
             )
-        # Only the directory is writable in the sandbox: a write elsewhere would be real, and no layer could show it or take it back.
+        # Only the directory is writable in the sandbox: a write elsewhere would be real, and no layer could show or undo it.
         write = (
             (root,) if lies_in(root, real[1:]) else tuple(path for path in real[1:] if lies_in(path, (root,)))
         )
@@ -164,11 +164,11 @@ class Trial:
         return self._outcome
 
     async def commit(self) -> None:
-        """Make real what the command wrote: all of it, or nothing. Each file is whole at every moment.
+        """Make the command's writes real: all writes, or none. Each file is whole at every moment.
 
         Raises:
-            CommitConflict: Another program has changed some of the files since the trial began, which are named.
-            AnyshellError: It was committed or discarded before, or a file cannot be written.
+            CommitConflict: Another program has changed some of the files since the trial began. The error names the files.
+            AnyshellError: The trial was committed or discarded before, or a file cannot be written.
         """
         host = self._host
         if host is None or not self._has_run:
@@ -180,17 +180,17 @@ class Trial:
         except OSError as error:
             where = error.filename or self._root
             raise AnyshellError(f"nothing was committed: {error.strerror}: {where}") from error
-        with suppress(AnyshellError, OSError):  # it is real; the next trial there removes the remaining files
+        with suppress(AnyshellError, OSError):  # committed; the next trial removes the remaining files
             await self.discard()
 
     async def discard(self) -> None:
-        """Throw away what the command wrote. A second time, and after a commit, nothing is done."""
+        """Discard the command's writes. A second call, or a call after a commit, does nothing."""
         host, self._host = self._host, None
         if host is not None:
             await to_the_end(host.ask("close"), lambda: None)
 
     def _wanted(self, base: Sandbox) -> Reach:
-        """The reach of the command, with all that it may write."""
+        """Return the reach of the command, before its writable paths are limited to the directory."""
         runner, asked = self._runner, self._options.reach
         root = runner.directory
         if asked is not None:
@@ -208,7 +208,7 @@ class Trial:
         return asked or Reach(read=("/", root), write=(root,), hide=(), protect=(), network=True)
 
     async def _choose(self, host: Host, python: str, tops: list[str]) -> tuple[str, ...]:
-        """Find a place for the layer that the kernel takes; return the words that mount it and become another program."""
+        """Find a place where the kernel can mount the layer; return the words that mount it and then execute a program."""
         complaint = "there is no directory for its layer"
         for top in tops:
             try:

@@ -1,4 +1,4 @@
-"""This machine. What differs between systems is chosen here and below, and nowhere else."""
+"""The backend for this machine. Only this package distinguishes between the operating systems of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This machine."""
+"""`LocalBackend`, the backend for this machine."""
 
 from __future__ import annotations
 
@@ -36,36 +36,37 @@ if TYPE_CHECKING:
     from ...abc import Backend, Files, PipeDirectory, Program
 
 ANSWER_SECONDS = 5.0
-"""Seconds for a shell to answer, when shells are looked for; else it is not offered."""
+"""Seconds for a shell to answer when anyshell looks for shells; a shell that does not answer in time is not offered."""
 
 SLOW_ANSWER_SECONDS = 20.0
-"""Seconds for PowerShell to answer then, and for every shell on Windows, where a scanner first looks at a program."""
+"""Seconds for PowerShell to answer when anyshell looks for shells, and for every shell on Windows, where a virus scanner
+first reads a program; a shell that does not answer in time is not offered."""
 
 ANSWER_BYTES = 4096
-"""Bytes of that answer, its line feed included; a longer one is not taken."""
+"""Bytes of a shell's answer, including the line feed; a longer answer is not accepted."""
 
 CONNECT_SECONDS = 1.0
-"""Seconds for an address of this machine to accept a connection."""
+"""Seconds for an address of this machine to accept a connection; then the address counts as refusing."""
 
 SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
-"""Why a program cannot be started now that may well be started later."""
+"""The error numbers of shortages: a program that fails to start with one of these may start later."""
 
 STARTUP_FILES = frozenset({"BASH_ENV", "ENV"})
-"""Variables that would make a probed shell read a file first."""
+"""Environment variables that would make a probed shell read a file first."""
 
 
 class LocalBackend:
-    """Runs programs on this machine.
+    """Backend that runs programs on this machine.
 
-    Its processes are bound to the event loop that they were started from.
+    A process is bound to the event loop that started the process.
 
     Args:
-        spawner: The spawner of programs; ``None`` is the way of this system.
+        spawner: The spawner of programs; ``None`` is the spawner for this operating system.
     """
 
     name = "local"
     asks = False
-    """A program of this machine has begun, or has not, when `spawn` returns: see `Spawn.on_asked`."""
+    """False: when `spawn` returns, it is known whether a program of this machine has begun. See `Spawn.on_asked`."""
 
     def __init__(self, spawner: LocalSpawner | None = None) -> None:
         self._spawner = spawner or LocalSpawner()
@@ -73,12 +74,12 @@ class LocalBackend:
     @cached_property
     def files(self) -> Files:
         """The files of this machine."""
-        from .files import LocalFiles  # here, since few commands have to do with them
+        from .files import LocalFiles  # imported here, since few commands need files
 
         return LocalFiles()
 
     async def info(self, query: HostQuery) -> HostInfo:
-        """Say what this machine is, and which of the asked shells answers first."""
+        """Return the facts of this machine, with the first shell of `query` that answers."""
         name, version = host.system_name()
         shell, tried = await self._first_shell(query)
         return HostInfo(
@@ -116,7 +117,7 @@ class LocalBackend:
         return None, tried
 
     async def _places(self, candidate: ShellCandidate) -> Sequence[str]:
-        """The programs that a candidate may mean; absolute."""
+        """Return the absolute paths of the programs that a candidate may mean."""
         if sys.platform == "win32":
 
             async def ask(argv: Sequence[str]) -> str:
@@ -129,7 +130,7 @@ class LocalBackend:
         return [os.path.abspath(path) for path in host.find_programs([candidate.path]).values()]
 
     async def _try(self, path: str, candidate: ShellCandidate) -> ShellInfo | str:
-        """Make a shell say its version, or say why it does not count."""
+        """Run a shell for its version; return the shell, or the reason why the shell is not usable."""
         if sys.platform == "win32" and candidate.kind != "wsl" and starts_wsl(path):
             return "it starts WSL, which has to be asked for: wsl"
         is_slow = sys.platform == "win32" or candidate.kind in ("pwsh", "powershell")
@@ -140,7 +141,7 @@ class LocalBackend:
             return f"no answer within {seconds:g} s"
         except SpawnError as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno in SHORTAGES:
-                raise  # it says nothing of the shell
+                raise  # a shortage on this machine, no fault of the shell
             return str(error)
         word, space, version = line.partition(" ")
         if not space or word != "anyshell":
@@ -148,46 +149,47 @@ class LocalBackend:
         return ShellInfo(kind=candidate.kind, path=path, version=version.strip())
 
     async def _first_line(self, argv: Sequence[str], seconds: float) -> str:
-        """Run a program, and give the first whole line that it prints; empty without one.
+        """Run a program and return the first complete line of its stdout; empty if the program prints no complete line.
 
         Raises:
-            SpawnError: It cannot be started.
-            TimeoutError: It prints none, and does not end, within `seconds`.
+            SpawnError: The program cannot be started.
+            TimeoutError: The program neither prints a line nor ends within `seconds`.
         """
-        # Apart from stderr, where a shell may first complain about its surroundings (a locale that is missing).
+        # Stderr is split off: a shell may first complain there about its environment (a missing locale).
         spawn = Spawn(argv=tuple(argv), cwd=os.path.abspath(os.sep), unset=STARTUP_FILES, split_stderr=True)
         _, answer, _ = await collect(self._spawner, spawn, seconds=seconds, most=ANSWER_BYTES, until=b"\n")
         line, end, _ = answer.decode("utf-8", "replace").partition("\n")
         return line.strip("\r") if end else ""
 
     async def spawn(self, spawn: Spawn) -> Program:
-        """Start a program in a session of its own, or a job of Windows'."""
+        """Start a program in a session of its own, or on Windows in a job object of its own."""
         return await self._spawner.spawn(spawn)
 
     async def pipe_directory(self) -> PipeDirectory:
-        """Make a private directory for a persistent shell, or on Windows what gives it pipes without one.
+        """Make a private directory for a persistent shell; on Windows, an object that gives the shell pipes without one.
 
-        The first removes directories of this user whose owners were killed.
+        The first call also removes directories of this user that killed processes have left behind.
         """
         if sys.platform == "win32":
             from .windows.pipe_directory import LocalPipeDirectory
         else:
             from .posix.pipe_directory import LocalPipeDirectory, remove_abandoned
 
-            with contextlib.suppress(OSError):  # no thread can be started: the next one removes them
+            # An OSError means that no thread can be started: the next call removes the directories.
+            with contextlib.suppress(OSError):
                 await in_a_worker(remove_abandoned)
         return LocalPipeDirectory(self._spawner.released.add)
 
     async def connects(self, port: int) -> bool:
-        """Whether something on this machine accepts connections at a port, by IPv4 or IPv6."""
+        """Whether a program on this machine accepts connections at a port, by IPv4 or IPv6."""
         for address in ("127.0.0.1", "::1"):
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     _, writer = await asyncio.open_connection(address, port)
             except OSError:
                 continue
-            # Where no server listens, the system may give us that very port, and we connect to ourselves: then both
-            # ends have one address (tcp(7), simultaneous open).
+            # Where no server listens, the system may choose that very port as our own, so that we connect to ourselves:
+            # then both ends have the same address (tcp(7), simultaneous open).
             ourselves = writer.get_extra_info("sockname") == writer.get_extra_info("peername")
             writer.close()
             if not ourselves:
@@ -195,11 +197,11 @@ class LocalBackend:
         return False
 
     async def orphans(self) -> Sequence[ProcessInfo]:
-        """Marked processes whose mark names an anyshell that has ended. Linux alone can tell."""
+        """Return the running processes whose mark names an anyshell that has ended. Empty on other systems."""
         return orphans()
 
     async def aclose(self) -> None:
-        """Stop everything that was started here."""
+        """Stop all programs that this backend has started."""
         await self._spawner.aclose()
 
 

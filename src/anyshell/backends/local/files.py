@@ -37,13 +37,13 @@ _SEPARATORS = os.sep + (os.altsep or "")
 class LocalFiles:
     """The files of this machine.
 
-    The event loop never waits for a disk. What only looks (`stat`, `list`, `read`) is abandoned at once when
-    cancelled. What changes something is waited for, so that nothing of it goes on after control returned:
-    a cancelled call has happened whole or not at all.
+    The event loop never waits for a disk. A cancelled call that only reads (`stat`, `list`, `read`) is abandoned at
+    once. A cancelled call that changes something is awaited, and has then happened completely or not at all. No change
+    goes on after control has returned.
 
     Files that are neither regular nor directories (pipes, devices, sockets) can be described, renamed and
-    removed, but neither read nor written: opening one may block for ever, or do more than open. That is an
-    `OSError` with ``EINVAL``.
+    removed, but neither read nor written: the attempt is an `OSError` with ``EINVAL``. Opening a pipe or a device may
+    block for ever, or have side effects.
     """
 
     async def stat(self, path: str, *, follow: bool = True) -> FileStat:
@@ -51,17 +51,17 @@ class LocalFiles:
         return await in_a_worker(partial(_stat, path, follow), abandon_on_cancel=True)
 
     async def list(self, path: str) -> Sequence[FileEntry]:
-        """Name what is in a directory and tell its kinds, in no order, without ``.`` and ``..``.
+        """List the names and kinds of a directory's entries, in no order, without ``.`` and ``..``.
 
-        A name that is no text in the file system's encoding comes as `os.fsdecode` makes it, and is
-        understood when it is given back.
+        A name that is not valid in the file system's encoding is returned as `os.fsdecode` decodes the name. All methods
+        accept a name in that form.
         """
         return await in_a_worker(partial(_list, path), abandon_on_cancel=True)
 
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        """Read a file or a range of it, in bytes. Fewer come back where the file ends.
+        """Read a file, or a range of its bytes. Fewer bytes are returned where the file ends.
 
-        A file that is replaced meanwhile is read as it was.
+        If the file is replaced meanwhile, the old content is read.
         """
         stop = threading.Event()
         try:
@@ -70,16 +70,16 @@ class LocalFiles:
             stop.set()
 
     async def write(self, path: str, data: bytes, *, append: bool = False) -> None:
-        """Append to a file, or replace it atomically: a reader sees the old or the new, never a half.
+        """Append to a file, or replace a file atomically: a reader sees the old or the new content, never a mixture.
 
-        A new file gets the permissions that the umask leaves; a replaced one keeps its permission bits and,
+        A new file gets the permissions that the umask leaves. A replaced file keeps its permission bits and,
         where this user may set them, its owner and group. Extended attributes and hard links are not carried
-        over. A link stays, and what it points to is written. A file without write permission is refused, as
-        opening it would be.
+        over. A symbolic link stays, and its target is written. A file without write permission is refused, as
+        opening that file would be.
 
-        When it fails or is cancelled, the old content stays and no temporary file does. Only an append that
-        fails (no space left) may have written its beginning. It is atomic for readers, not across a power
-        cut: nothing is forced to the disk.
+        When a write fails or is cancelled, the old content stays and no temporary file remains. Only an append that
+        fails (no space left) may have written the beginning of `data`. A write is atomic for readers, but not across a
+        power cut: nothing is forced to the disk.
         """
         if append:
             await _to_the_end(partial(_append, path, data))
@@ -87,50 +87,50 @@ class LocalFiles:
             await _to_the_end(partial(_replace, path, data))
 
     async def mkdir(self, path: str, *, parents: bool = False, exist_ok: bool = False) -> None:
-        """Make a directory, and those above it if asked.
+        """Make a directory; with `parents`, also the missing directories above the directory.
 
         Raises:
-            FileExistsError: It exists and `exist_ok` is false, or what exists is no directory.
+            FileExistsError: The path exists and `exist_ok` is false, or the path exists and is not a directory.
         """
         await _to_the_end(lambda _: _mkdir(path, parents, exist_ok))
 
     async def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file, a link or an empty directory; a whole tree if asked, never following links.
+        """Remove a file, a link or an empty directory; with `recursive`, a whole tree. Links are never followed.
 
-        Like rm, it refuses ``.`` and ``..`` as the last part of a path (``EINVAL``), and a separator at the
-        end does not turn a link into what it points to. A removal that has begun is not cut short.
+        As with rm, ``.`` and ``..`` are refused as the last part of a path (``EINVAL``). A separator at the end of a link's
+        path does not mean the link's target. A removal that has begun is not cut short.
         """
         await _to_the_end(partial(_remove, path, recursive))
 
     async def rename(self, source: str, target: str) -> None:
-        """Give a file another name, replacing a file that has it."""
+        """Rename a file, replacing an existing file of the new name."""
         await _to_the_end(partial(_rename, source, target))
 
     async def readlink(self, path: str) -> str:
-        """Tell what a link points to, exactly as the link has it. ``EINVAL`` when it is no link."""
+        """Return the target of a link, exactly as stored in the link. ``EINVAL`` if the path is not a link."""
         return await in_a_worker(partial(_readlink, path), abandon_on_cancel=True)
 
     async def symlink(self, target: str, path: str) -> None:
-        """Make a link at `path` that points to `target`. Never replaces what is there.
+        """Make a symbolic link at `path` that points to `target`. An existing file at `path` is never replaced.
 
-        On Windows it may need a privilege that the user does not have.
+        On Windows, making a link may need a privilege that the user does not have.
         """
         await _to_the_end(lambda _: _symlink(target, path))
 
     async def chmod(self, path: str, mode: int) -> None:
-        """Give a file or a directory exactly these permission bits; on Windows, read-only or not."""
+        """Set the permission bits of a file or a directory to exactly `mode`; on Windows, read-only or not."""
         await _to_the_end(lambda _: _chmod(path, mode))
 
     async def set_modified(self, path: str, modified: float) -> None:
-        """Say when a file or a directory was changed last."""
+        """Set the modification time of a file or a directory."""
         await _to_the_end(lambda _: _set_modified(path, modified))
 
     async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
-        """Read a whole file, a mebibyte at a time.
+        """Read a whole file, one mebibyte at a time.
 
-        A file that is replaced meanwhile is read as it was.
+        If the file is replaced meanwhile, the old content is read.
         """
-        opened: list[FileIO] = []  # filled also when we are cancelled while it is opened
+        opened: list[FileIO] = []  # filled also when this task is cancelled during the opening
         try:
             await _to_the_end(lambda stop: opened.append(_open(path, stop)))
             file = opened[0]
@@ -141,7 +141,7 @@ class LocalFiles:
                 file.close()
 
     async def write_chunks(self, path: str, chunks: AsyncIterable[bytes], *, mode: int) -> None:
-        """Make a new file of pieces as they come, with exactly these permission bits; whole or not at all."""
+        """Write a new file from chunks as the chunks arrive, with exactly the permission bits `mode`; completely or not at all."""
         opened: list[FileIO] = []
         try:
             try:
@@ -165,7 +165,7 @@ if TYPE_CHECKING:
 
 
 class _Stopped(Exception):  # noqa: N818 - no error, and never leaves this module
-    """The work noticed that it was cancelled."""
+    """The work in the worker thread noticed the request to stop."""
 
 
 def _heed(stop: threading.Event) -> None:
@@ -174,26 +174,27 @@ def _heed(stop: threading.Event) -> None:
 
 
 async def _to_the_end(work: Callable[[threading.Event], T]) -> T:
-    """Run in a worker thread what changes something; when cancelled, ask it to stop and wait until it has.
+    """Run a change in a worker thread; when cancelled, ask the work to stop and wait for its end.
 
-    anyio's own waiting gives up when the task is cancelled by asyncio's means (``asyncio.timeout``,
-    ``Task.cancel``), and the thread would go on writing behind the caller's back.
+    anyio's own wait is abandoned when asyncio cancels the task (``asyncio.timeout``, ``Task.cancel``). The thread would
+    then go on writing after control has returned.
     """
     await checkpoint_if_cancelled()
     stop = threading.Event()
 
     def unless_stopped() -> T:
-        _heed(stop)  # it may have waited for a free thread
+        _heed(stop)  # the stop may have come while the work waited for a free thread
         return work(stop)
 
     return await to_the_end(in_a_worker(unless_stopped), stop.set)
 
 
 async def _discard(path: str) -> None:
-    """Remove what was not finished, as far as that can be done."""
+    """Remove an unfinished file, if possible."""
     try:
-        os.unlink(system.native(path))  # quick, and nothing may come between
-    except PermissionError:  # another program has it open, on Windows
+        # In the event loop, because the call is quick, and no other task may run before it.
+        os.unlink(system.native(path))
+    except PermissionError:  # on Windows, another program has the file open
         with contextlib.suppress(OSError):
             await to_the_end(in_a_worker(partial(system.remove_file, system.native(path))), lambda: None)
     except OSError:
@@ -202,7 +203,7 @@ async def _discard(path: str) -> None:
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Put the caller's path into every error: some system calls name none, others the temporary file."""
+    """Put the caller's path into every error. Some system calls name no path, others the temporary file's."""
     try:
         yield
     except OSError as error:
@@ -212,7 +213,7 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def _named(error: OSError, *paths: str) -> OSError:
-    """The same error, of other paths."""
+    """Return the same error with other paths."""
     if sys.platform == "win32":
         return OSError(error.errno, error.strerror, paths[0], error.winerror, *paths[1:])
     return OSError(error.errno, error.strerror, paths[0], None, *paths[1:])
@@ -237,7 +238,7 @@ def _list(path: str) -> Sequence[FileEntry]:
         except NotADirectoryError:
             raise
         except OSError as error:
-            # Where a file is listed, not every system has the same error for it.
+            # Listing a file that is not a directory fails with different errors on different systems.
             if not stat.S_ISDIR(os.stat(system.native(path)).st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from error
             raise
@@ -290,7 +291,7 @@ def _create(path: str, stop: threading.Event) -> FileIO:
 
 
 async def _gathered(chunks: AsyncIterable[bytes]) -> AsyncGenerator[Sequence[bytes], None]:
-    """Put small pieces together: each turn in a thread costs as much as writing many kilobytes."""
+    """Gather small chunks: each call in a thread costs as much as writing many kilobytes."""
     gathered: list[bytes] = []
     size = 0
     async for chunk in chunks:
@@ -315,15 +316,15 @@ def _write_some(path: str, file: FileIO, chunks: Sequence[bytes], stop: threadin
 def _finish(path: str, file: FileIO, mode: int) -> None:
     with _naming(path):
         system.settle(file.fileno(), system.native(path), mode)
-        file.close()  # which may be where a network file system says that it is full
+        file.close()  # a network file system may report only here that it is full
 
 
 def _regular(path: str) -> os.stat_result:
-    """Describe a regular file; refuse any other before it is opened."""
+    """Return the status of a regular file; refuse any other kind of file before it is opened."""
     with _naming(path):
         status = os.stat(system.native(path))
     if stat.S_ISDIR(status.st_mode):
-        # Said here, because opening a directory is a PermissionError on Windows.
+        # Raised here, because opening a directory is a PermissionError on Windows.
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "Not a regular file", path)
@@ -335,7 +336,7 @@ def _read(path: str, offset: int, length: int | None, stop: threading.Event) -> 
         file.seek(offset)
         chunks: list[bytes] = []
         missing = length
-        # Until end-of-file, not up to the size: files of /proc have content and say 0.
+        # Read to end-of-file, not up to the size: files of /proc have content and report the size 0.
         while missing != 0 and not stop.is_set():
             chunk = file.read(_CHUNK if missing is None else min(_CHUNK, missing))
             if not chunk:
@@ -350,7 +351,7 @@ def _append(path: str, data: bytes, stop: threading.Event) -> None:
     with contextlib.suppress(FileNotFoundError):
         _regular(path)
     with _naming(path), open(system.open_to_append(system.native(path), stop), "wb", buffering=0) as file:
-        # One call where the system takes it whole: then appends from elsewhere come before or after it.
+        # One call where the system takes all of `data` at once: appends of other programs come before or after all of `data`.
         rest = memoryview(data)
         while rest:
             rest = rest[file.write(rest) :]
@@ -364,7 +365,7 @@ def _replace(path: str, data: bytes, stop: threading.Event) -> None:
     with _naming(path):
         given = system.native(path)
         if old is not None:
-            # A rename asks the directory alone, and would overwrite what its owner has protected.
+            # A rename checks only the directory's permissions, and would overwrite a file that its owner has protected.
             system.require_writable(given, stop)
         if os.path.islink(given):
             target = os.path.realpath(given)
@@ -373,7 +374,7 @@ def _replace(path: str, data: bytes, stop: threading.Event) -> None:
         temporary = system.native(
             os.path.join(os.path.dirname(target), f".anyshell-{os.urandom(8).hex()}.tmp")
         )
-        # The replacement of a file that may be secret is this user's alone until it has that file's permissions.
+        # The old file may be secret: only this user can read the replacement until it has the old file's permissions.
         file = open(system.create(temporary, stop, private=old is not None), "wb")  # noqa: SIM115 - closed below, before it is moved or removed
         try:
             with file:
@@ -419,4 +420,4 @@ def _remove(path: str, recursive: bool, stop: threading.Event) -> None:
         plain = system.plain(error.filename) if isinstance(error.filename, str) else path
         if plain == error.filename:
             raise
-        raise _named(error, plain) from error  # which may be far below what was asked for
+        raise _named(error, plain) from error  # the file that could not be removed may be far below `path`

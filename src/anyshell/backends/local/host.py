@@ -13,7 +13,7 @@ if sys.platform == "win32":
 else:
 
     def find_program(name: str) -> str | None:
-        """Look a name up on PATH, as `shutil.which` does, whose import takes longer; a path is looked at itself."""
+        """Look up a name on PATH, or a path itself, as `shutil.which` does; importing `shutil` takes longer."""
         places = [""] if "/" in name else filter(None, os.get_exec_path())
         for path in (os.path.join(place, name) for place in places):
             if os.access(path, os.X_OK) and not os.path.isdir(path):
@@ -33,14 +33,14 @@ CONTAINER_FILES: Mapping[str, str] = {
 
 
 def operating_system() -> OperatingSystem:
-    """The name of this system; every other Unix counts as Linux, whose tools it most resembles."""
+    """Return the kind of this operating system. A Unix other than macOS counts as Linux, because their tools are alike."""
     if sys.platform == "win32":
         return "windows"
     return "macos" if sys.platform == "darwin" else "linux"
 
 
 def system_name() -> tuple[str, str]:
-    """The system's name and version as a person says them."""
+    """Return the operating system's name and version for people."""
     import platform
 
     if sys.platform == "darwin":
@@ -57,19 +57,19 @@ def system_name() -> tuple[str, str]:
 
 
 def arch() -> str:
-    """The machine's architecture as the system names it: ``x86_64``, ``arm64``; on Windows ``AMD64``, ``ARM64``."""
+    """Return the machine's architecture as the system names it: ``x86_64``, ``arm64``; on Windows ``AMD64``, ``ARM64``."""
     if sys.platform == "win32":
         return win32.native_architecture()
     return os.uname().machine
 
 
 def hostname() -> str:
-    """The machine's own name."""
+    """Return the machine's own name."""
     return socket.gethostname()
 
 
 def user() -> str:
-    """The user that commands run as."""
+    """Return the name of the user that commands run as."""
     if sys.platform == "win32":
         return win32.user_name()
     import pwd
@@ -81,16 +81,16 @@ def user() -> str:
 
 
 def home() -> str:
-    """The user's home directory; the root where the user has none, as in a container of an arbitrary uid."""
+    """Return the user's home directory; the root where the user has none, as in a container with an arbitrary uid."""
     path = os.path.expanduser("~")
     return path if os.path.isabs(path) else os.path.abspath(os.sep)
 
 
 def directory() -> str:
-    """The process's directory at this moment.
+    """Return this process's current working directory.
 
-    One that has been removed keeps its name, which leads nowhere: commands are then refused and say why, rather
-    than run in some other place.
+    For a directory that has been removed, return a path that does not exist. Commands are then refused with the reason,
+    rather than run in another directory.
     """
     try:
         return os.getcwd()
@@ -103,7 +103,7 @@ def directory() -> str:
 
 
 def container() -> str | None:
-    """The kind of container that this machine is; ``None`` if it is no container."""
+    """Return the kind of container that this process runs in; ``None`` outside a container."""
     for path, kind in CONTAINER_FILES.items():
         if sys.platform != "win32" and os.path.exists(path):
             return kind
@@ -112,22 +112,22 @@ def container() -> str | None:
 
 
 def is_wsl() -> bool:
-    """Whether the kernel's release says that it is Microsoft's for WSL."""
+    """Whether the kernel's release string says that the kernel is Microsoft's for WSL."""
     return sys.platform == "linux" and "microsoft" in os.uname().release.lower()
 
 
 def find_programs(names: Iterable[str]) -> dict[str, str]:
-    """Look names up on PATH."""
+    """Look up names on PATH; return the paths of the found names."""
     return {name: path for name in names if (path := find_program(name)) is not None}
 
 
 def find_variables(names: Iterable[str]) -> frozenset[str]:
-    """Look for names among the variables of this process, which all programs have."""
+    """Return the names that are set among this process's environment variables, which all programs inherit."""
     return frozenset(name for name in names if name in os.environ)
 
 
 def code_page() -> int | None:
-    """The page in which programs write to a console of the default settings, as that of a command."""
+    """Return the code page of a console with default settings, such as a command's; ``None`` unless on Windows."""
     if sys.platform == "win32":
         return int(win32.kernel32.GetOEMCP())
     return None

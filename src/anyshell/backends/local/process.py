@@ -1,4 +1,4 @@
-"""The common part of programs on this machine, whichever system it is."""
+"""The part of local processes that is the same on all operating systems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ In = TypeVar("In", bound=ByteSendStream)
 
 
 class LocalProcess(Generic[Out, Err, In]):
-    """A program on this machine: its streams, and what is certain of it because it is here."""
+    """Base of a program on this machine: its streams, and the properties that are constant for local programs."""
 
     started = True
     lost = False
@@ -30,22 +30,22 @@ class LocalProcess(Generic[Out, Err, In]):
 
     @property
     def usage(self) -> Usage | None:
-        """The usage; ``None`` unless the system tells it."""
+        """The resource usage; ``None`` unless the system reports it."""
         return None
 
     @property
     def stdin(self) -> In | None:
-        """The input of the program, if a pipe was asked for; the keyboard of its terminal."""
+        """The stdin pipe of the program, if a pipe was requested; on a terminal, the terminal's keyboard input."""
         return self._stdin
 
     @property
     def stdout(self) -> Out:
-        """The output of the tree."""
+        """The stdout of the tree; includes stderr unless the channels were split."""
         return self._stdout
 
     @property
     def stderr(self) -> Err | None:
-        """The output of the tree there, if the channels were split."""
+        """The stderr of the tree, if the channels were split."""
         return self._stderr
 
 
@@ -56,19 +56,19 @@ class _Stream(Protocol):
 
 
 class ReleasedStreams:
-    """The output streams of released programs: read on, and what comes is thrown away, until these are closed."""
+    """The output streams of released programs. All output is read and thrown away until `close`."""
 
     def __init__(self) -> None:
         self._streams: set[_Stream] = set()
 
     def add(self, *streams: _Stream | None) -> None:
-        """Take streams over."""
+        """Start to read streams and throw away their output. A stream that is ``None`` is skipped."""
         for stream in filter(None, streams):
             self._streams.add(stream)
             stream.discard(partial(self._streams.discard, stream))
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stop reading and close all streams."""
         for stream in tuple(self._streams):
             stream.close()
         self._streams.clear()

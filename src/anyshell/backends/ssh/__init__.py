@@ -1,4 +1,4 @@
-"""Hosts that are reached by SSH."""
+"""The backend for hosts that are reached by SSH."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ if TYPE_CHECKING:
     from .connection.options import SSHOptions
 
 _CACHE = "/etc/ld.so.cache"
-"""Names every library that Linux loads by its name alone, but for those of LD_LIBRARY_PATH (ld.so(8))."""
+"""The file that names every library that Linux loads by name alone, except those of LD_LIBRARY_PATH (ld.so(8))."""
 
 
 def connect(host: SSHOptions, launcher: Callable[[str], Launcher]) -> Backend:
-    """Make the backend for a host."""
+    """Create the backend for a host."""
     with without_compilers():
-        from .backend import SSHBackend  # asyncssh takes a tenth of a second to import
+        from .backend import SSHBackend  # here, since importing asyncssh takes a tenth of a second
 
     return SSHBackend(host, launcher)
 
 
 @contextmanager
 def without_compilers() -> Iterator[None]:
-    """Have ``find_library`` of ctypes start no program for a library of asyncssh's that is not there.
+    """Keep ``find_library`` of ctypes from starting programs to find libraries of asyncssh that are not installed.
 
-    asyncssh looks for liboqs and nettle when it is imported. Python looks for a library by ldconfig, gcc and ld, which are a
-    dozen processes for the two. What the cache of the loader does not name is not loaded afterwards either.
+    asyncssh searches for liboqs and nettle when it is imported. Python searches for a library by ldconfig, gcc and ld,
+    which are a dozen processes for the two libraries. A library that the loader's cache does not name could not be
+    loaded afterwards either.
     """
     if "asyncssh" in sys.modules:
         yield
@@ -40,7 +41,7 @@ def without_compilers() -> Iterator[None]:
 
     find = util.find_library
     try:
-        cache = b"" if os.environ.get("LD_LIBRARY_PATH") else Path(_CACHE).read_bytes()  # of Linux alone
+        cache = b"" if os.environ.get("LD_LIBRARY_PATH") else Path(_CACHE).read_bytes()  # on Linux only
     except OSError:
         cache = b""
 

@@ -1,4 +1,4 @@
-"""A host that is reached by SSH."""
+"""The backend for a host that is reached by SSH."""
 
 from __future__ import annotations
 
@@ -54,29 +54,29 @@ if TYPE_CHECKING:
     from .windows.process import WindowsProcess
 
 PROBE_SECONDS = 30.0
-"""Seconds for a host to say what it is; its login shell's startup files run first."""
+"""Seconds for a host to report its facts; the startup files of its login shell run first."""
 
 WINDOWS_SECONDS = 10.0
-"""Seconds for a host without a POSIX shell to say whether it is Windows."""
+"""Seconds for a host without a POSIX shell to answer whether it is Windows."""
 
 _BY_SIGNAL = 128  # no bound
-"""The exit code that stands for a program of our own that a signal ended: ``None`` says that the link was lost."""
+"""The exit code that stands for a signal that ended one of anyshell's own programs, since ``None`` means a lost link."""
 
 FILE_SECONDS = 600.0
-"""Seconds for one command that does something with a file, where a host has no SFTP, besides what `FILE_RATE` gives."""
+"""Seconds for one file command, where a host has no SFTP, in addition to the seconds that `FILE_RATE` gives."""
 
 FILE_RATE = 4096
-"""Bytes a second: each that such a command was sent, or has printed, adds its part of a second."""
+"""Bytes a second: each byte that such a command was sent, or has printed, adds its part of a second to the limit."""
 
 
 class SSHBackend:
-    """Runs programs on a host by SSH.
+    """A backend that runs programs on a host by SSH.
 
-    Nothing is contacted before it is first used. It is bound to the event loop that uses it first.
+    The host is not contacted before the first use. The first use binds the backend to its event loop.
 
     Args:
-        options: The host.
-        launcher: Makes what writes for a kind of login shell, given its path.
+        options: The host, and the options to reach it.
+        launcher: Makes the writer of command lines for a kind of login shell, given the shell's path.
     """
 
     def __init__(self, options: SSHOptions, launcher: Callable[[str], Launcher]) -> None:
@@ -101,10 +101,10 @@ class SSHBackend:
 
     @property
     def files(self) -> Files:
-        """The host's files."""
+        """The files of the host."""
         return self._posix_files if self._windows is None else self._windows_files
 
-    # Imported with the first use, since few commands have to do with files.
+    # Imported at the first use, since few commands use files.
 
     @cached_property
     def _posix_files(self) -> SSHFiles:
@@ -119,9 +119,10 @@ class SSHBackend:
         return WindowsFiles(self._posix_files.sftp)
 
     async def info(self, query: HostQuery) -> HostInfo:
-        """Ask the host what it is, in one session, which stays open for stopping commands.
+        """Ask the host for its facts, in one session, which stays open for stopping commands.
 
-        Of a Windows host it is asked in another, which does not stay, when that one has shown that it is one.
+        If the session shows a Windows host, the session is closed and the facts are asked for in another. That session
+        may stay open for the next command.
 
         Raises:
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
@@ -235,7 +236,9 @@ class SSHBackend:
             channel.on_asked = partial(spawn.on_asked, process)
         self._running.add(process)
         try:
-            beside = 0 if spawn.gate is None else 2  # that of its network, and that of files
+            beside = (
+                0 if spawn.gate is None else 2
+            )  # the session of the command's network, and the session for files
             process.holds_channel = await self._sessions.open(
                 channel, start.line, spawn.terminal, beside=beside, lasts=bool(spawn.needs)
             )
@@ -244,7 +247,7 @@ class SSHBackend:
         except BaseException as error:
             if not channel.asked or (isinstance(error, AnyshellError) and channel.over):
                 channel.abort()
-                process.forget()  # nothing was asked for, or it is over already, and the host has said why
+                process.forget()  # the server was not asked, or the program is over and the host has told why
             elif spawn.on_asked is None:
                 await to_the_end(process.abandon(), lambda: None)
             raise
@@ -254,7 +257,7 @@ class SSHBackend:
         """Make a private directory for a persistent shell.
 
         Raises:
-            SpawnError: It cannot be made.
+            SpawnError: The directory cannot be made.
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
         """
         if self._windows is not None:
@@ -266,9 +269,9 @@ class SSHBackend:
         ).open()
 
     async def _spawn_apart(self, spawn: Spawn) -> SSHProcess:
-        """Start a program whose stdout and stderr must come apart."""
+        """Start a program whose stdout and stderr must be separate."""
         process = await self.spawn(spawn)
-        assert isinstance(process, SSHProcess)  # as `pipe_directory` has seen
+        assert isinstance(process, SSHProcess)  # `pipe_directory` refuses Windows hosts
         if process.is_joined:
             await process.aclose()
             raise SpawnError(
@@ -278,15 +281,15 @@ class SSHBackend:
         return process
 
     async def connects(self, port: int) -> bool:
-        """Whether something on the host accepts connections at a port, tried by the server itself."""
+        """Whether a port on the host accepts connections; the server itself tries the port."""
         return await self._sessions.connects(port)
 
     async def orphans(self) -> Sequence[ProcessInfo]:
-        """Return no process: a mark does not tell whose anyshell, on which machine, has ended."""
+        """Return no processes: a mark does not show whether its anyshell, perhaps on another machine, has ended."""
         return ()
 
     async def aclose(self) -> None:
-        """Stop everything that was started here, and close every connection."""
+        """Stop every program that was started here, and close every connection."""
         if self._closed:
             return
         self._closed = True
@@ -322,12 +325,14 @@ class SSHBackend:
         return shell
 
     async def _ask_what_else(self, channel: Channel) -> str:
-        """The answer of a login shell that is not a POSIX shell.
+        """Return the answer of a login shell that is not a POSIX shell.
 
         Raises:
-            ConnectionFailed: Nothing, or nothing that a Windows host would say.
+            ConnectionFailed: There is no answer, or an answer that no Windows host gives.
         """
-        asked = Channel(new_token())  # which it never says: so the last is kept of what it says, and no more
+        asked = Channel(
+            new_token()
+        )  # the shell never prints the token, so only the end of its output is kept
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(WINDOWS_SECONDS):
@@ -345,7 +350,7 @@ class SSHBackend:
         )
 
     async def _info_of_windows(self, logins: Sequence[WindowsLauncher], query: HostQuery) -> HostInfo:
-        from .windows.host import WindowsHost  # here, since few hosts are
+        from .windows.host import WindowsHost  # here, since few hosts are Windows hosts
 
         noise = ""
         for login in logins:
@@ -367,19 +372,19 @@ class SSHBackend:
         )
 
     async def _signal_beside(self, channel: Channel, tree: SSHTree, signal: Signal) -> None:
-        """Signal the leader's group over the connection that it was started over: other ways lead elsewhere.
+        """Signal the leader's group over the connection that started the leader, since other connections may lead elsewhere.
 
-        The server itself is asked, which OpenSSH heeds unless one is logged in as root; and another session, which need
-        not be in the same pid namespace.
+        The server itself is asked, which OpenSSH heeds unless the login is that of root. Another session is asked too,
+        which need not be in the same pid namespace.
         """
         if tree.leader is None or channel.exit.done() or channel.connection is None:
             return
         name = SIGNALS[signal]
         channel.signal(name)
-        if tree.leader <= 1:  # the first of a pid namespace, and "-1" means every process
+        if tree.leader <= 1:  # 1 is the first process of a pid namespace, and "-1" means every process
             return
         kill = f"kill -s {name} -- -{tree.leader} 2>/dev/null || kill -s {name} -{tree.leader}"
-        # Where there is a /proc, the number must be the leader's: it has the tag.
+        # Where /proc exists, the pid must be the leader's: the process must have the tag.
         start = self._login.read_and_run(
             f"found=1; if [ -r /proc/self/limits ]; then found=; while read -r line; do case $line in "
             f"'Max file locks'*[!0-9]{tree.tag}[!0-9]*) found=1 ;; esac; done </proc/{tree.leader}/limits; fi; "
@@ -395,7 +400,7 @@ class SSHBackend:
             pass
 
     async def _remove_directories(self, names: Collection[str]) -> None:
-        if self._processes is None:  # it has never answered
+        if self._processes is None:  # the host has never answered
             raise HostAway
         await self._processes.remove_directories(names)
 

@@ -1,4 +1,4 @@
-"""One program's channel: its input and output as byte streams, and its end."""
+"""The channel of one program: its input and output as byte streams, and the program's end."""
 
 from __future__ import annotations
 
@@ -19,37 +19,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HIGH_WATER = 1024 * 1024
-"""Bytes of a command's output that wait for a reader; then the host is slowed down. Up to 4 MiB more are on their way."""
+"""Bytes of a command's output that wait for a reader; then the host is slowed down. Up to 4 MiB more are in transit."""
 
 TERMINAL_HIGH_WATER = 64 * 1024
-"""Bytes of a terminal's output that wait so, since it is drawn more slowly than it comes and a key that ends a flood
-should take effect soon. Up to 512 KiB more are here or on their way."""
+"""Bytes of a terminal's output that wait for a reader; then the host is slowed down. A terminal draws output more slowly
+than output arrives, and a key that ends a flood should take effect soon. Up to 512 KiB more are here or in transit."""
 
 TERMINAL_OUTPUT = 256 * 1024
-"""Bytes of a terminal's output that the host may send before it is told to go on, for the same reason."""
+"""Bytes of a terminal's output that the host may send before it needs permission to send more; the reason is the same as
+for `TERMINAL_HIGH_WATER`."""
 
 LONGEST_NOISE = 4096
-"""Bytes of what a login shell prints before a command begins that are kept for a message, the last."""
+"""Bytes that are kept, for a message, of the text that a login shell prints before a command begins; only the last are kept."""
 
 QUIET_SECONDS = 0.03
-"""Seconds without output, after a command's end, until its output counts as whole; or two round trips, if longer."""
+"""Seconds without output, after a command's end, until its output counts as whole; two round trips count instead, if longer."""
 
 LONGEST_REST = 1.0
-"""Seconds of reading in which this is waited for, when another process goes on printing; also seconds in which our
-reader takes nothing of it."""
+"""Seconds of reading, after a command's end, in which the rest of its output is waited for while another process goes
+on printing. Also seconds in which our reader takes no output; then waiting for the reader ends."""
 
 LONGEST_ANSWER = 16 * 1024 * 1024
-"""Bytes of one answer about processes: a hundred thousand of them."""
+"""Bytes of one answer about processes; 16 MiB hold a hundred thousand processes."""
 
 LAST_SILENCE = 5.0
-"""Seconds without any output, when no process of the host writes it any more but its end has not come; then it is not
-waited for. A link may stand still for as long, and a process that cannot be seen may have the output."""
+"""Seconds without any output, when no process of the host writes the output any more; then its end is no longer waited
+for. A link may stand still for as long, and a process that anyshell cannot see may hold the output."""
 
 LONGEST_LAST = 300.0
-"""Seconds in which that end is waited for while output comes."""
+"""Seconds in which the end of an output without writers is waited for while output still comes."""
 
 TAKEN_PAUSE = 0.005
-"""Seconds between two looks whether our reader has taken what has arrived."""
+"""Seconds between two checks whether our reader has taken the output that has arrived."""
 
 WRITE_SIZE = 64 * 1024
 """Bytes written to a command's stdin at once, by SSH."""
@@ -57,15 +58,16 @@ WRITE_SIZE = 64 * 1024
 TERMINAL_WINDOW = 128 * 1024
 """Bytes that are typed on a terminal of OpenSSH and that its program has not read yet.
 
-For what is typed while nothing is shown, sshd sends packets without meaning that are as long as all of it, so that
-how much is waiting cannot be told from outside; and from 256 KiB on it sends them longer than SSH allows, which ends the connection and all
-that runs over it (9.2). It says that there is room again when 96 KiB are taken."""
+While the terminal echoes nothing, sshd answers typed bytes with packets without meaning, as long as all the waiting
+bytes. An observer thus cannot tell how many bytes wait. From 256 KiB of waiting bytes on, sshd (9.2) sends packets
+longer than SSH allows, which ends the connection and every session on the connection. sshd reports room again when 96
+KiB have been read."""
 
 _SIGNAL = re.compile("[A-Z0-9]{1,16}")
 
 
 class ChannelReceiveStream(ByteReceiveStream):
-    """The output of a program on one of its channels."""
+    """The output of a program on stdout or stderr of its channel."""
 
     def __init__(self, on_taken: Callable[[int], object]) -> None:
         self._on_taken = on_taken
@@ -73,10 +75,10 @@ class ChannelReceiveStream(ByteReceiveStream):
         self._waiting: asyncio.Future[None] | None = None
         self._closed = False
         self.ended = False
-        """Whether nothing more will come."""
+        """Whether no more output will come."""
 
     def feed(self, data: bytes) -> None:
-        """Take what has arrived."""
+        """Store output that has arrived, and wake the reader."""
         if self._closed:
             self._on_taken(len(data))
             return
@@ -84,21 +86,22 @@ class ChannelReceiveStream(ByteReceiveStream):
         self._wake()
 
     def end(self) -> None:
-        """Take note that the output has ended."""
+        """Record that the output has ended, and wake the reader."""
         self.ended = True
         self._wake()
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         """Return the next bytes, at most `max_bytes` of them.
 
-        Other tasks get a turn before, so that `yes` starves no other task, above all not the answers of the host's watcher.
+        Other tasks get a turn first: the output of `yes` must starve no other task, above all not the answers of the
+        host's watcher.
 
         Raises:
             anyio.EndOfStream: The server has closed the channel.
             anyio.ClosedResourceError: This end is closed.
         """
         if self._pieces:
-            await asyncio.sleep(0)  # with nothing in hand: to be cancelled here must lose no output
+            await asyncio.sleep(0)  # no bytes are taken yet: a cancellation here must lose no output
         while not self._pieces:
             if self._closed:
                 raise anyio.ClosedResourceError
@@ -117,14 +120,14 @@ class ChannelReceiveStream(ByteReceiveStream):
         return data
 
     def close(self) -> None:
-        """Throw away what has arrived and what will. Never waits."""
+        """Discard the output that has arrived and all later output. Never waits."""
         self._closed = True
         self._on_taken(sum(map(len, self._pieces)))
         self._pieces.clear()
         self._wake()
 
     async def aclose(self) -> None:
-        """Throw away what has arrived and what will."""
+        """Discard the output that has arrived and all later output."""
         self.close()
 
     def _wake(self) -> None:
@@ -133,7 +136,7 @@ class ChannelReceiveStream(ByteReceiveStream):
 
 
 class ChannelSendStream(ByteSendStream):
-    """The input of a program. Closing it is end-of-file; the channel stays open for the output."""
+    """The input of a program. Closing the stream sends end-of-file; the channel stays open for the output."""
 
     piece = WRITE_SIZE
 
@@ -172,12 +175,12 @@ class Channel(asyncssh.SSHClientSession[bytes]):
     """The client's end of one session channel.
 
     Args:
-        token: The word that the login shell prints to stdout when the command is about to begin, and a few words on the
-            same line. What comes before is what its startup files print, and no output.
-        split_stderr: The token is also printed to stderr, alone on its line. Otherwise nothing of what comes there
-            is output.
-        take: Is given the output at once, instead of `stdout`.
-        high_water: Bytes of output that wait for their reader here; then no more is asked of the server, until three
+        token: The word that the login shell prints to stdout just before the command begins, with a few words on the
+            same line. Startup files print the text before the token; that text is no output of the command.
+        split_stderr: Whether the login shell also prints the token to stderr, alone on its line. Otherwise nothing on
+            stderr is output of the command.
+        take: Called with the output at once, instead of filling `stdout`.
+        high_water: Bytes of output that wait here for a reader; then the server is asked for no more until three
             quarters are taken.
     """
 
@@ -190,66 +193,67 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         high_water: int = HIGH_WATER,
     ) -> None:
         self.window: int | None = None
-        """Bytes that the program may be sent before it has taken some, if fewer than the server allows."""
+        """The bytes that the program may be sent before it has read some, if fewer than the server allows."""
         loop = asyncio.get_running_loop()
         self._token = token.encode()
         self._split = split_stderr
         self._take = take
         self.on_closed: Callable[[], object] = _nothing
-        """Called once, when the server has closed the channel or the connection is gone."""
+        """Called once, when the server has closed the channel or the connection is lost."""
         self.on_end: Callable[[], object] = _nothing
         """Called when no more output will come."""
         self.on_asked: Callable[[], object] = _nothing
-        """Called when the server may be asked for the program from now on."""
+        """Called when the channel is open; from then on, the server may be asked for the program."""
         self.owned = False
-        """Whether its maker closes it, also when its program is given up while the server is asked."""
+        """Whether the creator closes the channel, also when the program is given up while the server is being asked for it."""
         self.connection: asyncssh.SSHClientConnection | None = None
-        """The connection over which the server is asked."""
+        """The connection over which the server is asked for the program."""
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._noise: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
         self._high_water = high_water
         self.arrived = 0
-        """Bytes of output that have arrived for a reader."""
+        """The number of bytes of output that have arrived for a reader."""
         self.taken = 0
-        """Bytes of these that the reader has taken."""
+        """The number of arrived bytes that the reader has taken."""
         self._paused = False
         self._writable = asyncio.Event()
         self._writable.set()
         self.broken = False
-        """Whether it was closed because its connection broke."""
+        """Whether the channel was closed because its connection broke."""
         self.is_joined = False
         self.cut = False
-        """Whether it ended without all that the server had to say: its connection broke, or it was closed here."""
+        """Whether the channel ended before the server had sent everything: its connection broke, or this end closed the
+        channel."""
         self.refused = False
-        """Whether the server refused what the program needs, and was not asked for the program."""
+        """Whether the server refused a terminal, and was not asked for the program."""
         self._failed = False
         self._aborted = False
-        # Futures and events are of the running loop, so a channel is made within it.
+        # Futures and events belong to the running loop, so a channel is created within that loop.
         self.stdout = ChannelReceiveStream(self._taken)
         self.stderr = ChannelReceiveStream(self._taken)
         self.said: asyncio.Future[list[str]] = loop.create_future()
-        """The words behind the token. Never raises; empty when the channel closed without them."""
+        """The words behind the token. Never raises; empty when the channel closed before the words came."""
         self.ready = asyncio.Event()
-        """The word behind a token before that one was ``ready``; or no word will come any more."""
+        """Set when the word behind a token was ``ready``, before the token of the command; or when no word will come any more."""
         self.exit: asyncio.Future[ExitStatus] = loop.create_future()
-        """The end of the program; without code and signal when that cannot be known."""
+        """The exit status of the program; without code and signal when the status cannot be known."""
         self.last_heard = loop.time()
-        """When something of the output arrived last, by the loop's clock."""
+        """The time at which output last arrived, by the loop's clock."""
         self.at_end = asyncio.Event()
-        """No more output will come."""
+        """Set when no more output will come."""
         self.no_writers = False
-        """Whether the server said so: no process on the host holds the program's output any more."""
+        """Whether the server reported that no process on the host holds the program's output any more."""
         self.closed = asyncio.Event()
 
     # Callbacks of asyncssh.
 
     def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
-        """Take the channel. It is open; the program has not been asked for yet."""
+        """Store the channel. The channel is open; the program has not been asked for yet."""
         self._channel = chan
         self.on_asked()
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
-        """Hand output on, once the noise is over."""
+        """Pass output on to the reader, once the noise is over."""
         self.last_heard = asyncio.get_running_loop().time()
         name = "stdout" if datatype is None else "stderr"
         if name in self._noise:
@@ -264,28 +268,29 @@ class Channel(asyncssh.SSHClientSession[bytes]):
             self._pause()
 
     def eof_received(self) -> bool:
-        """The output is over. Our own direction stays open."""
+        """Record the end of the output. Our own direction stays open."""
         self.no_writers = True
         self._end_output()
         return True
 
     def exit_status_received(self, status: int) -> None:
-        """The program itself has ended."""
+        """Record the exit status of the program itself."""
         self._ended(ExitStatus(code=status))
 
     def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
-        """A signal ended the program.
+        """Record the signal that ended the program.
 
-        RFC 4254, 6.10, gives its name without ``SIG``, and has names for a dozen. For others OpenSSH sends
-        ``SIG@openssh.com``.
+        RFC 4254, 6.10, gives the signal's name without ``SIG``, and has names for a dozen signals. For other signals
+        OpenSSH sends ``SIG@openssh.com``.
         """
         self._ended(ExitStatus(signal=f"SIG{signal}" if _SIGNAL.fullmatch(signal) else "SIGUNKNOWN"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The channel is closed, by the server or because the connection is gone."""
+        """Record that the channel is closed, by the server or because the connection is lost."""
         self._failed = True
         self.broken = exc is not None
-        # asyncssh does not tell of an end of the output that comes in one piece with the close, which OpenSSH sends after it.
+        # OpenSSH sends the end of the output just before the close. asyncssh does not report that end when
+        # both arrive in one piece.
         self.no_writers = self.no_writers or (self.over and not self.broken and not self._aborted)
         self.cut = self.cut or self.broken
         self._end_output()
@@ -297,11 +302,11 @@ class Channel(asyncssh.SSHClientSession[bytes]):
             self.on_closed()
 
     def pause_writing(self) -> None:
-        """Enough is waiting to be sent."""
+        """Make writers wait: enough input is waiting to be sent."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """More can be sent."""
+        """Let writers continue: more input can be sent."""
         self._writable.set()
 
     # Methods for a process.
@@ -318,24 +323,24 @@ class Channel(asyncssh.SSHClientSession[bytes]):
 
     @property
     def paused(self) -> bool:
-        """Whether output waits for its reader here, so that no more is asked for."""
+        """Whether output waits here for its reader, so that the server is asked for no more."""
         return self._paused
 
     @property
     def noise(self) -> str:
-        """The end of the output before the command began."""
+        """The last bytes of the output that came before the command began."""
         return b"\n".join(self._noise.values()).decode("utf-8", "replace").strip()
 
     @property
     def beside(self) -> bytes:
-        """The end of stderr, which is no output of the command."""
+        """The last bytes of stderr, where stderr is no output of the command."""
         return b"" if self._split else bytes(self._noise["stderr"])
 
     async def write(self, data: bytes) -> None:
         """Send input, when there is room for it.
 
         Raises:
-            anyio.BrokenResourceError: The reader is gone.
+            anyio.BrokenResourceError: The program's end of the channel is gone.
         """
         await self._writable.wait()
         if self._failed or self._channel is None:
@@ -346,7 +351,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
             raise anyio.BrokenResourceError from error
 
     def write_now(self, data: bytes) -> None:
-        """Send input without waiting for room. Never raises: a reader that is gone is noticed otherwise."""
+        """Send input without waiting for room. Never raises: a lost channel is noticed in other ways."""
         if not self._failed and self._channel is not None:
             with contextlib.suppress(OSError):
                 self._channel.write(data)
@@ -358,23 +363,23 @@ class Channel(asyncssh.SSHClientSession[bytes]):
                 self._channel.write_eof()
 
     def signal(self, name: str) -> None:
-        """Have the server signal the program. Never raises; the server does not say whether it did."""
+        """Tell the server to signal the program. Never raises; the server does not report whether it did so."""
         if not self._failed and self._channel is not None:
             with contextlib.suppress(OSError):
                 self._channel.send_signal(name)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Give the program's terminal another size. Never raises."""
+        """Resize the program's terminal. Never raises."""
         if not self._failed and self._channel is not None:
             with contextlib.suppress(OSError):
                 self._channel.change_terminal_size(columns, rows)
 
     async def wait_rest(self, quiet: float, longest: float = LONGEST_REST) -> None:
-        """Let the rest of the output arrive: the news of the end overtakes what waits in the server's pipe.
+        """Wait for the rest of the output: the exit status can overtake output that waits in the server's pipe.
 
         Args:
-            quiet: Seconds for which nothing must have come, if they are more than `QUIET_SECONDS`.
-            longest: Seconds of reading after which it is not waited for any more.
+            quiet: Seconds without output after which the output counts as whole, if more than `QUIET_SECONDS`.
+            longest: Seconds of reading after which the wait ends.
         """
         loop = asyncio.get_running_loop()
         quiet = max(QUIET_SECONDS, quiet)
@@ -391,16 +396,16 @@ class Channel(asyncssh.SSHClientSession[bytes]):
             except TimeoutError:
                 pass
             if self.paused:
-                since = loop.time()  # it is our own reader that is slow
+                since = loop.time()  # our own reader is slow: this time does not count
             else:
                 spent += loop.time() - began
 
     async def wait_last(self) -> None:
-        """Let all of an output arrive that has no writers any more: its end must come, however slow the link is."""
+        """Wait for the whole of an output that has no writers any more: the end must come, however slow the link is."""
         await self.wait_rest(LAST_SILENCE, LONGEST_LAST)
 
     async def wait_taken(self) -> None:
-        """Let our reader take what has arrived, as long as it takes any: drawing it is slower than sending it."""
+        """Wait until our reader has taken the output that has arrived, as long as the reader takes some."""
         loop = asyncio.get_running_loop()
         due, taken, since = self.arrived, self.taken, loop.time()
         while self.taken < due and loop.time() - since < LONGEST_REST:
@@ -409,12 +414,12 @@ class Channel(asyncssh.SSHClientSession[bytes]):
                 taken, since = self.taken, loop.time()
 
     def discard(self) -> None:
-        """From now on throw away whatever comes, so that writing does not fail or block over there."""
+        """Discard all later output, so that writing neither fails nor blocks on the host."""
         self.stdout.close()
         self.stderr.close()
 
     def abort(self) -> None:
-        """Close at once, whatever is still to be sent or to come."""
+        """Close the channel at once, whatever is still to be sent or received."""
         if self._channel is not None and not self.closed.is_set():
             self.cut = self.cut or not self.at_end.is_set()
             self._aborted = True
@@ -427,9 +432,11 @@ class Channel(asyncssh.SSHClientSession[bytes]):
         while (at := held.find(self._token)) >= 0:
             end = held.find(b"\n", at)
             if end < 0 and len(held) - at <= LONGEST_NOISE:
-                return b""  # the line is cut: all of it is needed
+                return b""  # the line is incomplete: the whole line is needed
             if end < 0:
-                del held[: at + len(self._token)]  # a shell that begins a command says less
+                del held[
+                    : at + len(self._token)
+                ]  # a shell that begins a command prints a shorter line, so this is noise
                 continue
             words = held[at + len(self._token) : end].decode("utf-8", "replace").split()
             rest = bytes(held[end + 1 :])
@@ -442,7 +449,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
                 return rest
             self.is_joined = True
             held[:] = (
-                rest  # without words it is that for stderr, where a startup file has made the two channels one
+                rest  # the token without words is that of stderr: a startup file has joined the two channels
             )
         if len(held) > LONGEST_NOISE:
             del held[:-LONGEST_NOISE]
@@ -453,14 +460,16 @@ class Channel(asyncssh.SSHClientSession[bytes]):
             self.said.set_result(words)
         self.ready.set()
         if self.window is not None and self._channel is not None:
-            # The server has allowed all that it does when it started the login shell. asyncssh has no other way to it.
+            # When the server started the login shell, it granted its whole window. asyncssh has no other way
+            # to limit the window.
             self._channel._send_window = min(self._channel._send_window, self.window)
 
     def _taken(self, count: int) -> None:
         self.taken += count
         if self._paused and self.arrived - self.taken < self._high_water // 4 and self._channel is not None:
-            # asyncssh hands on all that it holds, unless it is paused meanwhile, and with the first piece of that allows
-            # the server a whole window again: paused half-way each time, it would come to hold more and more.
+            # Unless it is paused meanwhile, asyncssh passes on all the data that it holds; with the first
+            # piece it grants the server a whole window again. Pausing half-way each time would make asyncssh
+            # hold more and more data.
             self._channel.resume_reading()
             self._paused = False
             self._pause()
@@ -482,7 +491,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
 
 
 def noise_words(noise: str) -> str:
-    """The last lines that a login shell printed, for a message; harmless to a terminal."""
+    """Format the last 300 characters that a login shell printed, for a message; without control characters."""
     if not noise:
         return ""
     shown = "".join(char if char.isprintable() else " " for char in noise[-300:]).strip()
@@ -494,5 +503,5 @@ def _nothing() -> None:
 
 
 def new_token() -> str:
-    """Something that no output has by accident."""
+    """Return a random word that no output contains by accident."""
     return "anyshell" + secrets.token_hex(16)

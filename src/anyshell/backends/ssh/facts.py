@@ -17,7 +17,7 @@ _SYSTEMS: dict[str, OperatingSystem] = {"Darwin": "macos", "Windows_NT": "window
 
 
 class FactLines:
-    """The lines that ``facts`` of `facts.sh`, or `facts.ps1`, prints: a word each, and what it stands for."""
+    """The lines that ``facts`` of `facts.sh`, or `facts.ps1`, prints: a name and its value on each line."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
@@ -27,10 +27,10 @@ class FactLines:
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> FactLines:
-        """Read them; what else stands among them is passed over.
+        """Parse the lines; lines that are no facts are ignored.
 
         Raises:
-            Nonsense: One is longer than `LONGEST_FACT`.
+            Nonsense: A line is longer than `LONGEST_FACT`.
         """
         facts = cls()
         for line in lines:
@@ -52,23 +52,23 @@ class FactLines:
         return facts
 
     def get(self, name: str) -> str:
-        """The value of a word; empty when the host did not say."""
+        """Return the value of a name; empty when the host did not report the name."""
         return self._values.get(name, "")
 
     @property
     def ticks(self) -> float:
-        """Units of a process's start time in a second: clock ticks on Linux, seconds elsewhere.
+        """The units of a process's start time in one second: clock ticks on Linux, seconds elsewhere.
 
         Raises:
-            Nonsense: The host gives something else for it.
+            Nonsense: The host reports no valid number.
         """
         if not self.get("proc"):
             return 1.0
-        # getconf(1) may not know it, and says so.
+        # getconf(1) may not know the number, and then prints "undefined" or nothing.
         return 100.0 if (said := self.get("ticks")) in ("", "undefined") else whole("ticks", said, 1, 10**9)
 
     def host(self, *, notices: tuple[str, ...]) -> HostInfo:
-        """All of it, as the rest of anyshell knows a host."""
+        """Return all facts as a `HostInfo`."""
         system = self.get("system")
         return HostInfo(
             os=_SYSTEMS.get(system, "linux"),

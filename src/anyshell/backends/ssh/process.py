@@ -19,13 +19,13 @@ C = TypeVar("C", bound=Channel)
 
 
 class ChannelProcess(ABC, Generic[C]):
-    """A program on a host, behind a channel: its streams, and the connection, which may break.
+    """A program on a host, behind a channel: its streams, and the state of its connection.
 
     Args:
-        channel: Leads to it.
-        stdin: Its input.
-        split_stderr: Whether the channels were split.
-        on_released: Is given the channel of a program that is let go.
+        channel: The channel of the program.
+        stdin: The input of the program.
+        split_stderr: Whether stdout and stderr are separate.
+        on_released: Called with the channel of a program that is released.
     """
 
     def __init__(
@@ -44,42 +44,43 @@ class ChannelProcess(ABC, Generic[C]):
 
     @property
     def stdin(self) -> ByteSendStream | None:
-        """The input of the program, if it was asked for; on a terminal, the keys."""
+        """The input of the program, if it was requested; on a terminal, the keys."""
         return self._stdin
 
     @property
     def stdout(self) -> ChannelReceiveStream:
-        """The output of the tree."""
+        """The output of the process tree."""
         return self._channel.stdout
 
     @property
     def stderr(self) -> ChannelReceiveStream | None:
-        """The output of the tree on stderr, if the channels were split."""
+        """The output of the process tree on stderr, if stdout and stderr are separate."""
         return self._channel.stderr if self._split else None
 
     @property
     def usage(self) -> Usage | None:
-        """Return ``None``: the protocol does not tell the usage."""
+        """Return ``None``: the protocol does not report resource usage."""
         return None
 
     @property
     def lost(self) -> bool:
-        """Whether its connection broke."""
+        """Whether the program's connection broke."""
         return self._channel.broken
 
     @property
     @abstractmethod
     def started(self) -> bool | None:
-        """Whether it has begun; ``None`` while that is unknown."""
+        """Whether the program has begun; ``None`` while that is unknown."""
 
     @abstractmethod
     def _give_back(self) -> None:
-        """Note that it is closed, and tell its backend."""
+        """Record that the program is closed, and tell its backend."""
 
     async def release(self) -> None:
-        """Let what lives go on, as long as the connection lasts; its output is read and thrown away.
+        """Let living processes run on, as long as the connection lasts; their output is read and discarded.
 
-        The channel of what is not known to have begun is closed instead: if it has not, it cannot any more.
+        A program that is not known to have begun has its channel closed instead: if it has not begun, it cannot begin
+        any more.
         """
         if self._closed:
             return

@@ -32,13 +32,13 @@ OPEN_SECONDS = 15.0
 """Seconds for a server to open a session on a connection."""
 
 HANDSHAKE_HANGUP_SECONDS = 3.0
-"""Seconds in which a server that is busy with other logins hangs up; only then is the login tried again."""
+"""Seconds in which a server that is busy with other logins hangs up; after a later failure the login is not tried again."""
 
 HANDSHAKE_PAUSES = (0.2, 0.5, 1.0)
-"""Seconds before a login is tried again after a server has hung up, about; after the last it is an error."""
+"""Seconds, on average, before a login is tried again after a server has hung up; after the last try, that is an error."""
 
 ATTEMPTS = 3
-"""Times that a session is asked for when connections break before the command was asked for."""
+"""Times that a session is requested when connections break before the command was requested; then that is an error."""
 
 CONNECT_SECONDS = 5.0
 """Seconds for a server to try a port of its own, by SSH."""
@@ -48,7 +48,7 @@ END_SECONDS = 2.0
 
 
 class Sessions:
-    """Opens sessions on a host.
+    """The sessions on one host.
 
     Args:
         options: The host.
@@ -71,7 +71,7 @@ class Sessions:
         return tuple(self._notices)
 
     def has_room(self) -> bool:
-        """Whether a session can be had at once, and would leave room for a command."""
+        """Whether a session is available at once, and would leave room for a command."""
         return self._pool.has_room()
 
     async def open(
@@ -85,21 +85,22 @@ class Sessions:
     ) -> bool:
         """Open a session for a command, and ask the server to run a line.
 
-        It is asked once: where that may have been heard, it is not asked again.
+        If the server may have received the request, the request is not repeated.
 
         Args:
-            channel: The channel of that session.
-            line: For the login shell.
+            channel: The channel of the session.
+            line: The line for the login shell.
             terminal: The terminal of the program.
-            beside: Sessions that stay open for it meanwhile, and which it would wait for in vain.
-            lasts: Whether it stays open without a command.
+            beside: The number of sessions that stay open for the command meanwhile, so that waiting for them would be
+                in vain.
+            lasts: Whether the session stays open without a command.
 
         Returns:
-            Whether the server keeps a channel open until no process holds it any more. OpenSSH takes a terminal away when the
-            program has ended.
+            Whether the server keeps the channel open until no process holds it any more. OpenSSH takes a terminal
+            away when the program has ended.
 
         Raises:
-            TerminalUnavailable: It was to be on one, and the server grants none.
+            TerminalUnavailable: A terminal was requested, and the server grants none.
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
         """
         broken = 0
@@ -120,7 +121,7 @@ class Sessions:
                         f"{self._name} grants no terminal (PermitTTY no, a key with no-pty or restrict, or all are "
                         "in use); run it without one"
                     ) from error
-                # Each refusal teaches the pool how few sessions there are, so that this comes to an end.
+                # Each refusal lowers the pool's limit of sessions, so this loop ends.
                 if not slot.refused():
                     raise ConnectionFailed(
                         f"{self._name} accepts the login but opens no session ({safe_words(error.reason)}); "
@@ -141,12 +142,12 @@ class Sessions:
     async def open_reserved(
         self, channel: Channel, line: str, *, fresh: bool, on_closed: Callable[[], object]
     ) -> None:
-        """Open the session by which commands are stopped, which does not queue behind them, and run a line there.
+        """Open the session for stopping commands, which does not queue behind commands, and run a line there.
 
         Args:
-            channel: The channel of that session.
-            line: For the login shell.
-            fresh: On a connection of its own, since the others are silent.
+            channel: The channel of the session.
+            line: The line for the login shell.
+            fresh: Whether to open another connection, since the others are silent.
             on_closed: Called when the channel is closed.
 
         Raises:
@@ -170,16 +171,17 @@ class Sessions:
             closed()
 
     async def sftp(self) -> asyncssh.SFTPClient:
-        """Open a session for files, and its service there."""
+        """Open a session for files, and start the SFTP service on it."""
         while True:
             slot = await self._pool.slot()
-            # In a task of its own, since what is cancelled in the middle would leave a session that is never closed.
+            # In a task of its own: a cancellation in the middle would leave a session that is never closed.
             task = self._start(_open_sftp(slot.connection))
             try:
                 client = await shielded(task)
                 break
             except asyncssh.ChannelOpenError as error:
-                # Refused is the session, or the service on it: the first teaches the pool how few there are.
+                # The server refused either the session, or the service on the session. Only a refused session
+                # teaches the pool the limit.
                 if error.code == asyncssh.OPEN_REQUEST_SESSION_FAILED or not slot.refused():
                     slot.release()
                     raise
@@ -192,8 +194,8 @@ class Sessions:
         return client
 
     async def connects(self, port: int) -> bool:
-        """Whether something on the host accepts connections at a port, tried by the server itself."""
-        # In a task of its own, since what is cancelled in the middle would leave a channel that is never closed.
+        """Whether a port on the host accepts connections; the server itself tries the port."""
+        # In a task of its own: a cancellation in the middle would leave a channel that is never closed.
         task = self._start(self._try_port(port))
         await asyncio.wait([task], timeout=CONNECT_SECONDS)
         return task.done() and task.result()
@@ -212,7 +214,7 @@ class Sessions:
 
     async def _try_port(self, port: int) -> bool:
         slot = await self._pool.slot()
-        slot.release()  # the server counts sessions, and this channel is no session
+        slot.release()  # the server limits sessions, and this channel is no session
         try:
             _, writer = await slot.connection.open_connection("localhost", port, encoding=None)
         except asyncssh.ChannelOpenError as error:
@@ -261,8 +263,8 @@ class Sessions:
             slot.opened()
             return channel if wanted else unwanted
 
-        # In a task of its own, since what is cancelled in the middle would leave a session that is never closed. No
-        # request for variables may go out: not those of SendEnv or SetEnv either.
+        # In a task of its own: a cancellation in the middle would leave a session that is never closed. No
+        # request for variables may go out, not even for those of SendEnv or SetEnv.
         task = self._start(
             slot.connection.create_session(
                 session, line, encoding=None, env=None, send_env=None, **_ask_for(terminal)
@@ -293,10 +295,10 @@ class Sessions:
 
 
 class _Unwanted(asyncssh.SSHClientSession[bytes]):
-    """A session that was given up before the server opened it: nothing is asked of it, and it is closed there too.
+    """A session that was given up before the server opened it. Nothing is requested on it, and it is closed at once.
 
     Args:
-        on_closed: Called when it is.
+        on_closed: Called when the session is closed.
     """
 
     def __init__(self, on_closed: Callable[[], object]) -> None:
@@ -306,14 +308,14 @@ class _Unwanted(asyncssh.SSHClientSession[bytes]):
     def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
         self.closing = True
         chan.abort()
-        raise ConnectionAbortedError("given up before it was open")  # asyncssh would ask for the program now
+        raise ConnectionAbortedError("given up before it was open")  # asyncssh would request the program now
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_closed()
 
 
 def _ask_for(terminal: Terminal | None) -> dict[str, Any]:
-    """The requests of asyncssh to a server before the program."""
+    """Return asyncssh's arguments for the requests that come before the program."""
     if terminal is None:
         return {"request_pty": False}
     return {
@@ -321,12 +323,12 @@ def _ask_for(terminal: Terminal | None) -> dict[str, Any]:
         "window": TERMINAL_OUTPUT,
         "term_type": terminal.term,
         "term_size": (terminal.columns, terminal.rows),
-        "term_modes": {asyncssh.PTY_IUTF8: 1},  # what is said nothing of stays as the host has it
+        "term_modes": {asyncssh.PTY_IUTF8: 1},  # modes that are not listed stay as the host sets them
     }
 
 
 def _is_openssh(connection: asyncssh.SSHClientConnection) -> bool:
-    """Whether the server is OpenSSH, of which is known what it does."""
+    """Whether the server is OpenSSH on a POSIX host, whose behaviour is known."""
     version = str(connection.get_extra_info("server_version", ""))
     return "OpenSSH" in version and "Windows" not in version
 
@@ -336,7 +338,7 @@ async def _open_sftp(connection: asyncssh.SSHClientConnection) -> asyncssh.SFTPC
 
 
 async def _give_up(opening: asyncio.Task[asyncssh.SFTPClient], slot: Slot) -> None:
-    """Close a session for files that is not wanted any more, as soon as it is open."""
+    """Close a session for files, which is no longer wanted, as soon as it is open."""
     try:
         client = await opening
         client.exit()

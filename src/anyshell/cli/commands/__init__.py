@@ -1,1 +1,1 @@
-"""The commands of the program. None imports another: what two of them need stands beside this room."""
+"""The commands of the program. No command imports another: code that two commands need is outside of this package."""

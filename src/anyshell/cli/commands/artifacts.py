@@ -86,7 +86,7 @@ class OutputRange(click.ParamType):  # type: ignore[type-arg]  # older versions 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, int | None]:
-        """Read a range, as in an address."""
+        """Parse a range, as in the address of an artifact."""
         from ...output.selection import range_of
 
         try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NotWhole(Failure):
-    """Something is wrong with the audit. Nothing has failed: the answer is no, and the exit code that of grep."""
+    """The answer that the audit is not as written. anyshell itself has not failed, so the exit code is 1, as of grep."""
 
     exit_code = 1
 

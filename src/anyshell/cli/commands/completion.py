@@ -1,8 +1,8 @@
-"""``anyshell completion``: the completion of our commands and options in a shell.
+"""``anyshell completion``: the completion of anyshell's commands and options in a shell.
 
-click has the greater part. What is here is for ``--option=value``: bash takes it for three words and completes
-the last; zsh and fish take it for one and want one back, where click gives the value alone, so that zsh would put
-``zsh`` in the place of ``--shell=zs``.
+click does the greater part. This module adds ``--option=value``, and the paths of hosts. bash splits ``--option=value``
+into three words and completes the last word. zsh and fish keep one word and want a whole word back. click returns the
+value alone, so zsh would replace ``--shell=zs`` by ``zsh``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class _Completion(_Base):
     """The parts that the completion of every shell needs."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Split what was typed so far, as the completion script hands it over."""
+        """Return the typed words and the unfinished word, from the variables of the completion script."""
         if "COMP_WORDS" not in os.environ or not _is_number(os.environ.get("COMP_CWORD", "")):
             raise click.UsageError("COMP_WORDS and COMP_CWORD are missing, which the completion script sets")
         return super().get_completion_args()
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        """Find what the last word can become."""
+        """Return the completions of the last word."""
         if args[:1] == ["run"] and "--" in args:
             elsewhere = any(word.partition("=")[0] == "--host" for word in args[: args.index("--")])
             return [] if elsewhere else [CompletionItem(incomplete, type="file")]
@@ -44,7 +44,7 @@ class _Completion(_Base):
 
 
 class BashComplete(_Completion, shell_completion.BashComplete):
-    """Bash, which ends a word at an equals sign and at a colon, if these are in its COMP_WORDBREAKS."""
+    """Completion in bash, which splits words at an equals sign and at a colon if COMP_WORDBREAKS contains them."""
 
     source_template = shell_completion.BashComplete.source_template.replace(
         "COMPREPLY+=($value)",
@@ -53,7 +53,7 @@ class BashComplete(_Completion, shell_completion.BashComplete):
     )
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Put together what bash has taken apart."""
+        """Return the typed words, joined again where bash has split a word."""
         args, incomplete = super().get_completion_args()
         whole: list[str] = []
         for word in [*args, incomplete]:
@@ -68,7 +68,7 @@ class BashComplete(_Completion, shell_completion.BashComplete):
         return whole[:-1], whole[-1]
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        """Find what the last word can become: bash completes only what stands after the equals sign."""
+        """Return the completions of the last word: after a split, bash completes only the text after the equals sign."""
         items = super().get_completions(args, incomplete)
         for item in items:
             if self._taken_apart and item.type == "plain" and "=" in item.value:
@@ -77,7 +77,7 @@ class BashComplete(_Completion, shell_completion.BashComplete):
 
 
 class ZshComplete(_Completion, shell_completion.ZshComplete):
-    """Zsh, which completes paths itself, but would look for ``--cwd=src`` as it stands."""
+    """Completion in zsh, which completes paths itself, but would take ``--cwd=src`` as a whole for a path."""
 
     source_template = shell_completion.ZshComplete.source_template.replace(
         "_path_files", "compset -P 1 '--*='; _path_files"
@@ -90,10 +90,10 @@ class ZshComplete(_Completion, shell_completion.ZshComplete):
 
 
 class FishComplete(_Completion, shell_completion.FishComplete):
-    """Fish, which hands over the last word where the others hand over its number."""
+    """Completion in fish, which passes the last word where bash and zsh pass the number of the word."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Split what was typed so far."""
+        """Return the typed words and the unfinished word."""
         if "COMP_WORDS" not in os.environ or "COMP_CWORD" not in os.environ:
             raise click.UsageError("COMP_WORDS and COMP_CWORD are missing, which the completion script sets")
         return shell_completion.FishComplete.get_completion_args(self)
@@ -134,5 +134,5 @@ def completion(ctx: click.Context, /, *, shell: str) -> None:
       2  wrong usage
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     script = _SHELLS[shell](ctx.find_root().command, {}, "anyshell", "_ANYSHELL_COMPLETE")
-    # The template itself: source() would first run bash, only to see whether it is new enough.
+    # Fill in the template here: source() would first run bash, only to check the version of bash.
     click.echo(script.source_template % script.source_vars())

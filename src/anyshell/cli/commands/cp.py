@@ -31,14 +31,14 @@ _HOST_AND_PATH = re.compile(r"((?:[^/:@]*@)*(?:\[[^\[\]/]*\]|[^/:\[\]@]+)):(.*)"
 
 
 class NotAllCopied(Failure):
-    """Something was not copied. The exit code is that of cp."""
+    """The failure that something was not copied. cp has the same exit code."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A file or folder as it was typed, with the host that it is on; ``None`` is this machine."""
+    """A file or folder as typed, with the host of the file or folder; ``None`` is this machine."""
 
     text: str
     host: str | SSHOptions | None
@@ -46,7 +46,7 @@ class Operand:
 
     @property
     def shown(self) -> str:
-        """The text of the operand where a colon follows."""
+        """The text of the operand for a message in which a colon follows."""
         return self.text if self.host is None else self.text.removesuffix(":")
 
 
@@ -55,10 +55,10 @@ def read_operand(text: str, *, windows: bool) -> Operand:
 
     Args:
         text: The typed text. A local path with a colon in its first part begins with ``./``.
-        windows: Whether this machine is one on which ``C:`` is a drive.
+        windows: Whether this machine is Windows, where ``C:`` is a drive.
 
     Raises:
-        InvalidCommand: The address is malformed, or there is nothing.
+        InvalidCommand: The address is malformed, or the text is empty.
     """
     from ...backends import SSHOptions
 
@@ -77,12 +77,12 @@ def read_operand(text: str, *, windows: bool) -> Operand:
 
 
 class _OperandType(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
-    """A file or folder, here or elsewhere."""
+    """A file or folder, on this machine or on another host."""
 
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Operand:
-        """Read it."""
+        """Parse the operand."""
         if isinstance(value, Operand):
             return value
         try:
@@ -96,7 +96,7 @@ def _is_on_a_drive(text: str) -> bool:
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Have the shell complete a path; without one, name a host. What is on a host is not looked at."""
+    """Tell the shell to complete a path of this machine, or return matching hosts. A path on a host is not completed."""
     if _is_on_a_drive(incomplete):
         return [CompletionItem(incomplete, type="file")]
     if ":" in incomplete and "/" not in incomplete.partition(":")[0]:
@@ -182,7 +182,7 @@ def cp(
 
 
 def _check_colon(operand: Operand) -> None:
-    """Refuse a path that is not there and begins with the name of a host: its colon was forgotten."""
+    """Refuse a path that does not exist and begins with the name of a host: the colon was forgotten."""
     if operand.host is not None or os.path.lexists(operand.text):
         return
     first, slash, rest = operand.text.partition("/")
@@ -194,7 +194,7 @@ def _check_colon(operand: Operand) -> None:
 
 
 class _Hosts:
-    """The hosts of one call, each reached once, and this machine."""
+    """The hosts of one call, each connected once, and this machine."""
 
     def __init__(self, stack: AsyncExitStack, *, quiet: bool) -> None:
         self._stack = stack
@@ -230,7 +230,7 @@ class _Hosts:
 
 
 class _Copies:
-    """The copies of one call, one after the other. What fails is said, and the others are made all the same."""
+    """The copies of one call, one after the other. A failed copy is reported, and the other copies are still made."""
 
     def __init__(
         self,
@@ -249,7 +249,7 @@ class _Copies:
         self._code = 0
 
     async def make(self, sources: list[Place], target: Place) -> int:
-        """Make all of them, and return this program's exit code."""
+        """Make all copies, and return this program's exit code."""
         if len(sources) > 1:
             await self._require_directory(target)
         names: set[str] = set()
@@ -308,6 +308,6 @@ class _Copies:
 
 
 def _why(error: OSError) -> str:
-    """The system's words, and their path, which may be far below the named one."""
+    """Return the system's message with the path of the error, which may be far below the named path."""
     where = f" ({error.filename})" if isinstance(error.filename, str) else ""
     return f"{error.strerror or error}{where}"

@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from ...types import DetachedJob, DetachedJobs, DetachedRecord
 
 _TAIL = 64 * 1024
-"""Bytes from the end of a job's log that `jobs tail` shows by itself."""
+"""Bytes from the end of a job's log that `jobs tail` shows by default."""
 
 _FOLLOW_SECONDS = 0.2
-"""Seconds between two looks of `jobs tail --follow`."""
+"""Seconds between two checks of `jobs tail --follow` for new output."""
 
 _COMMAND_WIDTH = 60
-"""Characters of a command in `jobs list`."""
+"""Characters of a command in `jobs list`; the rest is cut."""
 
 
 class NoJob(Failure):
-    """There is no such job. Nothing has failed: the answer is no, and the exit code that of grep."""
+    """The answer that a job does not exist. anyshell itself has not failed, so the exit code is 1, as of grep."""
 
     exit_code = 1
 
 
 class NotStopped(Failure):
-    """Something of a job goes on, such as another user's."""
+    """The answer that a process of a job still runs, such as another user's process."""
 
     exit_code = 1
 
@@ -197,9 +197,8 @@ async def _tail(job: DetachedJob, since: int | None, *, follow: bool) -> None:
         since = max(0, job.record.log_bytes - _TAIL)
         if since:
             mention(f"{since} bytes before are left out; --since 0 shows all")
-    end = (
-        job.record.log_bytes
-    )  # without following, a job that writes all the time would not be caught up with
+    # Without --follow, the output up to this offset is enough: a job may write faster than it can be read.
+    end = job.record.log_bytes
     stdout = DescriptorWriter(1)
     task = asyncio.current_task()
     gone = False
@@ -308,7 +307,7 @@ def prune(*, host: str | None, older_than: float | None) -> None:
 
 
 def _perform(host: str | None, work: Callable[[DetachedJobs], Awaitable[None]]) -> None:
-    """Do something with the jobs of a host."""
+    """Call `work` with the jobs of a host."""
 
     async def only_with_jobs(jobs: DetachedJobs, _: Environment) -> None:
         try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..process.signals import Interruption
 
 LARGEST_INPUT = 64 * 1024 * 1024
-"""Bytes of the commands that `anyshell policy check` reads; more are a failure of its own."""
+"""Bytes of commands that `anyshell policy check` reads; a longer input is a failure."""
 
 _EXAMPLE_FAILED = 1  # no bound
 """The exit code of a file of rules with an example that does not hold."""
@@ -33,8 +33,8 @@ _SHELLS = ("bash", "zsh", "sh", "pwsh", "powershell")
 
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of a decision."""
-    # click lists options in the order in which decorators stand, and a decorator is applied from below.
+    """Add the options that a decision needs."""
+    # click lists options in the order of the decorators from the top, but decorators are applied from the bottom.
     for option in reversed(
         (
             click.option(
@@ -242,7 +242,7 @@ def _decider(**how: Any) -> Callable[[Parsed], Verdict]:
 
 
 def _parsed(texts: list[str], shell: ShellKind) -> Iterable[Parsed]:
-    """The parsed commands of texts. PowerShell's own parser reads its texts; without that parser they are not understood."""
+    """Return the parsed commands. PowerShell's own parser reads PowerShell; without PowerShell, the texts are not understood."""
     from ...policy.parse import parse
 
     if shell not in ("pwsh", "powershell"):

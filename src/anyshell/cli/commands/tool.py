@@ -1,4 +1,4 @@
-"""``anyshell schema`` and ``anyshell call``: the model's door, for a person who wants to look through it."""
+"""``anyshell schema`` and ``anyshell call``: the model's tool, for a person who wants to try the tool."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def call(
 
 
 def _parse(params: str) -> dict[str, Any]:
-    """Read the parameters. No message repeats them: they may hold secrets."""
+    """Parse the parameters. No message repeats the parameters, which may hold secrets."""
     text: bytes | str = params
     if params == "-":
         try:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from ..process.signals import Interruption
 
 MOST_SHOWN = 50
-"""Paths of a kind that ``anyshell undo`` prints; the rest is counted."""
+"""Paths of a kind that ``anyshell undo`` prints; further paths are counted."""
 
 
 class NothingToUndo(Failure):
-    """There is no checkpoint. Nothing has failed: the answer is no."""
+    """The answer that there is no checkpoint. anyshell itself has not failed, so the exit code is 1."""
 
     exit_code = 1
 
@@ -101,7 +101,7 @@ async def _elsewhere(host: str | None, cwd: str | None, *, listed: bool, to: str
         try:
             await env.runner.place(cwd or ".", env.directory)
         except InvalidCommand:
-            if not await checkpoints.kept():  # the command may have removed it
+            if not await checkpoints.kept():  # the command may have removed the directory
                 raise
         return await _undo(checkpoints, listed=listed, to=to, yes=yes)
 
@@ -109,7 +109,7 @@ async def _elsewhere(host: str | None, cwd: str | None, *, listed: bool, to: str
 async def _undo(
     checkpoints: Checkpoints, *, listed: bool, to: str | None, yes: bool, ended: bool = False
 ) -> int:
-    """Undo the changes, and return this program's exit code; `ended` tells whether some were undone already."""
+    """Undo the changes, or list the checkpoints, and return the exit code. `ended`: a killed commit was undone before."""
     from ..host.person import can_be_asked, confirm
 
     known = {each.id: each for each in await checkpoints.kept()}

@@ -1,1 +1,1 @@
-"""The way to the host that ``--host`` names."""
+"""The connection to the host that ``--host`` names."""

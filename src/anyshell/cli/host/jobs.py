@@ -1,4 +1,4 @@
-"""The jobs of a host, for a command that looks at them or starts one."""
+"""Access to the jobs of a host, for a command that inspects or starts jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def with_jobs(
     *,
     quiet: bool = False,
 ) -> None:
-    """Do something with the jobs of a host, and with its environment."""
+    """Detect a host, and call `work` with the host's jobs and environment."""
     from ..printing import mention, printable
     from ..process import signals
 

@@ -1,8 +1,8 @@
-"""The person at the terminal, who answers the questions that come while a host is being reached.
+"""Questions to the person at the terminal while anyshell connects to a host.
 
-A question goes to the terminal itself, never to stdin or stdout, which may belong to the command. Nothing of the
-answer is shown unless the server says that it may be, and nothing is written down: it is held in memory until the
-program ends.
+A question goes to the terminal itself, never to stdin or stdout, which may belong to the command. A password or a
+passphrase is never shown, and another answer to a server only if the server allows that. None of these answers is written
+to disk. A password or a passphrase stays in memory until the program ends.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def can_be_asked() -> bool:
 
 
 async def confirm(prompt: str) -> bool:
-    """Ask for a yes or a no; without a terminal, or when it is closed, the answer is no."""
+    """Ask for yes or no; without a terminal, or when the terminal is closed, the answer is no."""
     with contextlib.suppress(NoTerminal):
         async with one_terminal() as terminal:
             answer: str | None = ""
@@ -52,12 +52,12 @@ async def confirm(prompt: str) -> bool:
 
 
 class Person:
-    """The person at the terminal; the four functions are those that `SSHOptions` has a place for.
+    """The person at the terminal. `trust`, `password`, `passphrase` and `answer` are callbacks for `SSHOptions`.
 
     Attributes:
-        was_asked_by_server: Whether a server had questions of its own. The answers are good for one login.
+        was_asked_by_server: Whether a server asked questions of its own, whose answers are valid for one login only.
         is_away: Whether no question can be asked now, since a program has the terminal.
-        room: Entered for the time of a question: makes room for it on the terminal.
+        room: Returns the context manager that makes room for a question on the terminal, entered during each question.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Person:
         self._settled: dict[str, str] = {}
 
     def settle(self) -> None:
-        """The login has succeeded, so the last answers were right, and are good for another backend as well."""
+        """Keep the last answers for other connections: the login has succeeded, so the answers were right."""
         self._settled.update(self._given)
         self._given.clear()
 
@@ -96,11 +96,11 @@ class Person:
         return await self._secret(text)
 
     async def passphrase(self, path: str) -> str | None:
-        """Ask for what opens a key file."""
+        """Ask for the passphrase of a key file."""
         return await self._secret(f"Passphrase of the key {path}: ")
 
     async def answer(self, instructions: str, prompts: Sequence[tuple[str, bool]]) -> Sequence[str] | None:
-        """Ask what a server wants to know; each prompt says whether the answer may be shown."""
+        """Ask a server's own questions; each prompt says whether the answer may be shown."""
         if self.is_away:
             return None
         answers: list[str] = []
@@ -141,20 +141,20 @@ async def _ask(terminal: ControllingTerminal, prompt: str, *, shown: bool) -> st
         await terminal.write(prompt)
         line = await terminal.read_line()
     if line is None or not shown:
-        await terminal.write("\n")  # what was typed has not moved the cursor
+        await terminal.write("\n")  # no line end was echoed
     return line
 
 
 @contextmanager
 def _hidden(again: Callable[[], None]) -> Iterator[None]:
-    """Show nothing of what is typed, also when the program is stopped meanwhile (Ctrl-Z) and goes on."""
-    termios = import_module("termios")  # it exists where /dev/tty does
+    """Switch off the echo of typed text, even if the program is stopped meanwhile (Ctrl-Z) and continues."""
+    termios = import_module("termios")  # the module exists where /dev/tty does
     loop = asyncio.get_running_loop()
-    stop: int = getattr(signal, "SIGTSTP", 0)  # it exists there too
+    stop: int = getattr(signal, "SIGTSTP", 0)  # the signal exists there too
     stoppable = signal.getsignal(stop) is not signal.SIG_IGN
     with contextlib.ExitStack() as stack:
         try:
-            # The mode is that of the terminal, whichever descriptor it is set by.
+            # The mode belongs to the terminal, so any descriptor can set the mode.
             fd = os.open(PATH, os.O_RDWR | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0))
             stack.callback(os.close, fd)
             before = termios.tcgetattr(fd)
@@ -184,5 +184,5 @@ def _hidden(again: Callable[[], None]) -> Iterator[None]:
 
 
 def _harmless(text: str) -> str:
-    """A text from outside, such as a server's, in which only the ends of lines move the cursor."""
+    """Return a text from outside, such as a server's, escaped so that only line ends move the cursor."""
     return "\n".join(printable(line) for line in text.splitlines())

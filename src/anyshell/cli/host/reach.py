@@ -1,4 +1,4 @@
-"""The way to the host of ``--host``: its address as options, with questions to the person at the terminal."""
+"""The options of the connection to the host of ``--host``, with questions to the person at the terminal."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 class LinkLost(Failure):
-    """The connection to the host broke on the way. ssh has the same exit code."""
+    """The connection to the host was lost. ssh has the same exit code."""
 
     exit_code = 255
 
 
 def parse(host: str | None) -> SSHOptions | None:
-    """Read an address; ``None`` is this machine.
+    """Parse an address; ``None`` is this machine.
 
     Raises:
         BackendUnavailable: No backend knows that kind of address.
-        InvalidCommand: It is malformed. A password in it is not repeated.
+        InvalidCommand: The address is malformed. The message does not repeat a password of the address.
     """
     from ...backends import read_address
 
@@ -40,7 +40,7 @@ def parse(host: str | None) -> SSHOptions | None:
 
 
 class Target:
-    """The way to a host, with the person at the terminal, if there is one, to answer what is asked on it.
+    """A host to connect to, and the person at the terminal, if any, who answers the questions of the login.
 
     Attributes:
         options: The options of `Environment.detect`.
@@ -55,9 +55,9 @@ class Target:
         import logging
         import sys
 
-        # Of no use here, and a fifth of what asyncssh takes to import. This process is a program of its own.
+        # X.509 is not used here, and costs a fifth of asyncssh's import. A program may change its own modules.
         sys.modules.setdefault("asyncssh.crypto.x509", None)  # type: ignore[arg-type]  # means that it is not there
-        # Otherwise its warnings would come out between those of anyshell.
+        # Otherwise asyncssh's warnings would be printed between anyshell's messages.
         logging.getLogger("asyncssh").addHandler(logging.NullHandler())
         from .person import Person, can_be_asked
 
@@ -73,13 +73,13 @@ class Target:
         )
 
     def settle(self) -> None:
-        """Take note that the login has succeeded, for later connections: see `Person.settle`."""
+        """Record that the login has succeeded, for later connections: see `Person.settle`."""
         if self._person is not None:
             self._person.settle()
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Ask the person nothing meanwhile: a program has the terminal. What was answered is still good."""
+        """Ask the person nothing while a program has the terminal. Earlier answers stay valid."""
         person = self._person
         if person is not None:
             person.is_away = True
@@ -90,28 +90,28 @@ class Target:
                 person.is_away = False
 
     def share_terminal(self, room: Callable[[], AbstractAsyncContextManager[None]]) -> None:
-        """Have the terminal shared with what is drawn there: `room` is entered for the time of each question."""
+        """Share the terminal with a drawing: the context manager of `room` is entered during each question."""
         if self._person is not None:
             self._person.room = room
 
     @property
     def asks_each_time(self) -> bool:
-        """Whether the person would be asked for every further login."""
+        """Whether every further login would ask the person again."""
         return self._person is not None and self._person.was_asked_by_server
 
 
 def mention_notices(info: HostInfo) -> None:
-    """Tell what a person should know of the way to a host."""
+    """Print the notices about the connection to a host."""
     mention(*map(printable, info.notices))
 
 
 def notices(said: Iterable[str]) -> str:
-    """Notices for a person, such as of the way to a host, as lines for stderr."""
+    """Return notices for a person, such as about the connection to a host, as lines for stderr."""
     return "".join(f"anyshell: {printable(notice)}\n" for notice in said)
 
 
 def detected(host: str | None, shell: str | None, cwd: str | None) -> Environment:
-    """Detect a host, for the facts alone: the environment is closed."""
+    """Detect a host, and return the closed environment, for its facts only."""
     from ..process import signals
 
     found: list[Environment] = []

@@ -1,8 +1,8 @@
-"""This program's own stdin, stdout and stderr, used without ever holding up the event loop.
+"""Access to this program's own stdin, stdout and stderr that never blocks the event loop.
 
-They are shared with the parent process and with the neighbours in a pipeline, so they must not be set non-blocking: that
-would change them for all of these. And an epoll takes no regular files. So each descriptor is used, blocking, by a thread
-of its own, which is never joined: a write that blocks for ever must not keep the program alive.
+The parent process and the neighbours in a pipeline share the descriptors. Non-blocking mode would change a descriptor for
+all of these processes, so the descriptors stay blocking. Moreover, epoll takes no regular files. So each descriptor has its
+own thread for blocking calls. The thread is never joined: a write that blocks for ever must not keep the program alive.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 READ_SIZE = 64 * 1024
-"""Bytes of stdin that are read at once."""
+"""Bytes of stdin that one read takes at most."""
 
 PATIENCE = 0.3
-"""Seconds for a reader of our output to take it, once the command is to end."""
+"""Seconds for a reader to take our output, once the command is to end; after that the rest is dropped."""
 
 
 class DescriptorWriter:
-    """Writes to a descriptor. Whatever cannot be written is dropped, and said by the attributes.
+    """A writer to a descriptor. Data that cannot be written is dropped, and the attributes report the loss.
 
     Attributes:
-        error: Why writing failed; ``BrokenPipeError`` when the reader is gone.
-        given_up: Whether the reader was slow when there was no more time, and something was dropped.
+        error: The error of a failed write, ``BrokenPipeError`` when the reader is gone; ``None`` without an error.
+        given_up: Whether the reader was too slow after `hurry`, and data was dropped.
     """
 
     def __init__(self, fd: int) -> None:
@@ -49,7 +49,7 @@ class DescriptorWriter:
         self._hurried = False
 
     async def write(self, data: bytes) -> None:
-        """Write all of it, however long it takes; once hurried, give up on a reader that takes nothing."""
+        """Write all data, however long the write takes; after `hurry`, give up on the write after `PATIENCE`."""
         if not data or self.error is not None or self.given_up:
             return
         self._writing = self._thread.start(partial(self._write_all, data))
@@ -62,13 +62,13 @@ class DescriptorWriter:
             self._writing = None
 
     def hurry(self) -> None:
-        """From now on do not wait for a reader for longer than `PATIENCE`."""
+        """From now on, wait for a slow reader no longer than `PATIENCE`."""
         if not self._hurried:
             self._hurried = True
             self._bound()
 
     def close(self) -> None:
-        """End the thread, if nothing holds it up. The descriptor stays open."""
+        """End the thread, unless a call blocks the thread. The descriptor stays open."""
         self._thread.close()
 
     def _bound(self) -> None:
@@ -82,10 +82,10 @@ class DescriptorWriter:
 
 
 class DescriptorReader:
-    """Reads a descriptor, piece by piece, as it is asked to: no more is taken than was asked for.
+    """A reader of a descriptor that reads one piece for each request, and never reads ahead.
 
     Attributes:
-        error: Why reading ended before the end of the file.
+        error: The error that ended reading before end-of-file; ``None`` without an error.
     """
 
     def __init__(self, fd: int) -> None:
@@ -101,12 +101,12 @@ class DescriptorReader:
             self.error = error
 
     def close(self) -> None:
-        """End the thread, if nothing holds it up. The descriptor stays open."""
+        """End the thread, unless a call blocks the thread. The descriptor stays open."""
         self._thread.close()
 
 
 async def lines(pieces: AsyncIterable[bytes], longest: int) -> AsyncIterator[bytes]:
-    """Split what is read into lines, without blank ones. Of a line of more than `longest` bytes, that many and one are given."""
+    """Yield the non-blank lines of the pieces. A line longer than `longest` bytes is cut to `longest` + 1 bytes."""
     held = bytearray()
     async for piece in pieces:
         *ends, rest = piece.split(b"\n")
@@ -121,7 +121,7 @@ async def lines(pieces: AsyncIterable[bytes], longest: int) -> AsyncIterator[byt
 
 
 class _Thread(Generic[T]):
-    """Makes blocking calls, one after the other, in a thread that is never joined."""
+    """A thread that makes blocking calls one after the other, and is never joined."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -129,11 +129,11 @@ class _Thread(Generic[T]):
         self._calls: queue.SimpleQueue[tuple[asyncio.Future[T], Callable[[], T]] | None] | None = None
 
     def start(self, call: Callable[[], T]) -> asyncio.Future[T]:
-        """Have a call made. Its `OSError` comes back in the future, as that of a thread that cannot be started."""
+        """Queue a call and return its future. The future gets the call's `OSError`, or that of a thread that cannot start."""
         future: asyncio.Future[T] = self._loop.create_future()
         if self._calls is None:
             calls: queue.SimpleQueue[tuple[asyncio.Future[T], Callable[[], T]] | None] = queue.SimpleQueue()
-            # A daemon: the interpreter does not wait for it. An asyncio or anyio worker thread would be joined.
+            # The interpreter does not wait for a daemon thread. A worker thread of asyncio or anyio would be joined.
             thread = threading.Thread(target=self._serve, args=(calls,), name=self._name, daemon=True)
             try:
                 with threads_as_os_errors():
@@ -146,7 +146,7 @@ class _Thread(Generic[T]):
         return future
 
     def close(self) -> None:
-        """Let the thread end after the calls that were made."""
+        """Let the thread end after the queued calls."""
         if self._calls is not None:
             self._calls.put(None)
 
@@ -160,7 +160,7 @@ class _Thread(Generic[T]):
             try:
                 self._loop.call_soon_threadsafe(settle)
             except RuntimeError:
-                return  # the loop is closed: the result is not wanted any more
+                return  # the loop is closed: no code waits for the result any more
 
 
 def _set_result(future: asyncio.Future[T], result: T) -> None:
@@ -174,13 +174,13 @@ def _set_error(future: asyncio.Future[T], error: OSError) -> None:
 
 
 def _write_all(fd: int) -> Callable[[bytes], None]:
-    """The function that writes all of some data to a descriptor."""
+    """Return the function that writes data completely to a descriptor."""
     if sys.platform == "win32":
         from ...output import Page, TextDecoder
         from .handles import code_page, is_console
 
         if is_console(fd):
-            # As text, so that it is read whatever page the console is set to.
+            # Write text, which the console shows correctly under every code page.
             stream = sys.stderr if fd == sys.stderr.fileno() else sys.stdout
             text = TextDecoder(Page.of(code_page()))
 
@@ -197,7 +197,7 @@ def _write_bytes(fd: int, data: bytes) -> None:
     while view:
         try:
             view = view[os.write(fd, view) :]
-        except BlockingIOError:  # another process has set it non-blocking: node and ssh are known to
+        except BlockingIOError:  # another process, such as node or ssh, has set the descriptor non-blocking
             select.select([], [fd], [])
         except OSError as error:
             if is_deserted(error, fd):
@@ -206,7 +206,7 @@ def _write_bytes(fd: int, data: bytes) -> None:
 
 
 def is_deserted(error: OSError, fd: int) -> bool:
-    """Whether writing failed because the reader is gone. Windows says EINVAL of such a pipe (bpo-19612)."""
+    """Whether a write failed because the reader is gone. On Windows, the write to a pipe then fails with EINVAL (bpo-19612)."""
     if sys.platform == "win32" and error.errno == errno.EINVAL:
         from .handles import is_pipe
 
@@ -232,42 +232,42 @@ def same_file(first: int, second: int) -> bool:
 
 
 def has_input(fd: int) -> bool:
-    """Whether a descriptor is worth forwarding: not a terminal, which people type into, nor /dev/null, nor NUL."""
+    """Whether a descriptor may have input to forward: it is not a terminal, on which a person types, nor /dev/null, nor NUL."""
     mode = os.fstat(fd)
     return not (os.isatty(fd) or (stat.S_ISCHR(mode.st_mode) and os.path.samestat(mode, os.stat(os.devnull))))
 
 
 def watch_peer(fd: int, on_gone: Callable[[], object]) -> None:
-    """Call `on_gone` when the other end of a pipe or socket is closed, even though nothing is read or written meanwhile.
+    """Call `on_gone` when the other end of a pipe or socket is closed, even if nothing is read or written meanwhile.
 
-    Of other files, and on Windows, that cannot be known: writing will tell.
+    For other files, and on Windows, the loss cannot be detected here: a later write fails instead.
     """
     mode = os.fstat(fd).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) or not hasattr(select, "poll"):
         return
     loop = asyncio.get_running_loop()
     poll = select.poll()
-    poll.register(fd, 0)  # errors and hang-ups are reported unasked
+    poll.register(fd, 0)  # errors and hang-ups are always reported
 
     def look() -> None:
         loop.remove_reader(fd)
         if poll.poll(0):
             on_gone()
             return
-        # A socket has something to read, which is not ours and would wake the loop for ever; or its peer says
-        # nothing more, and may read all the same. A thread waits for nothing but the end.
+        # The socket has data, which is not ours to read and would wake the loop for ever. Or the peer has shut down
+        # its sending side, and may still read. So a thread polls for the hang-up alone.
         _Thread[object](f"watcher of {fd}").start(poll.poll).add_done_callback(
-            lambda looked: looked.exception() or on_gone()  # without a thread, writing will tell
+            lambda looked: looked.exception() or on_gone()  # without a thread, a later write fails
         )
 
     try:
         loop.add_reader(fd, look)
     except (NotImplementedError, OSError):
-        return  # writing will tell
+        return  # a later write fails instead
 
 
 async def tell(text: str) -> None:
-    """Tell people something on stderr. A failure of that changes nothing, so the writer is one of its own."""
+    """Write a message for a person on stderr. A separate writer is used, so a failure has no other effect."""
     writer = DescriptorWriter(2)
     try:
         await writer.write(text.encode("utf-8", "backslashreplace"))

@@ -1,6 +1,6 @@
-"""This program's standard descriptors on Windows, and the console: facts that Python's `os` does not have there.
+"""Facts about this program's standard descriptors and console on Windows that Python's `os` does not have.
 
-`os.isatty` is true of NUL as well, and `os.fstat` says the same of every pipe.
+`os.isatty` is true for NUL as well, and `os.fstat` returns the same for every pipe.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _kernel32 = declare(
 )
 _kernelbase = declare(
     ctypes.WinDLL("kernelbase", use_last_error=True),
-    CompareObjectHandles=(BOOL, HANDLE, HANDLE),  # of Windows 10
+    CompareObjectHandles=(BOOL, HANDLE, HANDLE),  # since Windows 10
 )
 
 
 def console_mode(fd: int) -> int | None:
-    """Return the mode of the console that a descriptor leads to; ``None`` where it leads to no console."""
+    """Return the mode of the console that a descriptor leads to; ``None`` if the descriptor leads to no console."""
     mode = DWORD()
     return mode.value if _kernel32.GetConsoleMode(msvcrt.get_osfhandle(fd), ctypes.byref(mode)) else None
 
 
 def set_console_mode(fd: int, mode: int) -> None:
-    """Set the mode of a console, if the console takes it."""
+    """Set the mode of a console; do nothing if the console refuses the mode."""
     _kernel32.SetConsoleMode(msvcrt.get_osfhandle(fd), mode)
 
 
@@ -45,17 +45,17 @@ def is_console(fd: int) -> bool:
 
 
 def is_pipe(fd: int) -> bool:
-    """Whether a descriptor is a pipe or a socket. Waits while a process reads from it, or writes to it."""
+    """Whether a descriptor is a pipe or a socket. The call waits while a process reads from or writes to the descriptor."""
     return bool(_kernel32.GetFileType(msvcrt.get_osfhandle(fd)) == 3)  # FILE_TYPE_PIPE
 
 
 def is_same(first: int, second: int) -> bool:
     """Whether two descriptors lead to the same file, pipe or console."""
     if is_console(first) and is_console(second):
-        return True  # a process has but one
+        return True  # a process has only one console
     return bool(_kernelbase.CompareObjectHandles(msvcrt.get_osfhandle(first), msvcrt.get_osfhandle(second)))
 
 
 def code_page() -> int:
-    """The code page that programs of this machine write in which know nothing of UTF-8."""
+    """Return the code page in which programs without support for UTF-8 write on this machine."""
     return int(_kernel32.GetOEMCP())

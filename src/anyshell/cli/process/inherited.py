@@ -1,4 +1,4 @@
-"""This process as its parent left it: its signals and its standard descriptors."""
+"""The repair of the signals and standard descriptors that this process has inherited from its parent."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ if TYPE_CHECKING:
 
 
 def die_of_interrupts() -> None:
-    """Let Ctrl-C end the program as it ends any other, without a traceback, while there is nothing to clean up."""
+    """Let Ctrl-C end the program by the signal's default action, without a traceback, while nothing needs a cleanup."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def prepare() -> None:
-    """Put right what this process inherited. For the program alone: nothing of this is a library's to do."""
+    """Repair the inherited signals and descriptors. Only the program calls this function: a library must not do so."""
     die_of_interrupts()
     if sys.platform != "win32":
-        # With SIGCHLD ignored the kernel throws the exit codes of all children away (wait(2), NOTES).
+        # With SIGCHLD ignored, the kernel discards the exit statuses of all children (wait(2), NOTES).
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        # A blocked signal stays blocked in a command, which would then be deaf to a request to end.
+        # A blocked signal stays blocked in a command, which would then ignore a request to end.
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
     _fill_standard_descriptors()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="backslashreplace")  # a name that the encoding lacks is no reason to fail
+            reconfigure(errors="backslashreplace")  # a character outside the encoding must not raise
             if sys.platform == "win32" and not stream.isatty():
-                # Its reader is a program: the console's page and ends of lines are for people.
+                # A program reads this stream: the console's code page and line ends are for people.
                 reconfigure(encoding="utf-8", newline="\n")
 
 
 def _fill_standard_descriptors() -> None:
-    """Put /dev/null where a standard descriptor is closed.
+    """Open /dev/null in place of each closed standard descriptor.
 
-    Otherwise the next thing that is opened takes its number, and output would be written into that. Reading gives
-    end-of-file. Writing fails, as it does for every program whose stdout is closed: nothing is lost in silence.
+    Otherwise the next opened file would take the free number, and output would go into that file. Reading gives
+    end-of-file. Writing fails, as for every program whose stdout is closed, so no output is lost silently.
     """
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
         except OSError:
             opened = os.open(os.devnull, os.O_RDONLY)
-            if opened != fd:  # it is the lowest free number, but on Windows, where a closed one is not free
+            if opened != fd:  # only on Windows, where the number of a closed descriptor is not free
                 os.dup2(opened, fd)
                 os.close(opened)
-    # Python's object for a closed one is None: prints to it have no effect, and raise nothing.
+    # Python's stream of a closed descriptor is None: a print to None has no effect, and raises nothing.
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     if sys.stderr is None:
@@ -58,9 +58,9 @@ def _fill_standard_descriptors() -> None:
 
 
 def settle(stream: IO[str]) -> None:
-    """Give what cannot be written somewhere to go.
+    """Flush a stream; if the flush fails, redirect the stream's descriptor to /dev/null.
 
-    The interpreter flushes at its end, would complain of the same failure once more, and exit with 120
+    Otherwise the interpreter would flush again at exit, report the same failure once more, and exit with 120
     (https://docs.python.org/3/library/signal.html#note-on-sigpipe).
     """
     try:
@@ -69,7 +69,7 @@ def settle(stream: IO[str]) -> None:
         try:
             fd = stream.fileno()
         except (OSError, ValueError):
-            return  # closed, or replaced by something without a descriptor
+            return  # the stream is closed, or was replaced by an object without a descriptor
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, fd)
         os.close(null)

@@ -1,4 +1,4 @@
-"""The signals that ask this program to end. It is the program, so it may handle them; the library never does."""
+"""The signals that ask this program to end. The program may handle signals; the library never does."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _NAMES = (
     "SIGVTALRM",
     "SIGXCPU",
 )
-"""Every signal that would end this program by default and reports no fault of its own, but for the real-time ones:
-batch systems and service managers announce the end with many of these. SIGKILL cannot be handled. On Windows SIGINT
-is Ctrl-C, and SIGBREAK is Ctrl-Break and the end of the console or of the session, which leaves no time: what runs is
-then ended by the system, with this program."""
+"""Every signal that ends a program by default and reports no fault of the program, except the real-time signals. Batch
+systems and service managers announce the end with many of these signals. SIGKILL cannot be handled. On Windows, SIGINT
+is Ctrl-C, and SIGBREAK is Ctrl-Break or the end of the console or the session. The end of the console leaves no time: the
+system then ends this program and its commands."""
 
 
 class Interruption:
-    """The signal that asked this program to end, if any, and the reaction to it.
+    """The signal that asked this program to end, if any, and the reaction to a signal.
 
     Attributes:
-        number: The first signal that came; ``None`` while none has.
-        stop: Called for every signal that comes. At first it cancels the task that `run` started.
+        number: The number of the first signal; ``None`` before any signal.
+        stop: Called for every signal. `run` sets a callback that cancels the task; the task may set another callback.
     """
 
     def __init__(self) -> None:
@@ -47,30 +47,30 @@ class Interruption:
         self.stop: Callable[[], object] = lambda: None
 
     def arrive(self, number: int) -> None:
-        """Take note of a signal, or of what stands for one, and act."""
+        """Record a signal, or the stand-in for a signal, and call `stop`."""
         if self.number is None:
             self.number = number
         self.stop()
 
     def desert(self) -> None:
-        """Take note that stdout has no reader any more, as if that were SIGPIPE, and act."""
-        self.arrive(13)  # Windows has no name for it
+        """Handle the loss of stdout's reader as if SIGPIPE had come."""
+        self.arrive(13)  # SIGPIPE, for which Windows has no name
 
     @property
     def exit_code(self) -> int:
-        """The exit code of a shell for a program that the signal ended."""
+        """The exit code that a shell gives to a program that the signal ended: 128 + n."""
         return 128 + (self.number or 0)
 
 
 class _Unwaited(ThreadPoolExecutor):
-    """Makes each blocking call in a thread that is never joined.
+    """An executor that makes each blocking call in a thread that is never joined.
 
-    A name is looked up by a call that can take half a minute and cannot be stopped. The threads that asyncio has
-    by itself are joined when the loop closes, so that Ctrl-C would end the program only then.
+    The lookup of a host name can take half a minute and cannot be stopped. asyncio joins the threads of its default
+    executor when the loop closes, so Ctrl-C would end the program only after the lookup.
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Start a call."""
+        """Start a call in a new thread."""
         future: Future[Any] = Future()
         threading.Thread(target=self._call, args=(future, fn, args, kwargs), daemon=True).start()
         return future
@@ -90,10 +90,10 @@ class _Unwaited(ThreadPoolExecutor):
 
 
 def run(main: Callable[[Interruption], Coroutine[object, object, int]]) -> int:
-    """Run a coroutine in an event loop of its own; a signal lets it clean up before this returns.
+    """Run a coroutine in a new event loop; after a signal, the coroutine cleans up before `run` returns.
 
     Returns:
-        What the coroutine returned, or 128 + n when signal n cancelled it.
+        The result of the coroutine, or 128 + n when signal n came.
     """
     interruption = Interruption()
 
@@ -108,8 +108,8 @@ def run(main: Callable[[Interruption], Coroutine[object, object, int]]) -> int:
             if interruption.number is None:
                 raise
         finally:
-            # Nothing is left to clean up. One signal more, out of impatience, would only spoil the exit code;
-            # the first one may end the program as it ends any other.
+            # The cleanup is done. After a signal, ignore further signals, which would only spoil the exit code. If no
+            # signal has come, restore the default action.
             for number in listening:
                 with suppress(NotImplementedError):
                     asyncio.get_running_loop().remove_signal_handler(number)
@@ -123,7 +123,7 @@ def _listen(interruption: Interruption) -> list[signal.Signals]:
     loop = asyncio.get_running_loop()
     listening: list[signal.Signals] = []
     for number in (signal.Signals[name] for name in _NAMES if name in signal.Signals.__members__):
-        # Signals that nohup, or a shell for a background job, has told us to ignore stay ignored.
+        # A signal stays ignored if nohup, or a shell for a background job, has made this program ignore it.
         if signal.getsignal(number) is signal.SIG_IGN:
             continue
         try:
@@ -134,6 +134,6 @@ def _listen(interruption: Interruption) -> list[signal.Signals]:
                     number, lambda number, _: loop.call_soon_threadsafe(interruption.arrive, number)
                 )
         except (RuntimeError, ValueError):
-            break  # not outside the main thread
+            break  # only the main thread may handle signals
         listening.append(number)
     return listening

@@ -1,1 +1,1 @@
-"""The person's terminal: its modes and keys, and the drawing on it."""
+"""The person's terminal: modes, keys and drawing."""

@@ -1,4 +1,4 @@
-"""The person's terminal as textual draws on it: that it takes nothing, or is gone, holds up nothing and breaks nothing."""
+"""textual's driver for the person's terminal: a terminal that is stuck or gone neither blocks nor breaks the program."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 STUCK_SECONDS = 1.0
-"""Seconds for which a person's terminal may take nothing of a console; what is drawn then is left out, and drawn anew."""
+"""Seconds for which a person's terminal may take no output of a console; then output is dropped, and all is redrawn later."""
 
 LOOK_SECONDS = 0.5
-"""Seconds between two looks whether that terminal is still there."""
+"""Seconds between two checks of a console whether the person's terminal still exists."""
 
 _CANCEL = b"\x18"
-"""Ends a sequence of which the rest was left out."""
+"""CAN, which ends an escape sequence whose rest was dropped."""
 
 
 class Paper:
-    """The stream that textual's thread writes to. Never raises, and waits `STUCK_SECONDS` at most.
+    """The stream that textual's thread writes to. A write never raises, and waits `STUCK_SECONDS` at most without progress.
 
     Args:
-        fd: The terminal's descriptor, which is shared with others and stays as it is.
-        again: Is called, in the thread that writes, when it takes something again after something was left out.
+        fd: The terminal's descriptor, which other processes share, so the descriptor's mode stays unchanged.
+        again: Called in the writing thread when the terminal takes output again after output was dropped.
     """
 
     def __init__(self, fd: int, again: Callable[[], object]) -> None:
@@ -47,7 +47,7 @@ class Paper:
         self._stuck = False
 
     def write(self, text: str) -> None:
-        """Write it, or as much of it as is taken in time."""
+        """Write a text, or as much of the text as the terminal takes in time."""
         data = text.encode("utf-8", "replace")
         if self._stuck:
             if not self._takes(0):
@@ -65,7 +65,7 @@ class Paper:
                     self._stuck = True
                     return
             except OSError:
-                return  # it is gone
+                return  # the terminal is gone
 
     def _takes(self, seconds: float) -> bool:
         look = select.poll()
@@ -73,30 +73,30 @@ class Paper:
         return seconds >= 0 and bool(look.poll(max(seconds, 0) * 1000))
 
     def flush(self) -> None:
-        """There is nothing to do: all is written."""
+        """Do nothing: the stream has no buffer."""
 
     def isatty(self) -> bool:
         """Return true: the stream is a terminal."""
         return True
 
     def fileno(self) -> int:
-        """The shared descriptor."""
+        """Return the shared descriptor."""
         return self._fd
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the stream's own descriptor; the shared descriptor stays open."""
         self._opened.__exit__(None, None, None)
 
 
 class KeyParser(XTermParser):
-    """Textual's own reader of keys, which knows Alt with letters alone, and of these not b and f.
+    """textual's parser of keys, extended: textual knows Alt only with letters, and not with b and f.
 
-    It waits for more of a sequence that it does not know, then forgets the Escape, and makes a circumflex of it if another
-    one comes first: Alt-d that is held would type ``^d^d``, and Escape with ``:`` soon after it a colon.
+    textual waits for the rest of an unknown sequence, then drops the Escape. If another Escape comes first, textual turns the
+    first Escape into a circumflex. So a held Alt-d would type ``^d^d``, and Escape soon followed by ``:`` would type a colon.
     """
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
-        if sequence == "\x1b":  # of a sequence that another one has broken off: it was sent, and is passed on
+        if sequence == "\x1b":  # another Escape broke off the sequence: pass on the Escape that was sent
             yield events.Key("ctrl+left_square_bracket", sequence)
         elif len(sequence) == 2 and sequence[0] == "\x1b" and sequence[1] not in "[O":
             for key in super()._sequence_to_key_events(sequence[1], alt=True):
@@ -112,10 +112,10 @@ class KeyParser(XTermParser):
 
 
 def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
-    """Textual's own driver, with these changes.
+    """Return textual's driver, changed for a terminal that gets stuck, disappears, or is taken away by a stop.
 
     Args:
-        gone: Is called when the terminal is gone, in the event loop.
+        gone: Called in the event loop when the terminal is gone.
     """
 
     class Display(LinuxDriver):
@@ -124,7 +124,7 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
         def start_application_mode(self) -> None:
             if self._key_thread is not None and self._key_thread.is_alive() and not self._begin_anew():
                 return
-            # Textual has no public way to say where to write. It starts again after it was stopped from outside.
+            # textual has no public way to set the output stream. textual also calls this method after a stop from outside.
             self._file: Any = Paper(sys.__stderr__.fileno() if sys.__stderr__ else 2, self._draw_anew)
             self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
             super().start_application_mode()  # type: ignore[no-untyped-call]  # textual's
@@ -133,14 +133,15 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
             self._started = True
 
         def _begin_anew(self) -> bool:
-            """Go on after SIGCONT with no SIGTSTP before it, as after SIGSTOP; whether that can be now.
+            """Prepare a restart after SIGCONT without SIGTSTP, as after SIGSTOP; return whether drawing can start now.
 
-            Textual would read with one thread more, which never ends, and take its own settings for the person's.
+            textual itself would start a second reader thread, which never ends, and would save its own terminal settings as
+            the person's.
             """
             try:
                 in_front = os.tcgetpgrp(self.fileno) == os.getpgrp()
             except OSError:
-                return False  # it is gone, which is noticed
+                return False  # the terminal is gone, which other checks notice
             if in_front:
                 self.suspend_application_mode()
             else:
@@ -153,7 +154,7 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
             self._file.close()
 
         def _get_terminal_size(self) -> tuple[int, int]:
-            """Ask the terminal itself: COLUMNS and LINES, which textual believes, say how large it was."""
+            """Return the size of the terminal itself. textual trusts COLUMNS and LINES, which may be outdated."""
             try:
                 columns, rows = os.get_terminal_size(self.fileno)
             except OSError:
@@ -169,7 +170,7 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
                 self._app.screen.query("*").refresh()
 
         def _look(self) -> None:
-            """Look whether it is still there: a process that ignores SIGHUP is not told, and textual reads on."""
+            """Check whether the terminal still exists: SIGHUP may be ignored, and textual would read on for ever."""
             look = select.poll()
             look.register(self.fileno, select.POLLIN)
             if any(
@@ -180,7 +181,7 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
                 self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
 
         def _run_input_thread(self) -> None:
-            # Textual has no way to say what reads.
+            # textual has no way to set the parser.
             linux_driver.XTermParser = KeyParser  # type: ignore[attr-defined]
             try:
                 self.run_input_thread()

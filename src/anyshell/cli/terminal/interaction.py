@@ -1,4 +1,4 @@
-"""A person's turn at a program that another program drives: `DrivenTerminal.interact`."""
+"""The implementation of `DrivenTerminal.interact`: a person uses a driven program from the person's own terminal."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from ... import DrivenTerminal
 
 LOOK_AT_SIZE = 0.5
-"""Seconds between two looks at the size of the person's terminal, where no signal can tell of a new one."""
+"""Seconds between two checks of the size of the person's terminal, where no signal can report a new size."""
 
 _STDIN, _STDOUT = 0, 1
 
 
 class Interaction:
-    """The person's terminal while it is that of a driven program.
+    """The person's terminal while a driven program is connected to it.
 
     Raises:
-        AnyshellError: stdin and stdout are no terminal.
+        AnyshellError: stdin is no terminal.
     """
 
     def __init__(self, terminal: DrivenTerminal, escape: str | None) -> None:
@@ -40,12 +40,12 @@ class Interaction:
         self._out = DescriptorWriter(_STDOUT)
 
     async def show(self, data: bytes) -> None:
-        """Show what the program prints."""
+        """Write the program's output to the person's terminal."""
         self._raw.modes.feed(data)
         await self._out.write(data)
 
     async def converse(self) -> None:
-        """Pass everything on, until the program has ended or the person has typed the escape."""
+        """Forward keys, output and size, until the program has ended or the person has typed the escape character."""
         try:
             with self._raw.lent():
                 await self.show(self._drawn())
@@ -65,7 +65,7 @@ class Interaction:
             self._out.close()
 
     def _drawn(self) -> bytes:
-        """The bytes that bring the person's terminal to the state of the program's own."""
+        """Return the bytes that bring the person's terminal to the state of the program's own terminal."""
         screen, modes = self._terminal.screen, self._terminal.modes
         row, column = screen.cursor
         text = "\r\n".join((*screen.rows[:row], screen.rows[row][:column].ljust(column)))
@@ -79,19 +79,19 @@ class Interaction:
             try:
                 await self._terminal.send(before, timeout=None)
             except InvalidCommand:
-                await self._out.write(b"\a")  # as a terminal does when a line is too long for it
+                await self._out.write(b"\a")  # as a terminal does for a line that is too long
             except AnyshellError:
-                return  # it has ended
+                return  # the program has ended
             if escape:
                 return
 
     async def _follow(self) -> None:
-        """Give the program's terminal the size of the person's, whenever that changes."""
+        """Resize the program's terminal whenever the person's terminal changes size."""
         known = (0, 0)
         while True:
             size = self._raw.size()
             if size != known or self._raw.redraw:
-                if self._raw.redraw:  # a size that has not changed is not passed on
+                if self._raw.redraw:  # change the size first, since an unchanged size is not passed on
                     self._raw.redraw = False
                     await self._terminal.resize(columns=size[0], rows=max(2, size[1] - 1))
                 await self._terminal.resize(columns=size[0], rows=size[1])

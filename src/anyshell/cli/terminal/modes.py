@@ -1,7 +1,7 @@
-r"""The modes that a program has switched on in a terminal, so that it can be switched off when the program is gone.
+r"""The modes that a program has switched on in a terminal, for their reset when the program is gone.
 
-Told by the bytes that go through to the terminal, and not by the screen that is kept of them: a screen may leave out what
-is drawn too fast, and has no need of colours.
+The modes are read from the bytes that go to the terminal, and not from an emulated screen. A screen may skip output that
+comes too fast, and does not need colours.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from ...output import unfinished
 from ...output.sequences import CONTROL, OTHER
 
 DEEPEST_KEYBOARD = 8
-"""Ways to send keys (kitty's protocol), one upon the other, that are put back; that protocol asks terminals for as many."""
+"""Entries of the stack of keyboard modes (kitty's protocol) that are restored; older entries are forgotten. The protocol
+asks terminals for as many."""
 
 _SEQUENCE = re.compile(CONTROL + rb"|(" + OTHER + rb"|[\x0e\x0f])")
 
 _OFF = frozenset(
     (
         *(b"1", b"5", b"6", b"66"),  # cursor keys, reverse video, origin, keypad
-        *(b"9", b"1000", b"1001", b"1002", b"1003"),  # what of the mouse is reported
-        *(b"1005", b"1006", b"1015", b"1016"),  # and how
+        *(b"9", b"1000", b"1001", b"1002", b"1003"),  # which events of the mouse are reported
+        *(b"1005", b"1006", b"1015", b"1016"),  # and in which format
         *(b"1004", b"2004", b"2026", b"2031", b"2048"),  # focus, paste, frames, colour scheme, size
         b"69",  # margins at the sides
     )
 )
-"""DEC's private modes, and those that others have added, that are off by default. A mode that is neither here nor in
-`_ON` has a default that is not known."""
+"""DEC's private modes, with the additions of others, that are off by default. The default of a mode that is neither in
+`_OFF` nor in `_ON` is not known."""
 
 _MOVES_CURSOR = frozenset((b"margins", b"?69", b"?6"))
-"""Modes whose reset moves the cursor, and so are reset before the alternate screen is left, which restores the cursor."""
+"""Modes whose reset moves the cursor. The reset comes before leaving the alternate screen, which restores the cursor."""
 
 _ON = frozenset((b"7", b"25"))  # wrapping, the cursor
 _ALTERNATE = frozenset((b"47", b"1047", b"1049"))
@@ -42,7 +43,7 @@ _RESET_SOFTLY = (
     *(b"?" + number for number in (b"1", b"6", b"66", b"25")),
     *(b"4", b"colour", b"margins", b"shift", b"(", b")", b"*", b"+"),
 )
-"""The modes that DECSTR puts back."""
+"""The modes that DECSTR, the soft reset, resets."""
 
 
 _ENDED_BY = {
@@ -61,14 +62,14 @@ _ENDED_BY = {
     58: 59,
     **dict.fromkeys((73, 74), 75),
 }
-"""By what a rendition is switched off again (ECMA-48, 8.3.117, and xterm's)."""
+"""The SGR number that switches off each rendition (ECMA-48, 8.3.117, and xterm's)."""
 _COLOURS_BY_NUMBER = frozenset((38, 48, 58))
 _NUMBERS_OF_A_COLOUR = {2: 4, 5: 2}
-"""The count of numbers that follow, that of the kind among them."""
+"""The count of numbers that follow the number of a colour, by the kind of the colour; the kind is counted."""
 
 
 def _renditions(on: frozenset[int], parameters: bytes) -> frozenset[int]:
-    """The renditions to switch off after an SGR sequence, from those to switch off before it."""
+    """Return the SGR numbers that switch off all renditions after an SGR sequence, from the numbers before the sequence."""
     found = set(on)
     parts = [b"24" if each == b"4:0" else each for each in parameters.split(b";")]
     numbers = [int(each.partition(b":")[0][:4] or b"0") for each in parts]
@@ -90,7 +91,7 @@ def _renditions(on: frozenset[int], parameters: bytes) -> frozenset[int]:
 
 @dataclass(slots=True)
 class _Mode:
-    """A mode that is not as it was: what has changed it, and what changes it back."""
+    """A changed mode: the sequence that sets the mode again, and the sequence that resets the mode."""
 
     again: bytes
     back: bytes
@@ -98,7 +99,7 @@ class _Mode:
 
 @dataclass(slots=True)
 class _Keyboard:
-    """The encoding of keys that a program has chosen on one screen, by kitty's protocol."""
+    """The encoding of keys that a program has chosen on one screen by kitty's protocol."""
 
     pushed: deque[bytes] = field(default_factory=lambda: deque(maxlen=DEEPEST_KEYBOARD))
     set: bytes = b""
@@ -113,13 +114,14 @@ class _Keyboard:
 
 
 class TerminalModes:
-    """The modes that are on in a terminal because its program has switched them on.
+    """The modes that a program has switched on in its terminal.
 
-    Known are: the alternate screen, a hidden cursor and its shape, the mouse, the focus, bracketed paste, the modes of
-    cursor keys, keypad and keyboard (xterm's and kitty's), margins, origin, wrapping, insertion, reverse video, character
-    sets, colour and the like, links. Titles, tab stops and the palette are not: no terminal reports them.
+    Tracked modes are: the alternate screen, a hidden cursor and the cursor's shape, the mouse, the focus, bracketed paste,
+    the modes of cursor keys, keypad and keyboard (xterm's and kitty's), margins, origin, wrapping, insertion, reverse video,
+    character sets, renditions such as colour, and links. Titles, tab stops and the palette are not tracked, since no terminal
+    reports their state.
 
-    Its memory is bounded, whatever it is fed.
+    The memory is bounded for any input.
     """
 
     def __init__(self) -> None:
@@ -128,12 +130,12 @@ class TerminalModes:
 
     def _reset(self) -> None:
         self._modes: dict[bytes, _Mode] = {}
-        self._on: frozenset[int] = frozenset()  # by what each rendition that is on is switched off
+        self._on: frozenset[int] = frozenset()  # the SGR numbers that switch off the active renditions
         self._alternate: _Mode | None = None
-        self._keyboards = (_Keyboard(), _Keyboard())  # of the main screen, and of the alternate one
+        self._keyboards = (_Keyboard(), _Keyboard())  # for the main screen, and for the alternate screen
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes; they may be cut anywhere."""
+        """Process the next bytes, which may be cut anywhere."""
         data = self._held + data
         held = unfinished(data)
         self._held = data[len(data) - held :]
@@ -145,25 +147,25 @@ class TerminalModes:
 
     @property
     def back(self) -> bytes:
-        """The sequences that put the terminal back as it was; empty when nothing is on."""
+        """The sequences that reset the terminal; empty when no mode is on and no sequence is unfinished."""
         first = [mode.back for name, mode in self._modes.items() if name in _MOVES_CURSOR]
         parts = [mode.back for name, mode in reversed(self._modes.items()) if name not in _MOVES_CURSOR]
         if self._alternate is not None:
             first += [self._keyboards[1].back, self._alternate.back]
         back = b"".join([*first, self._keyboards[0].back, *parts])
-        # An unfinished sequence takes no part of this: CAN ends it in every terminal, ESC not in all.
+        # CAN first ends an unfinished sequence, which would swallow the reset: ESC ends it only in some terminals.
         return b"\x18" + back if back or self._held else b""
 
     @property
     def again(self) -> bytes:
-        """The sequences that put it into the same state again, but for colour."""
+        """The sequences that set all modes of the terminal again, except renditions and links."""
         parts = [self._keyboards[0].again]
         if self._alternate is not None:
             parts += [self._alternate.again, self._keyboards[1].again]
         return b"".join([*parts, *(mode.again for mode in self._modes.values())])
 
     def _set(self, name: bytes, again: bytes, back: bytes, *, on: bool) -> None:
-        self._modes.pop(name, None)  # what is changed last is put back first
+        self._modes.pop(name, None)  # the mode that was changed last is reset first
         if on:
             self._modes[name] = _Mode(again, back)
 
@@ -198,7 +200,7 @@ class TerminalModes:
     def _set_private(self, number: bytes, *, on: bool) -> None:
         again, back = b"\x1b[?%bh" % number, b"\x1b[?%bl" % number
         if number == b"6":
-            back += b"\x1b[9999;1H"  # it goes to the top; what is printed next belongs below all that stands there
+            back += b"\x1b[9999;1H"  # the reset moves the cursor to the top; the next output belongs below all text
         if number in _OFF:
             self._set(b"?" + number, again, back, on=on)
         elif number in _ON:

@@ -1,7 +1,8 @@
 """The progress of a copy, as a bar that is redrawn on one line of a terminal.
 
-The bar, and the estimate of the speed and of the time that is left, are rich's. Its live display is not used: that hides the
-cursor, which would stay hidden after Ctrl-Z and SIGKILL, and draws from a thread of its own, also in the background.
+rich draws the bar, and estimates the speed and the remaining time. rich's live display is not used, for two reasons. The
+display hides the cursor, which would stay hidden after Ctrl-Z and SIGKILL. The display draws from a thread of its own, even in
+the background.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ if TYPE_CHECKING:
     from ..process.descriptors import DescriptorWriter
 
 LONGEST_BAR = 40
-"""Columns of the bar of `cp`, at most."""
+"""Columns of the progress bar of `cp`, at most."""
 
 SHORTEST_BAR = 8
-"""Columns of that bar, at least; with less room no bar is shown."""
+"""Columns of the progress bar of `cp`, at least; with less room no bar is shown."""
 
 SHORTEST_NAME = 12
-"""Columns of the name before the bar, at least."""
+"""Columns that the progress bar of `cp` leaves to the name of the file, at least."""
 
 _GAP = "  "
 
 
 class Progress:
-    """Draws on a terminal, ten times a second at most. A failure to write is ignored.
+    """A copy's progress on a terminal, drawn ten times a second at most. A failure to write is ignored.
 
-    A terminal that takes nothing, as after Ctrl-S, holds up no copy: meanwhile nothing more is drawn.
+    A terminal that takes nothing, as after Ctrl-S, does not delay the copy: nothing more is drawn meanwhile.
 
     Args:
         name: The name of the copied file.
-        writer: Writes on stderr.
+        writer: The writer to stderr.
     """
 
     def __init__(self, name: str, writer: DescriptorWriter) -> None:
@@ -45,7 +46,7 @@ class Progress:
 
         self._name = name
         self._name_columns = widest(on_one_line(name))
-        self._estimate = Estimate(auto_refresh=False)  # never started: it only reckons
+        self._estimate = Estimate(auto_refresh=False)  # never started: it only estimates
         self._task = self._estimate.add_task("", total=None)
         self._drawn: Drawn | None = None
         self._last: CopyProgress | None = None
@@ -53,14 +54,14 @@ class Progress:
         self._writing: asyncio.Task[None] | None = None
 
     def __call__(self, progress: CopyProgress, /) -> None:
-        """Draw how far it has come."""
+        """Draw the present progress of the copy."""
         self._last = progress
         self._estimate.update(self._task, completed=progress.bytes_done, total=progress.bytes_total)
         if self._writing is None or self._writing.done():
             self._write(self._drawing(progress))
 
     async def close(self) -> None:
-        """Leave the line as it is at the end, and go to the next, if the terminal takes that within a moment."""
+        """Draw the final state, and go to the next line, if the terminal takes the output within `PATIENCE`."""
         if not await self._written():
             return
         last = b"" if self._last is None else self._drawing(self._last)
@@ -71,7 +72,7 @@ class Progress:
             await self._written()
 
     def _drawing(self, progress: CopyProgress) -> bytes:
-        """The bytes that draw the bar over the last one; empty in the background."""
+        """Return the bytes that replace the last bar by a new bar; empty in the background."""
         done, total = progress.bytes_done, progress.bytes_total
         if not is_in_foreground(STDERR):
             self._drawn = None
@@ -88,7 +89,7 @@ class Progress:
         return erase + shown.encode(sys.stderr.encoding or "utf-8", "replace") + b"\r"
 
     def _facts(self, progress: CopyProgress) -> dict[str, str]:
-        """The facts of the bar, in their order."""
+        """Return the facts beside the bar, in the order of display."""
         done, total = progress.bytes_done, progress.bytes_total
         percent = 100 if total == 0 else min(100, done * 100 // total)
         facts = {"percent": f"{percent:>3}%", "bytes": f"{size(done)} of {size(total)}"}
@@ -102,7 +103,7 @@ class Progress:
         return facts
 
     def _arranged(self, facts: dict[str, str], room: int) -> tuple[str, int]:
-        """Leave out what is least worth its room, until there is some for a bar; its columns, or 0 for none."""
+        """Drop the least useful facts until a bar fits; return the text of the facts, and the bar's columns or 0."""
         for least in ("files", "speed", "left", ""):
             told = _GAP.join(facts.values())
             left = room - widest(told) - 2 * len(_GAP)
@@ -117,7 +118,7 @@ class Progress:
             self._writing = asyncio.get_running_loop().create_task(self._writer.write(data))
 
     async def _written(self) -> bool:
-        """Wait a moment until the terminal has taken what was drawn. Returns whether it has."""
+        """Wait until the terminal has taken the last drawing, `PATIENCE` at most; return whether that has happened."""
         if self._writing is None:
             return True
         done, _ = await asyncio.wait([self._writing], timeout=PATIENCE)
@@ -130,7 +131,7 @@ def _bar(done: int, total: int, width: int) -> str:
     from rich.progress_bar import ProgressBar
 
     colour = has_colour()
-    # A console of Windows may lack its signs, and so may other encodings: those are ASCII then.
+    # A Windows console, or an encoding other than UTF, may lack the characters of the bar: rich draws with ASCII then.
     simple = sys.platform == "win32" or not (sys.stderr.encoding or "").lower().startswith("utf")
     console = Console(
         width=width, color_system="standard" if colour else None, legacy_windows=simple, no_color=not colour

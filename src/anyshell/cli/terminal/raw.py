@@ -1,4 +1,4 @@
-"""The person's terminal while a program has it through us: every byte goes through, and then all is as it was."""
+"""The person's terminal in raw mode while a program uses the terminal through anyshell; the old state is restored."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 AWAY_SECONDS = 0.05
-"""Seconds between two looks whether the terminal is ours, when we go on in the background after a stop."""
+"""Seconds between two checks whether anyshell has its terminal, when anyshell continues in the background after a stop."""
 
 LOOK_SECONDS = 0.01
-"""Seconds between two tries to write what puts the terminal back, while something else is being written."""
+"""Seconds between two attempts to write the reset of the person's terminal, while the terminal takes nothing."""
 
 MOST_AHEAD = 4096
-"""Pieces of earlier typing that are read when a program gets the person's terminal: no terminal holds more bytes."""
+"""Pieces of text typed ahead that are read when a program gets the person's terminal; no terminal holds more bytes."""
 
 _INPUT, _OUTPUT, _CONTROL, _LOCAL, _CHARACTERS = 0, 1, 2, 3, 6
 
@@ -53,21 +53,21 @@ _NO_LOCAL = termios.ECHO | termios.ECHONL | termios.ICANON | termios.ISIG | term
 
 
 class RawTerminal:
-    """The terminal that this program's stdin and stdout are.
+    """The terminal behind this program's stdin and stdout.
 
     Args:
         stdin: The descriptor that keys come from.
         stdout: The descriptor that is drawn on.
-        ending: Whether this program has been asked to end: then it does not wait to be in the foreground.
+        ending: Returns whether this program has been asked to end, and so must not stop in the background.
 
     Attributes:
-        modes: The modes that are on there; every writer to the terminal feeds them its data.
-        changed: Is set when its size has changed, and when the program should draw anew.
-        redraw: Whether it should.
-        away: Seconds that this program has been suspended (SIGTSTP) while it had lent the terminal.
+        modes: The modes that are on in the terminal; every writer to the terminal feeds its data to them.
+        changed: The event that the terminal has another size, or that the program should redraw.
+        redraw: Whether the program should redraw.
+        away: Seconds for which this program was suspended (SIGTSTP) while the terminal was lent.
 
     Raises:
-        OSError: It is no terminal any more.
+        OSError: stdin is no terminal, or no longer a terminal.
     """
 
     def __init__(self, stdin: int, stdout: int, *, ending: Callable[[], bool]) -> None:
@@ -84,7 +84,7 @@ class RawTerminal:
         self._ahead = b""
 
     def size(self) -> tuple[int, int]:
-        """Columns and rows; those of a new terminal where it has none, as a serial line."""
+        """Return columns and rows; the defaults of `Terminal` if the terminal reports none, as a serial line."""
         usual = Terminal()
         try:
             columns, rows = os.get_terminal_size(self._stdout)
@@ -94,12 +94,13 @@ class RawTerminal:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Give it to a program: raw, until this is left, however that happens.
+        """Lend the terminal to a program in raw mode, and restore the terminal at the end in every case.
 
-        Stopped from outside (SIGTSTP), it is put back first, and given again when this program goes on in the foreground.
+        Before a stop from outside (SIGTSTP), the terminal is restored too. When this program continues in the foreground, the
+        terminal is lent again.
 
         Raises:
-            OSError: It is no terminal any more, or belongs to another program.
+            OSError: The terminal is gone, or belongs to another program.
         """
         loop = asyncio.get_running_loop()
         handlers: dict[signal.Signals, Callable[[], object]] = {
@@ -107,13 +108,12 @@ class RawTerminal:
             signal.SIGCONT: self._return,
         }
         if threading.current_thread() is not threading.main_thread():
-            handlers = {}  # no other thread may have handlers: the terminal then stays lent over a stop
+            handlers = {}  # only the main thread may have handlers: the terminal then stays lent during a stop
         elif signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
             handlers[signal.SIGTSTP] = self._pause
         if not self._is_ours():
-            os.kill(
-                os.getpid(), signal.SIGTTIN
-            )  # as for any program that needs its terminal; returns when we go on
+            # Stop, as any program does that needs its terminal in the background. The call returns on continuation.
+            os.kill(os.getpid(), signal.SIGTTIN)
             if not self._is_ours():
                 raise OSError(errno.EIO, _NOT_OURS)
         self._before = _attributes(self._stdin)
@@ -131,14 +131,14 @@ class RawTerminal:
                 loop.remove_signal_handler(number)
 
     async def keys(self) -> AsyncIterator[bytes]:
-        """The typed bytes, as they come, until the terminal is gone."""
+        """Yield the typed bytes as they come, until the terminal is gone."""
         loop = asyncio.get_running_loop()
         if self._ahead:
             ahead, self._ahead = self._ahead, b""
             yield ahead
         while True:
             ready: asyncio.Future[None] = loop.create_future()
-            # Not by a thread: one that is in a read when this program goes on in the background stops it again.
+            # No thread reads: a pending read would stop this program again when it continues in the background.
             loop.add_reader(self._stdin, _settle, ready)
             try:
                 await ready
@@ -158,7 +158,7 @@ class RawTerminal:
             yield data
 
     def _typed_ahead(self) -> bytes:
-        """The lines and ends of input that were typed before this: a terminal makes a NUL of the latter when it is made raw."""
+        """Return the lines and ends of input that were typed ahead. Raw mode would turn an end of input into a NUL."""
         if not self._before[_LOCAL] & termios.ICANON:
             return b""
         pieces: list[bytes] = []
@@ -169,12 +169,12 @@ class RawTerminal:
                 piece = os.read(self._stdin, READ_SIZE)
             except OSError:
                 break
-            # A line ends with a line feed, unless what ended it is the end of input, which is not read.
+            # A piece without a line feed was ended by the character for the end of input, which a read leaves out.
             pieces.append(piece if piece.endswith(b"\n") else piece + _END_OF_INPUT)
         return b"".join(pieces)
 
     def _take(self) -> None:
-        """Make it raw. In the background this stops us, until we are in the foreground."""
+        """Switch the terminal to raw mode. In the background, the call stops this program until it is in the foreground."""
         raw = [*self._before]
         raw[_INPUT] &= ~_NO_INPUT
         raw[_OUTPUT] &= ~termios.OPOST
@@ -187,17 +187,17 @@ class RawTerminal:
         except termios.error as error:
             if (
                 error.args[0] == errno.EIO
-            ):  # also what an orphaned process group is told, which cannot be stopped
+            ):  # also the error for an orphaned process group, which cannot be stopped
                 raise OSError(errno.EIO, _NOT_OURS) from error
             raise OSError(*error.args) from error
         self._raw = True
 
     def _give_back(self) -> None:
-        """Put it back as it was. Nothing that goes wrong with it is told: it is gone then."""
+        """Restore the terminal. Errors are ignored, since the terminal is gone then."""
         if not self._raw:
             return
         self._raw = False
-        # Not even in the background may this stop us: then the terminal would not be put back.
+        # Block SIGTTOU: a stop in the background would leave the terminal unrestored.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
         try:
             with contextlib.suppress(termios.error):
@@ -212,14 +212,14 @@ class RawTerminal:
         self._give_back()
         loop.remove_signal_handler(signal.SIGTSTP)
         left = time.monotonic()
-        os.kill(os.getpid(), signal.SIGTSTP)  # returns when the program goes on; SIGCONT does the rest
+        os.kill(os.getpid(), signal.SIGTSTP)  # returns on continuation; the handler of SIGCONT does the rest
         self.away += time.monotonic() - left
         loop.add_signal_handler(signal.SIGTSTP, self._pause)
 
     def _return(self) -> None:
-        """Go on: also after SIGSTOP, which has no handler, and after which a shell has set the terminal anew."""
+        """Continue on SIGCONT: also after SIGSTOP, which has no handler, and after which a shell has set the terminal anew."""
         if not self._is_ours():
-            # A shell that ends a stopped job sends it two signals, and the other one may still be on its way to us.
+            # A shell that ends a stopped job sends two signals to the job, and the second may not have arrived yet.
             asyncio.get_running_loop().call_later(AWAY_SECONDS, self._stay_away)
             return
         with contextlib.suppress(OSError):
@@ -231,19 +231,19 @@ class RawTerminal:
         self.changed.set()
 
     def _stay_away(self) -> None:
-        """Stop again, as any program does that needs its terminal in the background, unless it has to end."""
+        """Stop again, as any program does that needs its terminal in the background, unless this program has to end."""
         if self._lent and not self._is_ours() and not self._ending():
             os.kill(os.getpid(), signal.SIGTTIN)
 
     def _is_ours(self) -> bool:
-        """Whether this program is in its foreground, as far as there is one."""
+        """Whether this program is in the terminal's foreground; true if this is not the controlling terminal."""
         try:
             return os.tcgetpgrp(self._stdin) == os.getpgrp()
         except OSError:
-            return True  # not the terminal that controls us
+            return True  # not our controlling terminal
 
     def _write(self, data: bytes) -> None:
-        """Write a little, behind what is being written, if the terminal takes it in time."""
+        """Write a few bytes, after any write in progress, if the terminal takes the bytes within `PATIENCE`."""
         give_up = time.monotonic() + PATIENCE
         with contextlib.suppress(OSError), unblocked(self._stdout) as fd:
             while data and time.monotonic() < give_up:
@@ -255,11 +255,11 @@ class RawTerminal:
 
 @contextlib.contextmanager
 def unblocked(fd: int) -> Iterator[int]:
-    """A descriptor of our own for the same terminal: to make that of others non-blocking would change it for them."""
+    """Yield a new descriptor of the same terminal, non-blocking if possible; the shared descriptor stays unchanged."""
     try:
         own = os.open(os.ttyname(fd), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        own = os.dup(fd)  # it comes from outside of a container, and has no name here
+        own = os.dup(fd)  # a terminal from outside of a container has no name here
     try:
         yield own
     finally:

@@ -1,10 +1,9 @@
-"""The progress of a long command, on one line of the person's terminal that leaves nothing behind.
+"""The status line of a long command on the person's terminal, which is erased at the end.
 
-The line stands below the output, on a line of its own, and is taken away before anything else is printed there. Before the
-first line of output it leaves one free, on which the caller may have begun something. It is
-drawn only where that is sure to harm nothing: when the output so far ends with a line feed and leaves nothing switched on,
-and as long as it moves the cursor by nothing but text, carriage returns and line feeds. A program that draws has the
-terminal for itself.
+The status line stands below the output, in a row of its own, and is erased before other output is printed. Before the first
+line of output, the cursor's row stays free, since the caller may have begun a line there. The status line is drawn only
+where that certainly harms nothing. The output so far must end with a line feed and leave no mode switched on. It must also
+move the cursor only by text, carriage returns and line feeds. A program that draws has the terminal for itself.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 STATUS_AFTER = 2.0
-"""Seconds that a command has run when `run` shows its status for the first time."""
+"""Seconds for which a command has run when `run` first shows the command's status line."""
 
 STATUS_SECONDS = 0.25
-"""Seconds between two looks whether the status line says something new, when nothing is printed."""
+"""Seconds between two checks whether the status line has a new text, while nothing is printed."""
 
 REDRAWS_PER_SECOND = 20
-"""Times in a second that the status line is drawn, at most."""
+"""Times per second that the status line is drawn, at most."""
 
 LAST_LINE_BYTES = 4096
-"""Bytes of the end of each stream in which the last line is looked for."""
+"""Bytes at the end of each stream that are searched for the last line, which the status line shows."""
 
-# Sequences that move no cursor: colours, erasing on the line, a visible cursor, pastes, frames, titles, links, character sets. What
-# of it is on, `TerminalModes` tells.
+# Sequences that do not move the cursor: colours, erasing on the line, the cursor's visibility, pastes, frames, titles, links and
+# character sets. `TerminalModes` tells which of these modes are on.
 _MOVES_NOTHING = re.compile(
     COLOURS + rb"|\x1b\[[0-2]?K|\x1b\[\?(?:12|25|2004|2026)[hl]"
     rb"|\x1b\](?:[012]|8);" + STRING_REST + STRING_END + rb"|\x1b[()][0AB]"
@@ -52,12 +51,12 @@ _C1 = re.compile(rb"\xc2[\x80-\x9f]")
 
 
 class Cursor:
-    """The place of the cursor after the output of a command, as far as it is known for sure.
+    """The place of the cursor after the output of a command, as far as the place is certain.
 
-    Its memory is bounded, whatever it is fed.
+    The memory is bounded for any input.
 
     Attributes:
-        is_known: Whether a line has ended. Before, other programs may have printed on the line.
+        is_known: Whether the output has ended a line. Before that, other programs may have printed on the same line.
     """
 
     def __init__(self) -> None:
@@ -68,7 +67,7 @@ class Cursor:
         self.is_known = False
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes; they may be cut anywhere."""
+        """Process the next bytes, which may be cut anywhere."""
         if self._moved or not data:
             return
         if self._held or b"\x1b" in data:
@@ -77,7 +76,7 @@ class Cursor:
         held = unfinished(data)
         self._held = data[len(data) - held :]
         data = data[: len(data) - held]
-        # A title with one of them in it ends there, for a terminal that knows them.
+        # A terminal that knows C1 controls ends a title at the first of them.
         has_c1 = _C1.search(data) is not None
         if b"\x1b" in data:
             data = _MOVES_NOTHING.sub(b"", data)
@@ -89,12 +88,12 @@ class Cursor:
 
     @property
     def is_free(self) -> bool:
-        """Whether it surely stands at the beginning of an empty line, or where it was at the start; and nothing is switched on."""
+        """Whether the cursor is certainly at the start of an empty line, or in its first place, and no mode is on."""
         return self._begins_line and not self._moved and not self._held and not self._modes.back
 
 
 class Printed:
-    """The amount of a command's output, and its last line."""
+    """The amount and the last line of a command's output."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -103,7 +102,7 @@ class Printed:
         self._last = ""
 
     def feed(self, data: bytes, channel: str) -> None:
-        """Take the next bytes of a channel."""
+        """Count the next bytes of a channel."""
         self._bytes += len(data)
         self._lines += data.count(b"\n")
         end = data if len(data) >= LAST_LINE_BYTES else self._ends.get(channel, b"") + data
@@ -111,7 +110,7 @@ class Printed:
         self._last = channel
 
     def text(self, seconds: float) -> str:
-        """All of it in words, on one line."""
+        """Return the elapsed time, the lines, the bytes and the last line, as one line of text."""
         lines = "1 line" if self._lines == 1 else f"{self._lines:,} lines"
         return "  ".join(filter(None, (elapsed(seconds), lines, size(self._bytes), self.last_line)))
 
@@ -124,14 +123,14 @@ class Printed:
 
 
 class StatusLine:
-    """Draws on a terminal how far a command has come, and takes that away again.
+    """A line on a terminal that shows a command's progress, and is erased at the end.
 
-    What the command prints has to go through `write`, which keeps the two apart. While it is there, Ctrl-Z is handled: the
-    line is gone before this program stops.
+    The command's output must go through `write`, which keeps the output and the status line apart. Until `close`, Ctrl-Z is
+    handled: the status line is erased before this program stops.
 
     Args:
         fd: The terminal's descriptor.
-        clock: Seconds that have passed, from any moment on.
+        clock: Returns the seconds since some fixed moment.
     """
 
     def __init__(self, fd: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -139,7 +138,8 @@ class StatusLine:
         self._clock = clock
         self._began = clock()
         self._loop = asyncio.get_running_loop()
-        self._writer = DescriptorWriter(fd)  # its own: a line that is not taken is no failure of the output
+        # A separate writer: a status line that cannot be written is no failure of the output.
+        self._writer = DescriptorWriter(fd)
         self._turn = asyncio.Lock()
         self._cursor = Cursor()
         self._printed = Printed()
@@ -154,16 +154,16 @@ class StatusLine:
         self._wait(STATUS_AFTER)
 
     def count(self, data: bytes, channel: str) -> None:
-        """Take note of what was printed, and is shown elsewhere or not at all."""
+        """Count a piece of the output for the status text, whether or not the piece is shown here."""
         self._printed.feed(data, channel)
 
     async def write(self, writer: DescriptorWriter, data: bytes, *, here: bool = True) -> None:
-        """Write a piece of the output to this terminal, where the line makes room for it.
+        """Erase the status line, and write a piece of the output to this terminal.
 
         Args:
-            writer: Writes there.
+            writer: The writer of the output.
             data: The piece.
-            here: Whether the writer's descriptor leads to the same file; otherwise the terminal may be another one.
+            here: Whether the writer's descriptor leads to the same file; otherwise the output may be on another terminal.
         """
         async with self._turn:
             erase = self._erasing()
@@ -176,14 +176,14 @@ class StatusLine:
                 await self._draw()
 
     def hurry(self) -> None:
-        """The command is to end: take the line away, and wait no longer than a moment for the terminal to take it."""
+        """Erase the line because the command is to end, and wait no longer than `PATIENCE` for the terminal."""
         self._over = True
         self._writer.hurry()
         self._start(self._clear())
 
     @asynccontextmanager
     async def hidden(self) -> AsyncIterator[None]:
-        """Leave the terminal to another writer meanwhile, as to a question."""
+        """Erase the line while another writer, such as a question to the person, uses the terminal."""
         self._hidden += 1
         await self._clear()
         try:
@@ -194,7 +194,7 @@ class StatusLine:
                 self._handled = self._listen()  # a question for a password handles Ctrl-Z as well
 
     async def close(self) -> None:
-        """Take the line away for good, if the terminal takes that within a moment: a line holds up no end."""
+        """Erase the line for good, if the terminal takes that within `PATIENCE`: the line must not delay the end."""
         self._over = True
         self._writer.hurry()
         if self._timer is not None:
@@ -228,7 +228,7 @@ class StatusLine:
                 await self._draw()
 
     def _due(self) -> bool:
-        """Whether the line is to be drawn now. When it is not, it is seen to that this is asked again."""
+        """Whether the line is to be drawn now. In every case, a timer is set for the next check."""
         now = self._clock()
         wait = max(STATUS_AFTER - (now - self._began), 1 / REDRAWS_PER_SECOND - (now - self._drawn_at))
         if wait > 0:
@@ -256,14 +256,14 @@ class StatusLine:
             await self._writer.write(self._erasing())
 
     def _erasing(self) -> bytes:
-        """The bytes that erase the line, if it is there."""
+        """Return the bytes that erase the line; empty if no line is drawn, or in the background."""
         drawn, self._drawn = self._drawn, None
         return b"" if drawn is None or not is_in_foreground(self._fd) else drawn.erasing()
 
     # --- the terminal -----------------------------------------------------------------------------------------
 
     def _is_ours(self) -> bool:
-        """Whether the terminal is ours: no other job of the shell has it, and no program reads a password on it."""
+        """Whether the terminal is free: no other job of the shell has the terminal, and no program reads a password there."""
         settings = _settings(self._fd)
         return is_in_foreground(self._fd) and settings == self._settings and _ends_lines(settings)
 
@@ -272,7 +272,7 @@ class StatusLine:
             return []
         handlers: dict[signal.Signals, Callable[[], object]] = {
             signal.SIGWINCH: lambda: self._wait(0),
-            # After SIGSTOP, which has no handler, the line is still there; or a shell has begun an empty line below it.
+            # After SIGSTOP, which has no handler, the line is still drawn; or a shell has begun an empty line below.
             signal.SIGCONT: lambda: self._wait(0),
         }
         if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
@@ -282,7 +282,7 @@ class StatusLine:
         return list(handlers)
 
     async def _pause(self) -> None:
-        """Stop, as Ctrl-Z stops any program, once the line is gone."""
+        """Erase the line, and stop, as Ctrl-Z stops any program."""
         if sys.platform == "win32":
             return
         with suppress(TimeoutError):
@@ -295,7 +295,7 @@ class StatusLine:
 
 
 def _settings(fd: int) -> tuple[int, int] | None:
-    """The line settings of a terminal; ``None`` where they are not known."""
+    """Return the line settings of a terminal; ``None`` if the settings are not known."""
     if sys.platform == "win32":
         return None
     import termios

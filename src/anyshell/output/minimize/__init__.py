@@ -1,4 +1,4 @@
-"""Noise left out of the text of a command's output, by rules that are data."""
+"""The minimizer: leaves noise out of the text of a command's output, by rules that are data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rule for the noise in the output of a command, and its use on a text."""
+"""Rules for the noise in the output of a command, and their use on a text."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ LARGEST = 4 * 1024 * 1024
 """Bytes of an output above which nothing is left out."""
 
 LEAST_SAVED = 200
-"""Characters that have to be saved: the words that say what was left out need nearly as many."""
+"""Characters that the minimizer has to save, or the text is shown whole: the note about the omission is nearly as long."""
 
 LOOKED_AT = 400
-"""Characters of a line; a longer line is kept as it is, and no pattern sees it."""
+"""Characters of a line that patterns see; a longer line is kept, and at most its prefix is grouped."""
 
 TIME = 2.0
-"""Seconds for all lines of an output together; what takes longer is shown as it is."""
+"""Seconds for all lines of an output together; an output that takes longer is shown whole."""
 
 LONGEST_BLOCK = 50
-"""Lines of a block that is left out; a longer one is kept."""
+"""Lines of a block that is left out; a longer block is kept."""
 
 INDENT = "  "
-"""The beginning of a line in the place of a prefix that it shares with others, which stands above."""
+"""The beginning of a line whose shared prefix stands once in a line above."""
 
 _WORD = re.compile(r"[^\s:;,()<>\[\]{}'\"`\u2018\u2019=]+")
 _NUMBER = re.compile(r"[\d.]++[a-z]*")
@@ -40,12 +40,12 @@ _INTERPRETER = re.compile(r"(python|pip)[\d.]+\Z")
 
 
 class Block(NamedTuple):
-    """Lines that are left out together, or not at all: from one that begins it to the next that ends it.
+    """A block of lines that are left out together or kept together, from a first line to the next last line.
 
     Attributes:
-        begin: Its first line.
-        inside: Every line between.
-        end: Its last line.
+        begin: The pattern of the first line.
+        inside: The pattern of every line between.
+        end: The pattern of the last line.
     """
 
     begin: re.Pattern[str]
@@ -58,8 +58,8 @@ class Minimized(NamedTuple):
 
     Attributes:
         text: The remaining lines, in order.
-        lines: The number of lines of the text that these stand for.
-        grouped: Whether what several lines begin with stands once, in a line above them; they are indented then.
+        lines: The number of lines of the output that `text` stands for.
+        grouped: Whether shared prefixes stand once, in a line above the indented lines that share the prefix.
     """
 
     text: str
@@ -73,19 +73,19 @@ class NoiseRule:
 
     Attributes:
         name: The name of the rule.
-        where: The file and the line of it.
-        command: The first words of the command, alternatives; the program without its directory.
-        required: Patterns as of file names, each of which an argument of the command has to match.
-        forbidden: The same, of which no argument may match one.
-        exit_codes: For which it holds.
-        strip: Lines that are left out after exit code 0.
-        noise: Lines that are left out after another.
-        failed: Lines that are left out after another where no line that tells of an error names a file of theirs.
-        blocks: Lines that are left out together after any.
-        keep: Lines that are kept in any case.
-        replace: Patterns in the remaining lines, and what stands there instead, after exit code 0.
-        group: What lines begin with, for which it stands once if several do, after exit code 0.
-        on_empty: The text to show when no line remains; empty to show all then.
+        where: The file and the line of the rule.
+        command: Alternatives for the first words of the command; the program is without its directory.
+        required: Patterns in the form of file names; each pattern has to match an argument of the command.
+        forbidden: Patterns in the form of file names; no pattern may match an argument of the command.
+        exit_codes: The exit codes for which the rule holds.
+        strip: The pattern of lines that are left out after exit code 0.
+        noise: The pattern of lines that are left out after another exit code.
+        failed: The pattern of lines that are left out after another exit code, unless an error line names a file of the line.
+        blocks: Blocks that are left out after any exit code.
+        keep: The pattern of lines that are kept in any case.
+        replace: Patterns in the remaining lines with their replacements, used after exit code 0.
+        group: The pattern of a prefix that stands once if several lines share the prefix, used after exit code 0.
+        on_empty: The text to show when no line remains; empty to show the whole output then.
     """
 
     name: str
@@ -104,7 +104,7 @@ class NoiseRule:
     on_empty: str
 
     def about(self, words: Sequence[str]) -> bool:
-        """Whether it is about a command of these words."""
+        """Whether the rule is about a command of these words."""
         program = _INTERPRETER.sub(r"\1", re.split(r"[/\\]", words[0])[-1].removesuffix(".exe"))
         given = [program, *words[1:]]
         return (
@@ -115,12 +115,12 @@ class NoiseRule:
 
 
 def find(rules: Iterable[NoiseRule], words: Sequence[str]) -> NoiseRule | None:
-    """The first rule that is about a command of these words."""
+    """Return the first rule that is about a command of these words; ``None`` without such a rule."""
     return next((rule for rule in rules if rule.about(words)), None) if words else None
 
 
 def _begins(given: Sequence[str], command: Sequence[str]) -> bool:
-    """Whether words begin with those of a command; options may stand between."""
+    """Whether words begin with the words of a command; options may stand between."""
     at = 0
     for word in command:
         while at < len(given) and given[at] != word and at and given[at][:1] == "-" != word[:1]:
@@ -132,20 +132,20 @@ def _begins(given: Sequence[str], command: Sequence[str]) -> bool:
 
 
 def minimize(rule: NoiseRule, exit_code: int, text: str, *, room: int = LARGEST) -> Minimized | None:
-    """Leave out the noise.
+    """Leave the noise out of a text.
 
     A line that looks like an error or a warning is kept, whatever the rule says.
 
     Args:
         rule: The rule of the command that has printed the text.
         exit_code: The exit code of that command.
-        text: Cleaned of escape sequences.
+        text: The text, without escape sequences.
         room: Bytes within which lines are grouped: of a longer text a part is shown, where headings might be missing.
 
     Returns:
-        ``None`` where the text is to be shown as it is: the rule does not hold for the exit code, too little would be
-        saved, nothing would remain, or it takes too long; and after a failure where no line tells of it, for then
-        the cause may be in what looks like noise.
+        The minimized text; ``None`` to show the text unchanged: the rule does not hold for the exit code, too little would be
+        saved, nothing would remain, or the work takes too long. Also ``None`` after a failure that no line tells of, since
+        lines that look like noise may then have the cause.
     """
     if exit_code not in rule.exit_codes or not SMALLEST <= len(text) <= LARGEST:
         return None
@@ -160,7 +160,7 @@ def minimize(rule: NoiseRule, exit_code: int, text: str, *, room: int = LARGEST)
 
 
 def _timed(lines: Iterable[str], until: float) -> Iterator[str]:
-    """The lines, until it takes too long: each may cost time with a pattern."""
+    """Yield lines until the time is over, since each line may cost time with a pattern. Then raise `TimeoutError`."""
     for line in lines:
         if time.monotonic() > until:
             raise TimeoutError
@@ -168,7 +168,7 @@ def _timed(lines: Iterable[str], until: float) -> Iterator[str]:
 
 
 def _stays(rule: NoiseRule, line: str) -> bool:
-    """Whether a line tells of an error, or has to stay for the rule."""
+    """Whether a line tells of an error, or the rule keeps the line."""
     plain = line[:LOOKED_AT].rstrip()
     return bool(plain) and (rule.keep.search(plain) is not None or tells(plain.encode(errors="replace")))
 
@@ -176,17 +176,17 @@ def _stays(rule: NoiseRule, line: str) -> bool:
 def shortened(
     rule: NoiseRule, exit_code: int, text: str, *, room: int = LARGEST, until: float = float("inf")
 ) -> Minimized:
-    """A text without the noise that a rule names.
+    """Return a text without the noise that a rule names.
 
     Args:
-        rule: The rule; it holds for the exit code.
+        rule: The rule, which holds for the exit code.
         exit_code: The exit code of the command.
-        text: Cleaned of escape sequences.
+        text: The text, without escape sequences.
         room: Bytes within which lines are grouped.
         until: When to give up, by the clock of `time.monotonic`.
 
     Raises:
-        TimeoutError: It was given up.
+        TimeoutError: The work was given up.
     """
     lines = text.removesuffix("\n").split("\n")
     noise = _noise(rule, exit_code, lines, until)
@@ -202,18 +202,18 @@ def shortened(
 
 
 def grouped(pattern: re.Pattern[str], lines: Sequence[str], until: float = float("inf")) -> list[str] | None:
-    """Put what neighbouring lines begin with above them, once; nothing is lost.
+    """Replace the prefix that neighbouring lines share by one heading above the lines; no text is lost.
 
-    A line that begins with `INDENT` stands for the nearest line above that does not, without a gap, with its own rest
-    behind: so every line can be told again, to the character.
+    A line that begins with `INDENT` stands for the nearest heading above plus the rest of the line, without a gap. So every
+    line can be restored exactly.
 
     Args:
-        pattern: The prefix that lines may share; it matches from the beginning of a line.
-        lines: Without their line feeds.
+        pattern: The prefix that lines may share; the pattern matches from the beginning of a line.
+        lines: Lines without their line feeds.
         until: When to give up, by the clock of `time.monotonic`.
 
     Returns:
-        ``None`` where a line begins with `INDENT` itself, so that the lines could not be told again.
+        The lines; ``None`` where a line begins with `INDENT` itself, since the lines could not be restored.
     """
     shared: list[str] = []
     for line in _timed(lines, until):
@@ -225,7 +225,7 @@ def grouped(pattern: re.Pattern[str], lines: Sequence[str], until: float = float
         heading, last = shared[at], at + 1
         while heading and last < len(lines) and shared[last] == heading:
             last += 1
-        # A heading takes a line, and each of its lines an indent.
+        # A heading costs one line, and one indent for each line below.
         saves = (last - at - 1) * len(heading) > (last - at) * len(INDENT) + 1
         first = heading if saves else lines[at]
         if first.startswith(INDENT):
@@ -238,11 +238,11 @@ def grouped(pattern: re.Pattern[str], lines: Sequence[str], until: float = float
 
 
 def _noise(rule: NoiseRule, exit_code: int, lines: Sequence[str], until: float) -> Sequence[bool]:
-    """The lines that are left out."""
+    """Return for each line whether the line is left out."""
     pattern = rule.strip if exit_code == 0 else rule.noise
 
     def loose(at: int) -> bool:
-        """Whether a line may be left out at all."""
+        """Whether a line may be left out."""
         plain = lines[at].rstrip()
         return bool(plain) and len(plain) <= LOOKED_AT and not _stays(rule, plain)
 
@@ -267,7 +267,7 @@ def _noise(rule: NoiseRule, exit_code: int, lines: Sequence[str], until: float) 
 
 
 def _named(rule: NoiseRule, lines: Sequence[str], until: float) -> set[str]:
-    """The files that lines name which tell of an error."""
+    """Return the files that are named in lines which tell of an error."""
     named: set[str] = set()
     for line in _timed(lines, until):
         if _stays(rule, line):
@@ -276,7 +276,7 @@ def _named(rule: NoiseRule, lines: Sequence[str], until: float) -> set[str]:
 
 
 def _files(line: str) -> Iterator[str]:
-    """The names of files that stand in a line, without their directories: these may be written in several ways."""
+    """Yield the names of files in a line, without their directories, which may be written in several ways."""
     for word in _WORD.findall(line):
         if ("." in word or "/" in word) and not _NUMBER.fullmatch(word):
             yield word.rpartition("/")[2]
@@ -285,7 +285,7 @@ def _files(line: str) -> Iterator[str]:
 def _blocks(
     block: Block, lines: Sequence[str], loose: Callable[[int], bool], until: float
 ) -> Iterator[tuple[int, int]]:
-    """The ranges of blocks: the first line, and the one after the last."""
+    """Yield the ranges of blocks: the first line, and the line after the last."""
     at = 0
     while at < len(lines):
         first, at = at, at + 1
@@ -293,7 +293,7 @@ def _blocks(
             raise TimeoutError
         if len(lines[first]) > LOOKED_AT or not block.begin.match(lines[first].rstrip()) or not loose(first):
             continue
-        # A line that is neither of the block nor its end, or may not be left out, keeps all of it.
+        # A line that matches neither `inside` nor `end`, or may not be left out, keeps the whole block.
         while at < min(len(lines), first + LONGEST_BLOCK) and loose(at):
             plain = lines[at].rstrip()
             if block.begin.match(plain):
@@ -307,16 +307,14 @@ def _blocks(
 
 
 def _remaining(rule: NoiseRule, exit_code: int, lines: Iterable[str], noise: Sequence[bool]) -> Iterator[str]:
-    blank = gap = (
-        False  # whether the last line of what remains is blank, and whether lines were left out after it
-    )
+    blank = gap = False  # whether the last remaining line is blank, and whether lines were left out after it
     for line, dropped in zip(lines, noise, strict=True):
         plain = line.rstrip()
         if dropped:
             gap = True
             continue
         if gap and blank and not plain:
-            continue  # the blank lines around what was left out are one
+            continue  # blank lines on both sides of omitted lines become one
         yield _replaced(rule, line) if rule.replace and exit_code == 0 else line
         blank, gap = not plain, False
 

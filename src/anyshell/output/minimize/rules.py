@@ -1,4 +1,4 @@
-"""Files of rules, and the rules that anyshell comes with."""
+"""The reader for files of rules, and the rules that anyshell comes with."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 LARGEST_FILE = 1024 * 1024
-"""Bytes of a file of rules; a larger one is refused."""
+"""Bytes of a file of rules; a larger file is refused."""
 
 LONGEST_PATTERN = 1_000
-"""Characters of a pattern; a longer one is refused."""
+"""Characters of a pattern; a longer pattern is refused."""
 
 REPEATS = 2
-"""Repeats without a bound in a pattern, but for possessive ones such as ``\\S++``; more are refused."""
+"""Repeats without a bound in a pattern, not counting possessive repeats such as ``\\S++``; a pattern with more is refused."""
 
 FEW = 16
 """Times up to which a repeat counts as bounded."""
@@ -41,7 +41,7 @@ _KEYS = (*_TEXTS, "name", "exit_codes", "blocks", "replace", "group", "on_empty"
 
 @cache
 def packaged() -> tuple[NoiseRule, ...]:
-    """The rules that anyshell comes with."""
+    """Return the rules that anyshell comes with."""
     data = pkgutil.get_data(__package__, "rules.toml")
     if data is None:
         raise FileNotFoundError("rules.toml is missing from this installation of anyshell")
@@ -49,14 +49,14 @@ def packaged() -> tuple[NoiseRule, ...]:
 
 
 def load(data: bytes, source: str) -> tuple[NoiseRule, ...]:
-    """Read a file of rules, and check their examples.
+    """Read a file of rules, and check the examples of the rules.
 
     Args:
-        data: Its content.
-        source: Its name in messages.
+        data: The content of the file.
+        source: The name of the file in messages.
 
     Raises:
-        AnyshellError: A rule is invalid, or an example does not hold; with file, line and reason.
+        AnyshellError: A rule is invalid, or an example does not hold; the message has file, line and reason.
     """
     if len(data) > LARGEST_FILE:
         raise AnyshellError(f"{source}: {len(data):,} bytes are too many: at most {LARGEST_FILE:,}")
@@ -123,7 +123,7 @@ def _rule(entry: Any, where: str) -> NoiseRule:
         group=_pattern("group", entry["group"]) if "group" in entry else None,
         on_empty=on_empty,
     )
-    # A rule that does not do what its examples say is refused where it is read, not where it hides a line.
+    # A rule that contradicts its examples is refused here, before the rule can hide a line.
     for each in _tables("examples", entry.get("examples", []), {"input", "output", "exit_code"}):
         code, given, expected = each.get("exit_code", 0), each.get("input"), each.get("output")
         if not isinstance(given, str) or not isinstance(expected, str) or code not in rule.exit_codes:
@@ -159,9 +159,7 @@ def _replacements(value: Any) -> Iterable[tuple[re.Pattern[str], str]]:
         pattern = _pattern("replace", each.get("pattern"))
         try:
             pattern.sub(each["text"], "")
-            re.compile(f"{pattern.pattern}|").sub(
-                each["text"], ""
-            )  # a match, so that its groups are looked up
+            re.compile(f"{pattern.pattern}|").sub(each["text"], "")  # a match, which looks the groups up
         except (re.error, IndexError) as error:
             raise ValueError(f"replace: {each['text']!r}: {error}") from None
         yield pattern, each["text"]
@@ -180,7 +178,7 @@ def _joined(key: str, patterns: Sequence[str]) -> re.Pattern[str]:
 
 
 def _pattern(key: str, pattern: Any) -> re.Pattern[str]:
-    """Compile a pattern whose time is bounded: at worst it grows with the cube of a line's length, which is bounded."""
+    """Compile a pattern with bounded time: at worst, the time grows with the cube of a line's length, which is bounded."""
     if not isinstance(pattern, str) or len(pattern) > LONGEST_PATTERN:
         raise ValueError(f"{key}: a pattern has to be a text of at most {LONGEST_PATTERN} characters")
     if "(?P<" in pattern or re.match(r"\(\?[a-zA-Z]+\)", pattern):
@@ -200,10 +198,10 @@ def _pattern(key: str, pattern: Any) -> re.Pattern[str]:
 
 
 def _repeats(tree: Any, *, within: bool = False) -> int:
-    """Repeats without a bound that can give characters back.
+    """Count the repeats without a bound that can give characters back.
 
     Raises:
-        ValueError: A repeat is in another, or the time of a match cannot be told.
+        ValueError: A repeat is within another repeat, or the time of a match cannot be bounded.
     """
     count = 0
     for operation, argument in tree:

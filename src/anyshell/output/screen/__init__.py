@@ -1,1 +1,1 @@
-"""A terminal's screen: drawn from the output of a program, with its styles, and the text of it."""
+"""The screen of a terminal, drawn from a program's output, with styles, and the text of the screen."""

@@ -1,4 +1,4 @@
-"""Output that waits to be drawn, whose surplus is skipped."""
+"""The backlog: output that waits to be drawn, and whose surplus is skipped."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from .rows import Row
 
 HELD = 1024 * 1024
-"""Bytes of the end of what waits to be drawn that are always drawn; what is before them is skipped and counted. Of
-sequences that are more work than bytes, their work counts, here as below."""
+"""Bytes from the end of the backlog that are always drawn; earlier bytes are skipped and counted. For sequences that are more
+work than their bytes, the work counts, also in the other bounds of the backlog."""
 
 SKETCHED = 64 * 1024
-"""Bytes before those of which the moves of the cursor are followed."""
+"""Bytes before the last `HELD` bytes of the backlog whose moves of the cursor are followed, without their text."""
 
 PIECE = 64 * 1024
-"""Bytes that are drawn at once."""
+"""Bytes of output that are drawn at once."""
 
 ROW_WORK = 16
-"""Bytes that are as much work as a row which a sequence moves, scrolls away or wipes; a line counts as many at least."""
+"""Bytes of work that count for each row that a sequence moves, scrolls away or wipes, and at least for each line."""
 
 CELLS_OF_A_ROW = 8
-"""Characters repeated by one sequence, or looked at for their protection, that are as much work as a row."""
+"""Characters that one sequence repeats, or tests for protection, for the same work as one row."""
 
 STATES = 256
-"""Different sequences that are known of what was skipped: the last ones."""
+"""Different state sequences of skipped output that are remembered; when there are more, the oldest are forgotten."""
 
-# Sequences that set the state of later drawing: modes, margins, character sets, the title; and those that wipe the screen.
+# Sequences that set the state of later drawing: modes, margins, character sets, the title; and sequences that wipe the screen.
 _STATE = (
     rb"\[(?:" + PARAMETERS + rb"[hlrJ]|" + DIGITS + rb"\"q|!p|[<=>]" + NUMBERS + rb"u)"
     rb"|[=>c]|#8|[()][0-9A-Za-z]"
@@ -56,24 +56,24 @@ _UP = re.compile(rb"\x1b\[(" + DIGITS + rb")A")
 _SHIFTS = (b"\x0e", b"\x0f")
 
 
-# Sequences that move, scroll or wipe rows, with their parameters; REP, whose text can be wide; and DECSEL, which looks at each column.
-# DECSEL stands apart: EL, which it is told from by its parameters, is in every bar.
+# Sequences that move, scroll or wipe rows, with their parameters; REP, whose text can be wide; and DECSEL, which tests each
+# column. DECSEL has its own alternative: only the parameters tell DECSEL from EL, which every progress bar has.
 _CONTROL = rb"(?:\?" + PARAMETERS + rb"(K)|(" + PARAMETERS + rb")([LMSTbJhl]| [@A]|'[}~]))"
 _ROWS = re.compile(rb"\x1b(?:\[" + _CONTROL + rb"|([cDEM]|#8))")
 _ROWS_OR_C1 = re.compile(INTRODUCER + _CONTROL + rb"|(?:\x1b([cDEM]|#8)|\xc2[\x84\x85\x8d])")
 _NUMBER = re.compile(rb"[0-9]+")
-_SWITCH = re.compile(rb"47|1049|(?<![0-9])0*3(?![0-9])")  # 1047 has it too
+_SWITCH = re.compile(rb"47|1049|(?<![0-9])0*3(?![0-9])")  # also finds 1047
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some output. It ends with nothing unfinished.
+    """A piece of output that does not end with an unfinished character or sequence.
 
     Attributes:
-        data: Raw bytes.
-        at: Bytes that came before.
-        lines: Line feeds that came before.
-        work: The work of drawing it, in bytes of ordinary output; no less than it has.
+        data: The raw bytes of the piece.
+        at: Bytes of the output before the piece.
+        lines: Line feeds of the output before the piece.
+        work: The work of drawing the piece, in bytes of ordinary output; at least the number of bytes in `data`.
     """
 
     data: bytes
@@ -83,12 +83,12 @@ class Piece:
 
 
 def pieces(data: bytes, at: int, lines: int, screen: Emulator) -> Iterator[Piece]:
-    """Cut output, so that none of it is more than a `PIECE` of work unless one sequence alone is, or plain text.
+    """Cut output into pieces: a piece ends where its sequences reach `PIECE` of work. Plain text is not cut.
 
     Args:
-        data: Raw bytes that end with nothing unfinished.
-        at: Bytes that came before.
-        lines: Line feeds that came before.
+        data: Raw bytes that do not end with an unfinished character or sequence.
+        at: Bytes of the output before `data`.
+        lines: Line feeds of the output before `data`.
         screen: The screen of the drawing.
     """
     start, extra = 0, 0
@@ -107,7 +107,7 @@ def _piece(data: bytes, at: int, lines: int, extra: int) -> Piece:
 
 
 def _rows(match: re.Match[bytes], screen: Emulator) -> int:
-    """The rows that a sequence of `_ROWS` is worth at most."""
+    """Return the number of rows that a sequence of `_ROWS` counts as, at most."""
     selective, parameters, final, escape = match.groups()
     if selective or (final == b"J" and parameters[:1] == b"?"):
         return (1 if selective else screen.height) * (screen.columns // CELLS_OF_A_ROW + 1)
@@ -123,13 +123,12 @@ def _rows(match: re.Match[bytes], screen: Emulator) -> int:
 
 
 class Backlog:
-    """Holds what waits to be drawn, `HELD` bytes of its end at least.
+    """The queue of output that waits to be drawn; at least the last `HELD` bytes are held.
 
-    What is skipped has no text, but it leaves the terminal as it would have: modes, the alternate screen, margins,
-    character sets, the title, what wipes the screen. The row of the cursor is told by the line feeds and the moves up,
-    and by all moves within the last `SKETCHED` bytes. It cannot be told how many rows a line took that was wrapped, or
-    what was saved by DECSC; nor are the rows known that scrolled away. Whatever was drawn before and is not drawn again
-    stands where it stood.
+    Skipped output has no text, but its effects on the terminal are applied: modes, the alternate screen, margins, character
+    sets, the title, and wipes of the screen. The row of the cursor follows from line feeds and moves up, and in the last
+    `SKETCHED` bytes from all moves. Unknown remain the number of rows of a wrapped line, the state saved by DECSC, and rows
+    that scrolled away. Text that was drawn before, and is not drawn again, stays in its place.
 
     Attributes:
         skipped: Bytes that were not drawn.
@@ -139,24 +138,24 @@ class Backlog:
         self.skipped = 0
         self._pieces: deque[Piece] = deque()
         self._work = 0
-        self._states: dict[bytes, None] = {}  # what was skipped says of the terminal, the last at the end
-        self._y: int | None = None  # the row of the cursor after what was skipped; None if nothing was
+        self._states: dict[bytes, None] = {}  # state sequences of skipped output, the last at the end
+        self._y: int | None = None  # the row of the cursor after skipped output; None if nothing was skipped
 
     def __len__(self) -> int:
         return self._work
 
     def append(self, piece: Piece, screen: Emulator) -> None:
-        """Add a piece. If that is too much, the first ones are skipped."""
+        """Add a piece. If the backlog is then too long, the first pieces are skipped."""
         self._pieces.append(piece)
         self._work += piece.work
         while self._work - self._pieces[0].work >= HELD + SKETCHED:
             self._skip(self._next().data, screen)
 
     def skip(self, screen: Emulator) -> tuple[int, int] | None:
-        """Leave the terminal as what is skipped would have left it.
+        """Bring the terminal to the state in which the skipped output would have left the terminal.
 
         Returns:
-            Bytes and line feeds before the rest that is to be drawn; ``None`` if nothing was skipped.
+            Bytes and line feeds of the output before the rest that is to be drawn; ``None`` if nothing was skipped.
         """
         if self._y is None:
             return None
@@ -172,7 +171,7 @@ class Backlog:
         return first.at, first.lines
 
     def take(self) -> Iterator[Piece]:
-        """All that is to be drawn."""
+        """Remove and yield all pieces, to be drawn."""
         while self._pieces:
             yield self._pieces.popleft()
         self._work = 0
@@ -184,9 +183,9 @@ class Backlog:
         return piece
 
     def _skip(self, data: bytes, screen: Emulator) -> None:
-        """Remember what the terminal is left as, as far as can be told at once."""
+        """Record the state in which skipped data leaves the terminal, as far as a fast search can tell."""
         data = long_form(data)
-        # The last one of each sequence counts, in their order.
+        # Of equal sequences, only the last one counts; the order is that of the last ones.
         states = list(dict.fromkeys(reversed(_STATES.findall(data))))[::-1]
         shifts = [shift for shift in _SHIFTS if shift in data]
         states += sorted(shifts, key=data.rfind)
@@ -200,7 +199,7 @@ class Backlog:
         self._y = min(max(y, 0), screen.height - 1)
 
     def _begin_with_a_line(self, screen: Emulator) -> None:
-        """Half a line would be drawn where the cursor happens to be."""
+        """Skip the rest of a half line, which would be drawn at a wrong place."""
         piece = self._pieces.popleft()
         end = piece.data.find(b"\n", 0, max(0, self._work - HELD)) + 1
         if end:
@@ -212,14 +211,14 @@ class Backlog:
 
 
 def _sketch(piece: Piece, screen: Emulator) -> None:
-    """Leave the terminal as a piece would have left it, as far as can be told without the text."""
+    """Bring the terminal to the state after a piece, as far as the state is known without the text."""
     _apply(_MOVES.findall(long_form(piece.data)), screen, piece)
 
 
 def _apply(sequences: list[bytes], screen: Emulator, piece: Piece) -> None:
     before = len(screen.scrolled)
-    # Colours are not followed: what comes is shown plain until the program says otherwise.
+    # Colours are not followed: later text is shown plain until the program sets a colour.
     screen.feed(b"\x1b[m" + b"".join(sequences), piece.at, piece.lines)
-    # Rows that scrolled away blank would have had the text that was skipped.
+    # Blank rows that scrolled away are dropped: without the skip, the rows would have text.
     gone: list[Row] = [row for row in screen.scrolled[before:] if row.cells]
     screen.scrolled[before:] = gone

@@ -1,4 +1,4 @@
-"""A terminal emulator: text, controls and sequences, as ``TERM=xterm-256color`` promises, without the colours."""
+"""The terminal emulator: text, controls and sequences of ``TERM=xterm-256color``, without the colours."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ LONGEST_TITLE = 256
 """Characters of a terminal's title that are kept."""
 
 DEEPEST_KEYBOARD = 8
-"""Sets of flags of kitty's keyboard protocol that a program can put one upon the other; the oldest is forgotten then."""
+"""Sets of flags of kitty's keyboard protocol that a program can push; beyond that, the oldest set is forgotten."""
 
 KEYBOARD = 0b11001  # no bound
-"""The flags that are heeded: keys that cannot be confused, all keys as sequences, and their text (1, 8, 16). Releases (2) and
-other layouts' keys (4) are not known here."""
+"""The supported flags: keys that cannot be confused (1), all keys as sequences (8), and the text of keys (16). Releases (2) and
+other layouts' keys (4) are not supported."""
 
-# Colours are no matter here; `styled` keeps them. CAN takes their place: it ends what ESC would have ended, and is nothing itself.
+# Colours are ignored here; `styled` keeps colours. CAN replaces a colour sequence: CAN ends an unfinished sequence as the ESC of
+# the colour sequence would have, and has no effect of its own.
 _COLOURS = re.compile(COLOURS)
 
-# A run of text; a CSI as its parameters and its final byte; or anything else. What is begun and not ended is shown
+# A run of text; a CSI as its parameters and its final byte; or any other control or sequence. An unfinished sequence is shown
 # without its introducer, by the rule in `decode`.
 _TOKENS = re.compile(
     rb"((?:" + TEXT + rb"++|\xc2(?![\x80-\x9f]))++)"
     rb"|" + CONTROL + rb"|(\r\n|" + OTHER + rb"|[\x00-\x1f\x7f])"
 )
 
-# Sequences that end a line, or have it scroll away, and are no line feed.
+# Controls and sequences, other than a line feed, that end a line or scroll the line away.
 _INDEX = re.compile(STRING + STRING_END + rb"|([\x0b\x0c]|\x1b[DE]|\xc2[\x84\x85])")
 
 _PLACE = re.compile(rb"([0-9]++);([0-9]++)")
 
-# Many whole lines, as a flood has them.
-# They follow a line feed; `re` finds a pattern fast that begins with one character.
+# Many whole lines, as in a flood of output. The pattern begins with the line feed before the lines, since `re` quickly finds a
+# pattern that begins with one character.
 _LINES = re.compile(rb"\n((?:" + TEXT + rb"*+\r\n){8,}+)")
 
 Mouse = Literal["press", "click", "drag", "move"]
@@ -58,11 +59,12 @@ class InputModes:
     Attributes:
         application_cursor: Arrows, Home and End are sent as ``ESC O`` and a letter.
         application_keypad: The keypad sends sequences of its own.
-        bracketed_paste: What is pasted is to stand between ``CSI 200 ~`` and ``CSI 201 ~``.
-        mouse: What of the mouse is reported, each with what stands before it; ``None`` is nothing.
+        bracketed_paste: Pasted text is sent between ``CSI 200 ~`` and ``CSI 201 ~``.
+        mouse: The reported mouse events: ``press``; ``click``, with releases; ``drag``, with moves while a button is held;
+            ``move``, with all moves; ``None`` is no events.
         mouse_sgr: The mouse is reported in the form that has no largest column.
         focus: Gaining and losing the focus is reported.
-        keyboard: The flags of kitty's keyboard protocol, as far as they are heeded; 0 is the usual way to send keys.
+        keyboard: The supported flags of kitty's keyboard protocol that are set; 0 is the usual way to send keys.
     """
 
     application_cursor: bool = False
@@ -76,7 +78,7 @@ class InputModes:
 
 @dataclass(slots=True)
 class _Saved:
-    """The state that DECSC saves. A pending wrap is part of it, the wrapping mode (DECAWM) is not, as in xterm."""
+    """The state that DECSC saves: a pending wrap is part of the state, the wrapping mode (DECAWM) is not, as in xterm."""
 
     x: int = 0
     y: int = 0
@@ -89,19 +91,19 @@ class _Saved:
 
 
 class Emulator(Grid):
-    """Draws output on a screen.
+    """The emulator that draws output on a screen.
 
-    Its memory is bounded by the size of the terminal and by what stands in `scrolled` until it is taken. A sequence
-    takes time in proportion to that size at most, whatever numbers it has; `backlog.pieces` tells how much.
+    The memory is bounded by the size of the terminal, and by the rows in `scrolled` until the caller takes the rows. A sequence
+    takes at most time in proportion to that size, whatever its numbers are; `backlog.pieces` estimates the time.
 
     Args:
-        terminal: Its size.
+        terminal: The size of the terminal.
 
     Attributes:
-        replies: Answers to what the program has asked, in the order of the questions; the caller that feeds takes them.
+        replies: Answers to the program's queries, in the order of the queries; the caller of `feed` takes the answers.
         title: The window title that the program has set.
-        modes: The modes of keys that it has asked for.
-        cursor_visible: Whether it shows its cursor.
+        modes: The input modes that the program has set.
+        cursor_visible: Whether the program shows the cursor.
     """
 
     def __init__(self, terminal: Terminal) -> None:
@@ -114,24 +116,21 @@ class Emulator(Grid):
         self.title = ""
         self.modes = InputModes()
         self._newline, self.cursor_visible = False, True
-        self._written = False  # whether a character came last, for REP
-        self._many_columns = False  # whether DECCOLM is set, which has 132 columns elsewhere
-        self._sets, self._shift = (False, False), 0  # whether G0 and G1 draw lines; which of them is in use
-        self._saved, self._other_saved = (
-            _Saved(),
-            _Saved(),
-        )  # of the screen that is shown, and of the other one
-        self._keyboards = ([0], [0])  # of the main screen, and of the alternate one: the last flags count
+        self._written = False  # whether the last output was a character, for REP
+        self._many_columns = False  # whether DECCOLM is set, which gives 132 columns on other terminals
+        self._sets, self._shift = (False, False), 0  # whether G0 and G1 draw lines; the one in use
+        self._saved, self._other_saved = _Saved(), _Saved()  # of the shown screen, and of the other screen
+        self._keyboards = ([0], [0])  # flags of the main and of the alternate screen; the last are in use
 
     # --- drawing ------------------------------------------------------------------------------------------
 
     def feed(self, data: bytes, at: int, lines: int) -> None:
-        """Draw some output.
+        """Draw a piece of output.
 
         Args:
-            data: Raw bytes, `interrupted.settled`, that end with nothing `interrupted.unfinished`.
-            at: Bytes that came before.
-            lines: Line feeds that came before.
+            data: Raw bytes, `interrupted.settled`, that do not end with an `interrupted.unfinished` character or sequence.
+            at: Bytes of the output before the piece.
+            lines: Line feeds of the output before the piece.
         """
         self._offsets = Offsets(data, at, lines)
         self._draw_all(_COLOURS.sub(b"\x18", data) if b"\x1b[" in data else data)
@@ -148,8 +147,8 @@ class Emulator(Grid):
     def _draw(self, data: bytes) -> None:
         handlers, offsets, written = self._handlers, self._offsets, self._written
         for run, parameters, final, other in _TOKENS.findall(data):
-            # A run of text, a control sequence, or all else. `written` stays true only while nothing but text, colours and REP
-            # came, since REP repeats the character before it (ECMA-48, 8.3.103).
+            # A token is a run of text, a control sequence, or any other control. Only text, colours and REP keep `written` true,
+            # since REP repeats the character before the REP (ECMA-48, 8.3.103).
             if run:
                 text = run.decode("utf-8", "replace")
                 if "\x18" in text:
@@ -218,8 +217,8 @@ class Emulator(Grid):
             self._speak_of_keys(parameters[:1], numbers_of(parameters[1:]))
         if parameters[:1] in (b"<", b"=", b">"):
             return
-        # A sequence is a prefix, numbers, an intermediate and a final byte (ECMA-48, 5.4). The same final byte means another
-        # thing with another prefix or intermediate, so these decide first.
+        # A sequence is a prefix, numbers, an intermediate and a final byte (ECMA-48, 5.4). The meaning of a final byte depends on
+        # the prefix and the intermediate, so these are tested first.
         private = parameters[:1] == b"?"
         rest = parameters[1:] if private else parameters
         intermediate = rest[-1:] if rest[-1:] and rest[-1] < 0x30 else b""
@@ -286,7 +285,7 @@ class Emulator(Grid):
             self.replies.append(answer)
 
     def _render(self, parameters: bytes) -> None:
-        """Show what comes next in another way: no matter here."""
+        """Set the style of later text; the base class ignores styles."""
 
     def _tell_cursor(self, *, private: bool) -> None:
         y = self.y - self._top if self._origin else self.y
@@ -326,8 +325,8 @@ class Emulator(Grid):
         if number == 1:
             self.modes = replace(self.modes, application_cursor=on)
         elif number == 3:
-            # Also without 132 columns a switch wipes the screen. Setting a mode that is set switches nothing: terminfo's `init`
-            # resets the mode, and would wipe what a person reads.
+            # A switch wipes the screen, also without 132 columns. Resetting a mode that is not set is no switch: terminfo's `init`
+            # resets the mode, and would wipe text that a person reads.
             if on or self._many_columns:
                 self._top, self._bottom = 0, self.height - 1
                 self._erase_screen(2)
@@ -381,7 +380,7 @@ class Emulator(Grid):
             if cursor:
                 self._restore()
         elif not on and cursor:
-            self._restore()  # also where there is nothing to leave, as xterm does
+            self._restore()  # also when the main screen is shown already, as in xterm
         self._tell_keyboard()
 
     # --- kitty's keyboard protocol ------------------------------------------------------------------------
@@ -392,7 +391,7 @@ class Emulator(Grid):
             self.replies.append(b"\x1b[?%du" % stack[-1])
         elif kind == b">":
             if len(stack) > DEEPEST_KEYBOARD:
-                del stack[1]  # the protocol has the oldest forgotten; the first one is the terminal's own
+                del stack[1]  # the protocol forgets the oldest set; the first set is the terminal's own
             stack.append(first & KEYBOARD)
         elif kind == b"<":
             del stack[max(1, len(stack) - max(first, 1)) :]
@@ -439,9 +438,9 @@ class Emulator(Grid):
     # --- size ---------------------------------------------------------------------------------------------
 
     def resize(self, terminal: Terminal) -> None:
-        """Have another size. No row is wrapped anew: programs draw again when they hear of it.
+        """Resize the screen. No row is wrapped anew: programs draw again after a resize.
 
-        A lower screen loses the blank rows below the cursor first, and then those at its top, which count as scrolled.
+        A lower screen first loses blank rows below the cursor, and then the rows at the top, which count as scrolled.
         """
         pending = self.x >= self.columns
         self.columns, self.height = terminal.columns, terminal.rows
@@ -458,7 +457,7 @@ class Emulator(Grid):
         self.x = min(self.x, self.columns if pending else self.columns - 1)
 
     def _fit(self, rows: list[Row], y: int) -> list[Row]:
-        """Make rows as many as there can be, and return those that had to leave at the top."""
+        """Fit rows to the height of the screen, and return the rows that left at the top."""
         while len(rows) > max(self.height, y + 1) and not rows[-1].cells:
             rows.pop()
         surplus = max(0, len(rows) - self.height)
@@ -469,7 +468,7 @@ class Emulator(Grid):
 
 
 def _handlers(screen: Emulator) -> dict[bytes, Callable[[int], None]]:
-    """Handlers of plain sequences with at most one number, by their final byte."""
+    """Return the handlers of plain sequences with at most one number, by final byte."""
     return {
         b"@": screen._insert_blanks,
         b"A": screen._up,

@@ -1,4 +1,4 @@
-"""Lines of a terminal that are final: those of the start, and those of the end."""
+"""The final lines of a terminal: the lines of the start, and the lines of the end."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
     from ..text.signals import Mark
 
-_TRIMMED = 4096  # no bound: lines after which the places of earlier ones are let go
+_TRIMMED = 4096  # no bound: dropped lines after which the places of earlier lines are forgotten
 
 _TOGETHER = 16 * 1024
-"""Bytes of lines that are let go and are searched together."""
+"""Bytes of dropped lines that are searched together."""
 
 
 @dataclass(slots=True)
 class _Final:
-    """A line that will not change any more.
+    """A line that will not change.
 
     Attributes:
-        text: Its shown part, with the note that it was cut if it was.
-        size: Bytes of that, without the note, and with a line feed.
-        cut: Bytes that it leaves out.
-        end: Raw bytes of the output up to its end, and never less than those of the line before.
-        ends: The same in line feeds.
+        text: The shown part of the line, with the note on the cut if the line was cut.
+        size: Bytes of `text`, without the note, and with a line feed.
+        cut: Bytes cut off the line.
+        end: Raw bytes of the output up to the line's end; never less than `end` of the line before.
+        ends: Line feeds of the output up to the line's end; never less than `ends` of the line before.
     """
 
     text: str
@@ -46,25 +46,23 @@ class _Final:
 
 
 class FinalLines:
-    """Lines that are final, in the order of their coming: those from the start and those from the end that fit.
+    """The final lines in order: the lines from the start that fit, and the lines from the end that fit.
 
-    Where output was skipped there is a gap. There is one note at most, so that with gaps the lines before the first
-    one and those after the last one are shown.
+    Skipped output leaves a gap. The text has at most one marker: with gaps, the lines before the first gap and the lines after
+    the last gap are shown. Without gaps, error lines between the start and the end are shown too.
 
-    Of the lines between, those that tell what went wrong are shown, unless there are gaps.
-
-    A line stands for the raw bytes and the line feeds of the output from the end of the line before it up to its own: so
-    the shown and the omitted parts are the whole.
+    A line stands for the raw bytes and the line feeds of the output after the end of the line before, up to its own end. So
+    the shown and the omitted parts together are the whole.
 
     Args:
         head: Bytes of text from the start.
-        tail: Bytes of text from the end. What the head has not used, the end may have.
-        excerpts: Bytes of the tail that lines between may have.
+        tail: Bytes of text from the end. The end may also have the bytes that the head has not used.
+        excerpts: Bytes of the tail that may go to error lines between the start and the end.
         max_line: Characters of a line that are kept.
 
     Attributes:
-        count: Lines that are final, those that were let go among them.
-        omitted_lines: Line feeds of the output that belong to no line that is shown.
+        count: The number of final lines, including dropped lines.
+        omitted_lines: Line feeds of the output that belong to no shown line.
     """
 
     def __init__(self, head: int, tail: int, excerpts: int, max_line: int) -> None:
@@ -72,31 +70,30 @@ class FinalLines:
         self._excerpts_room = room = min(excerpts, tail)
         self._signals = Signals(self._marks, room=room, tail=room) if excerpts else None
         self._excerpts: list[Excerpt] = []
-        self._let_go = 0  # bytes of text of the lines that were let go
-        # The ends of the last of these lines: in the text, and in the output.
+        self._let_go = 0  # bytes of text of the dropped lines
+        # The ends of the last dropped lines: in the text, and in the output.
         self._texts, self._bytes, self._feeds = array("q", [0]), array("q", [0]), array("q", [0])
         self._room = head
         self._tail = tail
-        self._most = 0  # bytes of lines that are held of the end
-        self._asked = bytearray()  # of the lines that were let go, those that are still to be searched
+        self._most = 0  # bytes of lines that are held for the end
+        self._asked = bytearray()  # text of the dropped lines that are still to be searched
         self._folds: list[
             tuple[int, int]
-        ] = []  # of the lines of the end, the first and the next after each run that is left out
+        ] = []  # for each run that is left out, the index of its first line, and of the next line, in `_rest`
         self._max_line = max_line
         self._head: list[_Final] = []
         self._rest: deque[_Final] = deque()
         self._rest_size = 0
-        self._full = False  # whether the head takes no more
-        self._dropped: _Final | None = None  # the last line that was let go
+        self._full = False  # whether the head takes no further lines
+        self._dropped: _Final | None = None  # the last line that was dropped
         self._gaps: tuple[int, int] | None = None  # lines before the first and before the last gap
         self._gap_end = (0, 0)  # raw bytes, and line feeds, up to the end of the last gap
         self._line: str | None = None  # the line that may go on
         self._cut = 0
         self._end = 0
         self._ends = 0
-        self._before = (0, 0)  # where the line before ended
+        self._before = (0, 0)  # raw bytes and line feeds up to the end of the line before
         self._ended = True
-        self._lost = 0  # bytes of the start of a last line that is larger than the tail
 
     def add(self, text: str, end: int, ends: int, *, continues: bool) -> None:
         """Add a row."""
@@ -109,18 +106,18 @@ class FinalLines:
             text = text[: self._max_line]
         self._line = text
         if end or not continues:
-            # A row that has scrolled away says where the output was by then. The end of its line, which is known later, counts.
+            # A scrolled row has the place of the output at that moment. The end of the row's line, which is known later, counts.
             before, befores = self._before
             self._end, self._ends = max(before, end), max(befores, ends)
 
     def gap(self, end: int, ends: int) -> None:
-        """Output was skipped here, up to so many raw bytes and line feeds from its start."""
+        """Record a gap: output was skipped here, up to a place given in raw bytes and line feeds."""
         number = self.count + (self._line is not None)
         self._gaps = (number if self._gaps is None else self._gaps[0], number)
         self._gap_end = end, ends
 
     def finish(self, total: int, lines: int, *, ended: bool) -> None:
-        """Take note that the output has ended."""
+        """Record the end of the output, and choose the shown lines. `ended`: whether the last line has ended."""
         if self._line is not None:
             self._end, self._ends = max(self._end, total), max(self._ends, lines)
             self._push()
@@ -133,14 +130,14 @@ class FinalLines:
             self._drop()
 
     def _choose(self, signals: Signals) -> None:
-        """Let lines go for those that tell more, and fold those that are similar."""
+        """Drop lines of the end in favour of error lines, and fold similar lines."""
         limit, room, last = self._tail, self._excerpts_room, self._dropped
         data = b"".join(line.text.encode("utf-8", "replace") + b"\n" for line in self._rest)
         shown = condense(data, limit, prefixes=False)
         moved: list[_Final] = []
 
         def most(size: int) -> list[int]:
-            """The lines of the end that there is room for: 1 for each, and more for those that are folded, with a minus."""
+            """Return a number for each line of the end that fits: 1, or minus the number of lines in a folded run."""
             if shown is not None:
                 return [-line.feeds if line.similar else 1 for line in shown.last(size)]
             sizes = accumulate(line.size for line in reversed((*moved, *self._rest)))
@@ -167,22 +164,22 @@ class FinalLines:
 
     @property
     def searched(self) -> bool:
-        """Whether all lines that are left out were searched for those that tell what went wrong."""
+        """Whether all omitted lines were searched for error lines."""
         return self._signals is None or self._signals.searched
 
     @property
     def excerpts(self) -> tuple[tuple[int, int], ...]:
-        """The lines between that are shown, counted as `ranges` are."""
+        """The ranges of the shown error lines between the start and the end, counted as in `ranges`."""
         places = [(each.marks[0][1], each.marks[-1][1]) for each in self._excerpts]
         return tuple((first + 1, max(first + 1, last)) for first, last in places)
 
     @property
     def begun(self) -> str | None:
-        """The last row that was added, and those before it that it continues: it may go on."""
+        """The line of the last added row, which may go on; ``None`` for no such line."""
         return self._line
 
     def since(self, number: int) -> tuple[int, list[str]]:
-        """The number of the first final line that is kept from a number on, and the text of it and of all after it."""
+        """Return the number of the first kept line from a number on, and the texts of that line and of all later lines."""
         lines = [*self._rest] if self._dropped is not None else [*self._head, *self._rest]
         first = min(max(number, self.count - len(lines)), self.count)
         return first, [line.text for line in lines[len(lines) - (self.count - first) :]]
@@ -194,13 +191,13 @@ class FinalLines:
 
     @property
     def cut_lines(self) -> int:
-        """Lines that end with a note."""
+        """Shown lines that end with a note on a cut."""
         before, _, after = self._shown()
         return sum(line.cut > 0 for line in (*before, *self._unfolded(after)))
 
     @property
     def omitted_lines(self) -> int:
-        """Line feeds of the omitted part between the head and the tail."""
+        """Line feeds of the omitted parts between the shown lines."""
         before, missing, _ = self._shown()
         shown = sum(each.marks[-1][1] - each.marks[0][1] for each in self._excerpts)
         between = 0 if missing is None else max(missing[1] - (before[-1].ends if before else 0) - shown, 0)
@@ -208,12 +205,12 @@ class FinalLines:
 
     @property
     def omitted_bytes(self) -> int:
-        """Bytes left out: raw ones between the head and the tail, and those that were cut off lines."""
+        """Bytes left out: raw bytes between the shown lines, and bytes cut off lines."""
         before, _, after = self._shown()
         return self._between + sum(line.cut for line in (*before, *self._unfolded(after)))
 
     def ranges(self, total: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-        """The lines before and after the omitted part, counted by line feeds, of which there are `total`."""
+        """Return the ranges of lines before and after the omitted part, counted by line feeds; the output has `total`."""
         before, missing, after = self._shown()
         if missing is None:
             return None, None
@@ -226,13 +223,13 @@ class FinalLines:
         before, missing, _ = self._shown()
         shown = sum(each.marks[-1][0] - each.marks[0][0] for each in self._excerpts)
         between = 0 if missing is None else max(missing[0] - (before[-1].end if before else 0) - shown, 0)
-        # A line that is left out may have come of no bytes of its own.
+        # An omitted line may have no raw bytes of its own.
         least = 0 if self._dropped is None and self._gaps is None else 1
         return max(between + sum(size for _, size in self._folded), least)
 
     @property
     def _folded(self) -> list[tuple[int, int]]:
-        """The line feeds and the raw bytes of each run of similar lines that is left out."""
+        """The line feeds and the raw bytes of each omitted run of similar lines."""
         rest = self._rest
         last = self._dropped or (self._head[-1] if self._head else _Final("", 0, 0, 0, 0))
         starts = [rest[start - 1] if start else last for start, _ in self._folds]
@@ -242,12 +239,12 @@ class FinalLines:
         ]
 
     def _unfolded(self, after: Sequence[_Final]) -> list[_Final]:
-        """The lines of the end without those of the runs."""
+        """Return the lines of the end without the omitted runs."""
         hidden = {number for fold in self._folds for number in range(*fold)}
         return [line for number, line in enumerate(after) if number not in hidden]
 
     def _shown(self) -> tuple[list[_Final], tuple[int, int] | None, list[_Final]]:
-        """The lines before the omitted part; the raw bytes and line feeds up to its end; and the lines after it."""
+        """Return the lines before the omitted part; the raw bytes and line feeds up to its end; and the lines after."""
         dropped = None if self._dropped is None else (self._dropped.end, self._dropped.ends)
         before, after = self._head, [*self._rest]
         if dropped is None and self._folds:
@@ -255,7 +252,7 @@ class FinalLines:
         if self._gaps is None:
             return before, dropped, after
         first, last = self._gaps
-        # The head has the lines after the last gap that it took, unless some are missing between.
+        # The head may have lines after the last gap. These are shown, unless lines between the head and the tail were dropped.
         rest = self.count - len(after)
         hidden = before[first:last] if dropped is None else before[first:]
         hidden += after[: max(0, last - rest)]
@@ -270,7 +267,7 @@ class FinalLines:
         return before[:first], max(ends), after
 
     def text(self, note: Callable[[int, int], str], total_lines: int) -> str:
-        """All that is shown, and, if anything is left out between, the note that is made of lines and bytes."""
+        """Return the shown text, with a marker if lines are left out; `note` makes the marker from lines and bytes."""
         before, missing, after = self._shown()
         lines = [line.text for line in before]
         if missing is not None:
@@ -307,7 +304,7 @@ class FinalLines:
         if not self._full:
             self._full = True
             self._tail += self._room
-            # More lines that may be folded are held than fit.
+            # More lines are held than fit, since similar lines may be folded.
             self._most = self._tail if self._signals is None else max(self._tail, CONDENSED)
         self._rest.append(line)
         self._rest_size += size
@@ -331,11 +328,11 @@ class FinalLines:
         return line
 
     def _search(self, signals: Signals) -> None:
-        """Search the lines that were let go."""
+        """Search the dropped lines for error lines."""
         signals.feed(bytes(self._asked))
         self._asked.clear()
         if len(self._texts) > _TRIMMED:
-            # Lines that the signals no longer hold have their marks, or will have none.
+            # Lines that the signals no longer hold need no place: their excerpts have marks already, or are not kept.
             gone = bisect_right(self._texts, signals.start) - 1
             del self._texts[:gone], self._bytes[:gone], self._feeds[:gone]
 

@@ -1,4 +1,4 @@
-"""A terminal's screen, kept as a person would see it: its cells, its cursor, and the rows that scroll away."""
+"""The grid of a terminal's screen, as a person would see the screen: the cells, the cursor, and rows that scroll away."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..._types import Terminal
 
 TEXT = rb"[^\x00-\x17\x19-\x1f\x7f\xc2]"
-"""A byte of text. CAN counts as one: it takes the place of colours, and is nothing itself."""
+"""A byte of text. CAN counts as text: CAN replaces colour sequences, and has no effect of its own."""
 
 _SCROLL = re.compile(rb"(" + INTRODUCER + RENDITION + rb"S)")
 
@@ -24,9 +24,9 @@ _LINE_DRAWING = str.maketrans("_`abcdefghijklmnopqrstuvwxyz{|}~", " ◆▒␉␌
 
 
 class Offsets:
-    """The places in a piece of output at which lines end: by bytes, and by line feeds.
+    """The places in a piece of output at which lines end, by bytes and by line feeds.
 
-    A place is that of the control that ended the line. So it does not depend on how the output was cut into pieces.
+    A place is the end of the control that ended the line: so places do not depend on how the output was cut into pieces.
     """
 
     def __init__(self, data: bytes, at: int, lines: int) -> None:
@@ -36,13 +36,13 @@ class Offsets:
         self._lines = lines
 
     def next(self) -> tuple[int, int]:
-        """Go on to the next line feed."""
+        """Advance to the next line feed, and return the place."""
         self._found = self._data.find(b"\n", self._found) + 1
         self._lines += 1
         return self._at + self._found, self._lines
 
     def after(self, end: re.Pattern[bytes]) -> tuple[int, int]:
-        """Go on to the next of what ends a line without a line feed: the group of a pattern that finds strings too."""
+        """Advance to the next match of `end` that has group 1, and return the place. A match of a string has no group 1."""
         match = end.search(self._data, self._found)
         while match is not None and match[1] is None:
             match = end.search(self._data, match.end())
@@ -52,18 +52,17 @@ class Offsets:
 
 
 class Grid:
-    """The rows of a screen, its cursor and its margins, and what changes them.
+    """The rows, the cursor and the margins of a screen, and the operations on them.
 
-    Its memory is bounded by the size of the terminal and by what stands in `scrolled` until it is taken. No change takes more
-    time than in proportion to that size.
+    The memory is bounded by the size of the terminal, and by the rows in `scrolled` until the caller takes the rows. Each
+    operation takes at most time in proportion to that size.
 
     Args:
-        terminal: Its size.
+        terminal: The size of the terminal.
 
     Attributes:
-        scrolled: Rows that have left the main screen at its top, and will not change any more; the caller that feeds takes
-            them.
-        frame: The last frame of the alternate screen that was left; ``None`` when it was not used.
+        scrolled: Rows that have left the main screen at the top, and will not change; the caller of `feed` takes the rows.
+        frame: The last frame of the alternate screen, kept when the program left or wiped that screen; ``None`` if never used.
     """
 
     def __init__(self, terminal: Terminal) -> None:
@@ -77,16 +76,16 @@ class Grid:
 
     def _reset(self) -> None:
         self.rows = [Row() for _ in range(self.height)]
-        self._other: list[Row] | None = None  # the main screen's, while the alternate one is shown
-        self.x = 0  # is `columns` when the last column was written and the next character wraps
+        self._other: list[Row] | None = None  # the main screen's rows, while the alternate screen is shown
+        self.x = 0  # equals `columns` when the last column was written and the next character wraps
         self.y = 0
         self._top, self._bottom = 0, self.height - 1
         self._wrap, self._insert, self._origin = True, False, False
         self._drawing = False  # whether letters draw lines
-        self._protecting = False  # whether what is written is protected, as DECSCA says
-        self._stops: list[int] | None = None  # in their order; None is every eighth column
+        self._protecting = False  # whether written characters are protected, as DECSCA says
+        self._stops: list[int] | None = None  # tab stops in order; None is every eighth column
 
-    # --- what others ask ----------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------
 
     @property
     def alternate(self) -> bool:
@@ -104,21 +103,21 @@ class Grid:
         return min(self.x, self.columns - 1)
 
     def text(self, row: Row) -> str:
-        """The text of a row, as far as the terminal is wide, without the blanks at its end."""
+        """Return the text of a row within the terminal's width, without blanks at the end."""
         return self.reader.read(left(row.cells, self.columns).rstrip(" "))
 
     def picture(self) -> str:
-        """The text of the screen that is shown, without blank rows at its end."""
+        """Return the text of the shown screen, without blank rows at the end."""
         return "\n".join([self.text(row) for row in self.rows]).rstrip("\n")
 
     def _keep_frame(self) -> None:
-        """Remember what the alternate screen shows, unless it was wiped just before it is left."""
+        """Keep the picture of the alternate screen in `frame`, unless the screen is blank."""
         self.frame = self.picture() or self.frame
 
     # --- writing ------------------------------------------------------------------------------------------
 
     def _write_lines(self, data: bytes) -> bool:
-        """Write many whole lines at once, if nothing but text will come of it."""
+        """Write many whole lines at once, if the lines change no existing cell. Return whether the lines were written."""
         rows, columns = self.rows, self.columns
         simple = self._wrap and not (
             self._insert or self._drawing or self._protecting or self.x or self._other
@@ -130,8 +129,8 @@ class Grid:
             text.isascii() or is_narrow(text.replace("\r\n", ""))
         ):
             return False
-        # From here on the lines change no cell that is there: they are new rows below the cursor's. The last `height` of all rows
-        # are the screen, and the rows before these have scrolled away.
+        # From here on the lines change no existing cell: all lines are new rows from the cursor's row on. The last `height` rows
+        # are the screen, and the rows before the screen have scrolled away.
         next_offset = self._offsets.next
         drawn = rows[: self.y]
         lines = text.split("\r\n")
@@ -220,7 +219,7 @@ class Grid:
                 self._end_line()
 
     def _write_at_margin(self, text: str) -> None:
-        """The last column, or the last two, take all that comes there, one after the other."""
+        """Write text without wrapping: each character overwrites the one before in the last column, or the last two columns."""
         row, columns = self.rows[self.y], self.columns
         cells = left(row.cells, columns).ljust(columns)
         wide = text.rfind(REST)
@@ -233,7 +232,7 @@ class Grid:
         self._end_line()
 
     def _end_line(self) -> None:
-        """The row that the cursor is in is not continued by the next one, or not any more."""
+        """Record that the next row does not continue the cursor's row."""
         if self.y < self.height - 1:
             self.rows[self.y + 1].continues = False
 
@@ -244,7 +243,7 @@ class Grid:
             self.y += 1
 
     def _line_feed(self) -> None:
-        """Go a row down. A cursor that waits at the margin for the next character to wrap waits no more, as in xterm."""
+        """Move the cursor down a row. This cancels a pending wrap at the margin, as in xterm."""
         self.x = self.column
         self._index()
 
@@ -256,11 +255,11 @@ class Grid:
             self.y -= 1
 
     def _scroll_up(self, count: int, end: tuple[int, int] | None = None) -> None:
-        """Scroll. Rows that leave the main screen at its top are kept; all others are gone.
+        """Scroll up. Rows that leave the main screen at the top are kept in `scrolled`; all other rows are lost.
 
         Args:
-            count: Rows.
-            end: Where those end in the output that no line feed has ended; ``None`` leaves it to the line that follows.
+            count: Rows to scroll.
+            end: The place in the output for scrolled rows that no control has ended; ``None`` leaves the place to the next line.
         """
         count = min(count, self._bottom - self._top + 1)
         if self._top == 0 and self._other is None:
@@ -299,7 +298,7 @@ class Grid:
     # --- the cursor ---------------------------------------------------------------------------------------
 
     def _to(self, y: int, x: int) -> None:
-        # Programs that draw do little else: comparing takes a third of what min() and max() take.
+        # Programs that draw call this most often: comparisons take a third of the time of min() and max().
         first, last = (self._top, self._bottom) if self._origin else (0, self.height - 1)
         y += first
         self.y = first if y < first else min(y, last)
@@ -339,7 +338,7 @@ class Grid:
         self.x = 0
 
     def _rows_down(self, count: int) -> None:
-        """VPR, unlike CUD, stops at a margin in origin mode alone."""
+        """Move the cursor down by rows (VPR). VPR, unlike CUD, stops at a margin only in origin mode."""
         self._to(self.y - (self._top if self._origin else 0) + max(count, 1), self.column)
 
     def _position(self, number: int) -> None:
@@ -347,7 +346,7 @@ class Grid:
 
     def _tab(self, count: int) -> None:
         if self.x >= self.columns:
-            return  # the next character wraps as it would have
+            return  # a pending wrap stays pending
         count, last = max(count, 1), self.columns - 1
         if self._stops is None:
             self.x = min((self.column // 8 + count) * 8, last)
@@ -405,7 +404,7 @@ class Grid:
             self._blank(0, self.height)
 
     def _erase_selectively(self, erase: Callable[[int], None], kind: int, rows: list[Row]) -> None:
-        """Erase in some rows, and put back what was protected there (DECSED, DECSEL)."""
+        """Erase in rows, and put back the protected cells of these rows (DECSED, DECSEL)."""
         before = [left(row.cells, self.columns) for row in rows]
         erase(kind)
         for row, cells in zip(rows, before, strict=True):
@@ -451,7 +450,7 @@ class Grid:
             row.cells = left(row.cells, x) + right(left(row.cells, self.columns), x + count)
 
     def _move_columns(self, change: Callable[[Row, int, int], None], x: int, count: int) -> None:
-        """Insert or delete columns in all rows between the margins, if the cursor is in one of them."""
+        """Insert or delete columns in all rows between the margins, if the cursor is in one of these rows."""
         if self._top <= self.y <= self._bottom:
             for row in self.rows[self._top : self._bottom + 1]:
                 change(row, x, max(count, 1))
@@ -459,7 +458,7 @@ class Grid:
                 row.continues = False
 
     def _align(self) -> None:
-        """Fill the screen with the letter that terminals are adjusted by."""
+        """Fill the screen with the letter E, the test pattern for the adjustment of terminals (DECALN)."""
         self._top, self._bottom, self._origin = 0, self.height - 1, False
         self._blank(0, self.height)
         for row in self.rows:
@@ -480,9 +479,9 @@ class Grid:
             self.x = 0
 
     def _repeat(self, count: int) -> None:
-        """Write the character again that was written last: it stands before the cursor."""
+        """Write the last written character again: the character before the cursor (REP)."""
         cells, x = self.rows[self.y].cells, self.x
         last = cells[x - 2 : x] if cells[x - 1 : x] == REST else cells[x - 1 : x]
-        drawing, self._drawing = self._drawing, False  # it was translated when it was written
+        drawing, self._drawing = self._drawing, False  # the character was translated when first written
         self._write(self.reader.read(last) * min(max(count, 1), self.columns))
         self._drawing = drawing

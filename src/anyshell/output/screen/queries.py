@@ -1,8 +1,8 @@
 """Queries of programs to a terminal, and the answers.
 
-The questions and answers are those of xterm's "Control Sequences" (ctlseqs). A program waits for some of them, so
-each that has an answer gets one. Nothing that a program has sent is ever sent back, a title as little as a setting:
-a shell would take it for typed (CVE-2003-0063, CVE-2008-2383).
+The queries and answers are from xterm's "Control Sequences" (ctlseqs). Programs wait for some answers, so each query with a
+known answer gets an answer. No text from a program, such as a title or a setting, is ever sent back: a shell would take the
+text for typed input (CVE-2003-0063, CVE-2008-2383).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ FIXED = {
     b"?4m": b"\x1b[>4;0m",  # keys are sent in the plain way
     b"11t": b"\x1b[1t",  # the window is open
     b"13t": b"\x1b[3;0;0t",
-    b"20t": b"\x1b]L\x1b\\",  # what the window is called is never told
+    b"20t": b"\x1b]L\x1b\\",  # the title of the window is never sent
     b"21t": b"\x1b]l\x1b\\",
     b"x": b"\x1b[2;1;1;128;128;1;0x",
     b"0x": b"\x1b[2;1;1;128;128;1;0x",
     b"1x": b"\x1b[3;1;1;128;128;1;0x",
 }
-"""Answers that never change, by what stands between ``CSI`` and the end of the question."""
+"""Answers that never change, by the query's bytes after ``CSI``."""
 
-CELL_WIDTH, CELL_HEIGHT = 8, 16  # pixels, of which a terminal that is not shown has none
+CELL_WIDTH, CELL_HEIGHT = 8, 16  # made-up pixels: a terminal that is not shown has none
 
 _BASIC = (
     *(
@@ -58,7 +58,7 @@ _BASIC = (
 _STEPS = (0, 95, 135, 175, 215, 255)  # no bound: colours
 _SCREEN_COLOURS = {b"10": (255, 255, 255), b"11": (0, 0, 0), b"12": (255, 255, 255)}
 
-# Names of capabilities in hexadecimal, as they are asked for and told.
+# Names and values of capabilities in hexadecimal, as in queries and answers.
 _CAPABILITIES = {
     b"544e": b"xterm-256color".hex().encode(),  # TN
     b"6e616d65": b"xterm-256color".hex().encode(),  # name
@@ -69,7 +69,7 @@ _COLOUR_QUERY = re.compile(rb"([0-9]{1,3});\?(?:;|\Z)")
 
 
 def size(kind: int, columns: int, rows: int) -> bytes | None:
-    """The size of the window, of a cell, or of the text, as ``CSI kind t`` asks."""
+    """Return the answer to ``CSI kind t``: the size of the window, of a cell, or of the text. ``None`` for another kind."""
     if kind in (14, 15):
         return b"\x1b[%d;%d;%dt" % (kind - 10, rows * CELL_HEIGHT, columns * CELL_WIDTH)
     if kind == 16:
@@ -78,7 +78,7 @@ def size(kind: int, columns: int, rows: int) -> bytes | None:
 
 
 def operating_system_command(content: bytes, end: bytes) -> bytes:
-    """The colours that an OSC asks for; empty when it asks for none."""
+    """Return the answers to an OSC that asks for colours; empty for any other OSC."""
     number, _, rest = content.partition(b";")
     if number == b"4":
         return b"".join(
@@ -88,7 +88,7 @@ def operating_system_command(content: bytes, end: bytes) -> bytes:
         )
     if number not in _SCREEN_COLOURS:
         return b""
-    # Each further value is about the next number.
+    # Each further value belongs to the next number.
     answers = []
     for index, value in enumerate(rest.split(b";"), int(number)):
         colour = _SCREEN_COLOURS.get(b"%d" % index)
@@ -98,7 +98,7 @@ def operating_system_command(content: bytes, end: bytes) -> bytes:
 
 
 def device_control(content: bytes, top: int, bottom: int) -> bytes:
-    """The setting or the capabilities that a DCS asks for; empty when it asks for none."""
+    """Return the answer to a DCS that asks for a setting or for capabilities; empty for any other DCS."""
     if content == b"$qr":
         return b"\x1bP1$r%d;%dr\x1b\\" % (top + 1, bottom + 1)
     if content.startswith(b"$q"):

@@ -1,4 +1,4 @@
-"""A row of a screen, and its cuts at wide characters."""
+"""The row of a screen, and the cutting of rows at wide characters."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 class Row:
-    """One row.
+    """A row of a screen.
 
     Attributes:
-        cells: What stands on it, one code point a column, without what was never written at its end. It can be
-            longer than the terminal is wide, if that was made narrower: nothing is lost by it.
-        continues: Whether it is the same line as the row before it, which was full.
-        end: Raw bytes of the output up to what ended it last, such as a line feed; 0 if nothing has.
-        ends: The same in line feeds.
-        styles: The styles of its columns, as far as any was shown otherwise than plain; ``None`` where styles are not kept.
+        cells: The cells of the row, one code point for each column, without unwritten columns at the end. After a resize to
+            fewer columns, the cells may be longer than the row: no text is lost.
+        continues: Whether the row continues the line of the row before, which was full.
+        end: Raw bytes of the output up to the last control that ended the row, such as a line feed; 0 for none.
+        ends: Line feeds of the output up to that control.
+        styles: The styles of the first columns; further columns are plain. ``None`` if all are plain, or styles are not kept.
     """
 
     __slots__ = ("cells", "continues", "end", "ends", "styles")
@@ -33,16 +33,16 @@ class Row:
 
 
 def over(cells: str, x: int, text: str) -> str:
-    """Write over what stands in a row; of a wide character that is hit no half is left."""
+    """Return a row with text written over its cells; a wide character that loses one half loses the other half too."""
     return left(cells, x) + text + right(cells, x + len(text))
 
 
 def left(cells: str, end: int) -> str:
-    """The start of a row, which is not to end with the first half of a wide character."""
+    """Return the start of a row; a blank replaces the first half of a wide character at the cut."""
     return cells[: end - 1] + " " if end and cells[end : end + 1] == REST else cells[:end]
 
 
 def right(cells: str, start: int) -> str:
-    """The rest of a row, which is not to begin with the second half of a wide character."""
+    """Return the rest of a row; a blank replaces the second half of a wide character at the cut."""
     cells = cells[start:]
     return " " + cells[1:] if cells[:1] == REST else cells

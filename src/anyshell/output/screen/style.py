@@ -1,7 +1,7 @@
-"""The style of a program's text: colours and attributes, as SGR sets them.
+"""The style of a program's text: the colours and attributes that SGR sets.
 
-Select Graphic Rendition is ECMA-48's (5th edition, 8.3.117); the colours of 38, 48 and 58, with ``;`` and with ``:``,
-are ITU-T T.416's as xterm's "Control Sequences" reads them, 90 to 107 are aixterm's, and ``4:3`` is kitty's.
+Select Graphic Rendition is from ECMA-48 (5th edition, 8.3.117). The colours of 38, 48 and 58, with ``;`` and with ``:``, are
+from ITU-T T.416, in the reading of xterm's "Control Sequences". 90 to 107 are aixterm's, and ``4:3`` is kitty's.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from functools import lru_cache
 from typing import Any
 
 Colour = int | tuple[int, int, int] | None
-"""A number of the palette from 0 to 255; red, green and blue, each from 0 to 255; or the terminal's own."""
+"""A number of the palette from 0 to 255; red, green and blue, each from 0 to 255; or ``None`` for the terminal's own colour."""
 
 LONGEST_RENDITION = 32
-"""Parameters of a sequence that sets colours (SGR) that are read, where colours are kept."""
+"""Parameters of a colour sequence (SGR) that are read, where colours are kept; further parameters are ignored."""
 
 CACHED_STYLES = 1_024
-"""Changes of a style that are remembered, so that what is drawn in turns is not made anew each time."""
+"""Changes of a style that are cached: styles that alternate are not made anew each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +26,15 @@ class Style:
 
     Attributes:
         foreground: The colour of the text; ``None`` is the terminal's own.
-        background: The colour behind it; ``None`` is the terminal's own.
-        bold: As it says; so the others.
-        dim: Faint.
-        italic: Slanted.
-        underline: Underlined, in whatever way.
-        blink: Blinking, at whatever speed.
-        reverse: Both colours change places.
-        hidden: Not to be seen; it is text all the same.
-        strike: Crossed out.
+        background: The colour behind the text; ``None`` is the terminal's own.
+        bold: Whether the text is bold.
+        dim: Whether the text is faint.
+        italic: Whether the text is slanted.
+        underline: Whether the text is underlined, in any form.
+        blink: Whether the text blinks, at any speed.
+        reverse: Whether both colours change places.
+        hidden: Whether the text is invisible; hidden text still counts as text.
+        strike: Whether the text is crossed out.
     """
 
     foreground: Colour = None
@@ -50,17 +50,17 @@ class Style:
 
 
 PLAIN = Style()
-"""Text as it is without any SGR; `render` and `blank` give this one for it, so that it is known by its identity."""
+"""The style of text without any SGR. `render` and `blank` return this very object for a plain style: compare with ``is``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Text on a row that is shown in one way.
+    """A span of text on a row, in one style.
 
     Attributes:
-        text: The text; it has no controls.
-        style: Its style.
-        columns: The number of its columns.
+        text: The text, without controls.
+        style: The style of the text.
+        columns: The number of columns of the text.
     """
 
     text: str
@@ -70,15 +70,15 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StyledScreen:
-    """The text of a terminal at one moment, with its style; or the text that was scrolled away.
+    """A view of a terminal at one moment, with styles: the screen, or rows that were scrolled away.
 
     Attributes:
         rows: As many rows as the terminal has, from the top.
-        cursor: Row and column of the cursor, both from 0; ``None`` when it is not shown, or is below these rows.
-        alternate: Whether it is the alternate screen.
-        back: How many rows it begins above the screen itself.
-        above: How many rows it could: so many that were scrolled away are kept.
-        scrolled: How many rows have been scrolled away, kept or not.
+        cursor: The row and the column of the cursor, both from 0; ``None`` for a cursor that is hidden or below the rows.
+        alternate: Whether the alternate screen is shown.
+        back: The number of rows from the top of the view down to the top of the screen.
+        above: The number of scrolled rows that are kept: the largest possible `back`.
+        scrolled: The number of rows that were scrolled away, kept or not.
     """
 
     rows: tuple[tuple[Span, ...], ...]
@@ -114,7 +114,7 @@ _OFF = {
 
 @lru_cache(maxsize=CACHED_STYLES)
 def render(style: Style, parameters: bytes) -> Style:
-    """The style after an SGR, of which the parameters are given as they were sent. An unknown parameter changes nothing."""
+    """Return the style after an SGR with the given raw parameters. An unknown parameter changes nothing."""
     changes: dict[str, Any] = {}
     fields = parameters.split(b";")[:LONGEST_RENDITION]
     at = 0
@@ -152,22 +152,22 @@ def render(style: Style, parameters: bytes) -> Style:
 
 @lru_cache(maxsize=CACHED_STYLES)
 def blank(style: Style) -> Style:
-    """The style of erased cells: the background alone."""
+    """Return the style of erased cells: the background alone."""
     return PLAIN if style.background is None else Style(background=style.background)
 
 
 def _colour_of_fields(fields: list[bytes]) -> tuple[bool, Colour, int]:
-    """A colour by the parameters after 38 or 48: whether there is one, which, and how many parameters it takes."""
+    """Parse a colour after 38, 48 or 58: return whether the colour is valid, the colour, and its number of parameters."""
     kind = _number(fields[0]) if fields else -1
     if kind == 5 and len(fields) > 1:
         return (*_palette(fields[1]), 2)
     if kind == 2 and len(fields) > 3:
         return (*_direct(fields[1:4]), 4)
-    return False, None, len(fields)  # cut short: what follows belongs to it, whatever it is
+    return False, None, len(fields)  # an incomplete colour takes all remaining parameters
 
 
 def _colour_of_parts(parts: list[bytes]) -> tuple[bool, Colour]:
-    """The same by the subparameters of 38 or 48: direct colours may have that of a colour space before them."""
+    """Parse a colour in the subparameters of 38, 48 or 58. A colour space may stand before a direct colour's numbers."""
     kind = _number(parts[0])
     if kind == 5 and len(parts) > 1:
         return _palette(parts[1])
@@ -187,7 +187,7 @@ def _direct(numbers: list[bytes]) -> tuple[bool, Colour]:
 
 
 def _number(digits: bytes) -> int:
-    """A parameter; an omitted one is 0, and one that is no number gets a number without meaning."""
+    """Return the number of a parameter: 0 if omitted, and -1, which has no meaning, for a parameter that is no number."""
     if not digits:
         return 0
     return int(digits) if digits.isdigit() else -1

@@ -1,4 +1,4 @@
-"""A screen that keeps colours and attributes, in order to be shown to a person."""
+"""The screen that keeps colours and attributes, for views shown to a person."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class StyledEmulator(Emulator):
-    """Draws as `Emulator` does, the same text in the same places, and keeps how each column is shown.
+    """An emulator that draws the same text in the same places as `Emulator`, and keeps the style of each column.
 
-    It takes some two to four times as long for it, and the memory of a reference for each column. What is erased, and what
-    scrolls in, has the background that is set then, as ``bce`` of ``xterm-256color`` promises.
+    Drawing takes some two to four times as long, and the memory of one reference for each column. Erased cells, and rows that
+    scroll in, have the background that is set at that moment, as ``bce`` of ``xterm-256color`` promises.
 
     Attributes:
         style: The style of the next text.
@@ -29,7 +29,7 @@ class StyledEmulator(Emulator):
     style: Style
 
     def spans(self, row: Row) -> tuple[Span, ...]:
-        """A row as far as the terminal is wide, cut where the style changes; without the plain blanks at its end."""
+        """Return a row within the terminal's width, cut where the style changes, without plain blanks at the end."""
         cells = left(row.cells, self.columns)
         styles = (row.styles or [])[: self.columns]
         cells = cells.ljust(len(styles))
@@ -48,11 +48,11 @@ class StyledEmulator(Emulator):
         return tuple(found)
 
     def feed(self, data: bytes, at: int, lines: int) -> None:
-        """Draw some output, as `Emulator.feed` does."""
+        """Draw a piece of output, as `Emulator.feed` does, with its colours."""
         self._offsets = Offsets(data, at, lines)
         self._draw_all(data)
 
-    # --- what sets the style ------------------------------------------------------------------------------
+    # --- setting the style --------------------------------------------------------------------------------
 
     def _reset(self) -> None:
         super()._reset()
@@ -64,7 +64,7 @@ class StyledEmulator(Emulator):
 
     def _render(self, parameters: bytes) -> None:
         if parameters.translate(None, b"0123456789:;"):
-            return  # another sequence that ends the same
+            return  # another sequence with the same final byte
         self.style = render(self.style, parameters)
 
     def _save(self) -> None:
@@ -75,7 +75,7 @@ class StyledEmulator(Emulator):
         super()._restore()
         self.style = self._saved.style or PLAIN
 
-    # --- what is drawn with it ----------------------------------------------------------------------------
+    # --- drawing with the style ---------------------------------------------------------------------------
 
     def _write(self, text: str) -> None:
         narrow = is_narrow(text)
@@ -85,12 +85,12 @@ class StyledEmulator(Emulator):
             size = max(1, room if narrow else room // 2)
             piece = text[at : at + size]
             at += len(piece)
-            if room > 0 and not self._insert:  # it stays on the row
+            if room > 0 and not self._insert:  # the piece stays on the row
                 x = self.x
                 super()._write(piece)
                 self._fill(self.rows[self.y], x, self.x, self.style)
                 continue
-            # One character, which may come to stand on another row; there it is before the cursor.
+            # One character, which may wrap to another row: after the write, the character is before the cursor.
             piece, at = piece[0], at - len(piece) + 1
             super()._write(piece)
             columns = 1 if narrow or piece >= "\U00100000" or piece == REST else width(piece)
@@ -98,7 +98,7 @@ class StyledEmulator(Emulator):
                 self._fill(self.rows[self.y], self.x - columns, self.x, self.style, insert=self._insert)
 
     def _fill(self, row: Row, start: int, end: int, style: Style, *, insert: bool = False) -> None:
-        """Have columns shown so. With `insert` what stood there moves to the right."""
+        """Set the style of columns of a row. With `insert`, the old styles move to the right."""
         styles = row.styles
         if styles is None:
             if style is PLAIN:
@@ -167,7 +167,7 @@ class StyledEmulator(Emulator):
         self._tint(top, top + min(count, self._bottom - top + 1))
 
     def _tint(self, start: int, end: int) -> None:
-        """Give rows that have come in the background that is set."""
+        """Give new rows the background that is set."""
         if (blanks := self._blanks) is not PLAIN:
             for row in self.rows[start:end]:
                 self._fill(row, 0, self.columns, blanks)

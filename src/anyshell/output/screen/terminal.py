@@ -1,4 +1,4 @@
-"""A terminal's output in bounded memory: the lines that a person would have seen, scrollback included, all counted."""
+"""The output of a terminal in bounded memory: the lines that a person would have seen, with scrollback, all counted."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from .rows import Row
 
 DRAWN_PER_SECOND = 1024 * 1024
-"""Bytes with moves of the cursor that are drawn in a second; more waits until the screen is looked at, the program asks
-something, or the second is over. Of sequences that are more work than bytes, their work counts."""
+"""Bytes with moves of the cursor that are drawn in a second; further bytes wait until the screen is read, the program sends a
+query, or the second is over. For sequences that are more work than their bytes, the work counts."""
 
 LONGEST_ANSWER = 16 * 1024
-"""Bytes of answers to what one piece of output asks; further questions get none."""
+"""Bytes of answers to the queries in one piece of output; further queries get no answer."""
 
 LARGEST_SCROLLBACK = 10_000
-"""Rows that can be kept of what scrolls off a terminal, for `TerminalOutput.view`."""
+"""Rows scrolled off a terminal that can be kept for `TerminalOutput.view`; a larger number is an error."""
 
-# All but what moves nothing, and what erases on a line: that is drawn as fast as it comes.
+# All sequences, except those that move nothing or erase on a line: these are drawn at once.
 _MOVES = re.compile(rb"\x1b(?!\[" + RENDITION + rb"[mK]|\[\?(?:1|12|25|2004|2026)[hl]|[()*+\]=>\\PX^_])")
 _QUESTIONS = re.compile(
     rb"\x1b(?:\[(?:"
@@ -55,27 +55,27 @@ _SWITCH = re.compile(SWITCH)
 
 
 class TerminalOutput:
-    """Takes what a terminal's program prints and makes one `Output` of it; until then it is the terminal's screen.
+    """The builder of a terminal's output: shows the terminal's screen meanwhile, and returns one `Output` at the end.
 
-    Rows that leave the main screen at its top are final: they become lines of the text, a line that was wrapped as
-    one. At the end come the rows of the main screen.
+    Rows that leave the main screen at the top are final and become lines of the text; the rows of a wrapped line become one
+    line. The rows of the main screen come at the end of the text.
 
-    Output that moves the cursor is drawn up to `DRAWN_PER_SECOND`. Beyond that it waits until the screen is looked at, the
-    program asks something, or a second is over; if more waits than `backlog.HELD`, its start is skipped and counted. Then
-    each look costs time, so look no more often than a person could. What was skipped is a gap in the text.
+    Output that moves the cursor is drawn up to `DRAWN_PER_SECOND`. Further output waits in a backlog until the screen is read,
+    the program sends a query, or a second is over. If more waits than `backlog.HELD`, the start of the backlog is skipped and
+    counted, and is a gap in the text. Each look at the screen then costs time: look no more often than a person could.
 
     Args:
-        terminal: Its size.
+        terminal: The size of the terminal.
         head: Bytes of text kept from the start; 0 or more.
         tail: Bytes of text kept from the end; 0 or more.
-        excerpts: Bytes of the tail that lines between may have which tell what went wrong; 0 looks for none.
-        max_line: Characters of a line that are kept; at least 1. The note that says so is not counted.
-        artifacts: Keeps the raw whole, if anything is left out.
-        name_path: Whether the marker says in which file the whole is.
-        answer: Is given the answers to what the program asks the terminal, while the question is fed: they are to be
-            typed. ``None`` answers nothing.
-        scrollback: Rows that have left the main screen which are kept as they were shown, for `view`; 0 or more. ``None``
-            keeps neither them nor any colours: there is no `view` then, and drawing is faster.
+        excerpts: Bytes of the tail that may go to error lines between the start and the end; 0 searches for no such lines.
+        max_line: Characters of a line that are kept; at least 1. The note on a cut line is not counted.
+        artifacts: The store for the raw whole, used if anything is left out.
+        name_path: Whether the marker names the file of the whole; otherwise the marker names the artifact.
+        answer: Called with answers to the program's queries, during the `feed` of a query; the caller types the answers.
+            ``None`` answers no query.
+        scrollback: Rows that have left the main screen and are kept as shown, for `view`; 0 or more. ``None`` keeps no such
+            rows and no colours: there is no `view` then, and drawing is faster.
         clock: Seconds that have passed, from any moment on.
     """
 
@@ -103,7 +103,7 @@ class TerminalOutput:
         self._answer = answer
         self._clock = clock
         self._backlog = Backlog()
-        self._alternate: bool | None = None  # what the backlog says of the alternate screen
+        self._alternate: bool | None = None  # the state at the backlog's end; None: unchanged
         self._second = 0.0  # when the second began
         self._drawn_since = 0  # work since then
         self._gathered = bytearray()
@@ -113,7 +113,7 @@ class TerminalOutput:
         self._output: Output | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes. Never raises, whatever they are, unless `answer` does."""
+        """Take the next bytes. Never raises, whatever the bytes are, unless `answer` raises."""
         for at in range(0, len(data), PIECE):
             piece = data[at : at + PIECE]
             self._gathered += piece
@@ -123,7 +123,7 @@ class TerminalOutput:
 
     @property
     def _begun(self) -> bool:
-        """Whether a sequence has begun, and the next bytes may end it."""
+        """Whether a sequence is unfinished, and the next bytes may end the sequence."""
         return bool(self._carry) or self._images.begun
 
     @property
@@ -139,10 +139,10 @@ class TerminalOutput:
         )
 
     def view(self, back: int = 0) -> StyledScreen:
-        """The present screen with its colours, or the view so many rows above it.
+        """Return the present screen with its colours, or the view `back` rows above the screen.
 
         Args:
-            back: Rows to go up into what was scrolled off the main screen, as far as that is kept.
+            back: Rows to go up into the rows that were scrolled off the main screen, as far as these rows are kept.
         """
         emulator = self._drawn()
         assert isinstance(emulator, StyledEmulator), "colours were not asked for"
@@ -163,18 +163,18 @@ class TerminalOutput:
 
     @property
     def alternate(self) -> bool:
-        """Whether the alternate screen is shown now. Nothing is drawn to tell."""
+        """Whether the alternate screen is shown now. Reading this draws nothing."""
         if self._gathered:
             self._take()
         return self._emulator.alternate if self._alternate is None else self._alternate
 
     @property
     def modes(self) -> InputModes:
-        """The modes of keys that the program has set."""
+        """The input modes that the program has set."""
         return self._drawn().modes
 
     def prompt(self) -> str:
-        """The text of the line that the cursor is in, up to the cursor."""
+        """Return the text of the cursor's line, up to the cursor."""
         emulator = self._drawn()
         rows, y = emulator.rows, emulator.y
         first = y
@@ -184,10 +184,10 @@ class TerminalOutput:
         return emulator.reader.read(cells + rows[y].cells[: emulator.x])
 
     def lines(self, since: int = 0) -> TerminalLines:
-        """The lines of its main screen and those that have left it, from a number on, as far as they are kept."""
+        """Return the lines of the main screen, and the kept lines that have left the main screen, from a number on."""
         emulator, final = self._drawn(), self._final
         first, texts = final.since(since)
-        # The lines of the screen were added to the others when the output was made.
+        # finish() has already added the lines of the screen to the final lines.
         rows = [] if self._output is not None else emulator.main[: self._used()]
         changing = [] if final.begun is None else [final.begun]
         for row in rows:
@@ -204,18 +204,18 @@ class TerminalOutput:
         )
 
     def resize(self, terminal: Terminal) -> None:
-        """Have another size, from what is fed next on."""
+        """Resize the terminal; bytes that are fed later see the new size."""
         self._drawn().resize(terminal)
         self._take_scrolled()
 
     def finish(self) -> Output:
-        """The output so far. Nothing may be fed after that; asked again, it gives the same."""
+        """Return the output so far. No `feed` may follow; a second call returns the same output."""
         if self._output is None:
             self._output = self._build()
         return self._output
 
     def close(self) -> None:
-        """Leave no file behind, unless `finish` has handed it out."""
+        """Remove the files of the output, unless `finish` has returned the output."""
         if self._output is None:
             self._keeper.discard()
             self._images.discard()
@@ -237,7 +237,7 @@ class TerminalOutput:
             self._put(part)
 
     def _put(self, part: Segment) -> None:
-        """Take what is no image, and draw it or have it wait."""
+        """Take a segment without images, and draw the segment or add it to the backlog."""
         at, lines = part.at - len(self._carry), self._lines - self._carry.count(b"\n")
         self._lines += part.data.count(b"\n")
         data = self._carry + part.data
@@ -258,7 +258,7 @@ class TerminalOutput:
             self._draw_backlog()
 
     def _may_draw(self, work: int, data: bytes) -> bool:
-        """Whether it is drawn now, which is counted."""
+        """Whether a piece may be drawn now; the work of the piece is then counted."""
         if not self._backlog and _MOVES.search(data) is None:
             return True
         now = self._clock()
@@ -311,6 +311,7 @@ class TerminalOutput:
         for part in self._images.flush():
             self._put(part)
         emulator = self._drawn()
+        # An unfinished sequence at the end is drawn as text; then the rows of the main screen follow the final lines.
         if self._carry:
             data, self._carry = self._carry, b""
             lines = self._lines - data.count(b"\n")
@@ -345,22 +346,22 @@ class TerminalOutput:
         )
 
     def _used(self) -> int:
-        """Rows of the main screen down to the last that is not blank."""
+        """Return the number of rows of the main screen down to the last row that is not blank."""
         rows = self._emulator.main
         return max((number for number, row in enumerate(rows, 1) if row.cells.strip(" ")), default=0)
 
 
 def check_scrollback(rows: int) -> None:
-    """Refuse what is no number of rows that can be kept.
+    """Refuse an invalid number of rows for the scrollback.
 
     Raises:
-        InvalidCommand: Not a whole number from 0 to 10,000.
+        InvalidCommand: `rows` is not a whole number from 0 to 10,000.
     """
     check_count("scrollback", rows, least=0, most=LARGEST_SCROLLBACK)
 
 
 def _first(pieces: list[bytes], limit: int) -> bytes:
-    """The first whole pieces that fit."""
+    """Return the first whole pieces that fit into `limit` bytes."""
     found = bytearray()
     for piece in pieces:
         if len(found) + len(piece) > limit:

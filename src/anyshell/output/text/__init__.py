@@ -1,1 +1,1 @@
-"""The text of pipes: decoded, edited as a terminal would, bounded, searched."""
+"""The text of output from pipes: decoded, edited as on a terminal, bounded, searched."""

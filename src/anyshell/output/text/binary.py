@@ -1,9 +1,9 @@
-"""Whether an output is no text, by its beginning."""
+"""The recognition of binary output by its beginning."""
 
 from __future__ import annotations
 
 LOOKED_AT = 1024
-"""Bytes of the beginning of an output by which it is taken for text or not."""
+"""Bytes of an output's beginning that decide whether the output is text."""
 
 _KINDS = (
     (b"\x7fELF", "ELF program"),
@@ -27,15 +27,15 @@ _KINDS = (
 )
 _TEXT_CONTROLS = frozenset(b"\0\a\b\t\n\v\f\r\x0e\x0f\x1b")
 _CONTROLS = bytes(byte for byte in range(32) if byte not in _TEXT_CONTROLS)
-_FEWEST = 8  # no bound: as many control characters are no accident
-_SHARE = 20  # no bound: one byte of so many
+_FEWEST = 8  # no bound: control characters from which an output may be binary
+_SHARE = 20  # no bound: one control character in as many bytes makes an output binary
 
 
 def kind_of(beginning: bytes) -> str | None:
-    """Name what is no text; ``None`` for text.
+    """Return the kind of binary output; ``None`` for text.
 
-    Text has few control characters but those that move a cursor, begin a sequence or stand between names (NUL). Of random
-    bytes, every twelfth is another one.
+    Text has few control characters, other than those that move a cursor, begin a sequence or stand between names (NUL). In
+    random bytes, every twelfth byte is another control character.
     """
     beginning = beginning[:LOOKED_AT]
     controls = len(beginning) - len(beginning.translate(None, _CONTROLS))

@@ -1,4 +1,4 @@
-"""Cleaned text that has a limit."""
+"""Cleaned text with a limit on its bytes."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _ERASES_END = re.compile(in_text(INTRODUCER) + "0*2?K")
 
 
 class BoundedText:
-    """Text from raw bytes, with room for so many bytes and with lines of at most so many characters.
+    """Text made from raw bytes, with a limit on the bytes of the text and on the characters of a line.
 
-    Where it is full, or where a line is cut, depends on the bytes alone and not on the pieces they come in:
-    it is at the first byte with which the text, or the line, is too long, even if a later CR or BS would have
-    made it shorter again. From there to the next CR or LF, the bytes of a long line are only counted.
+    The cut depends on the bytes alone, not on the pieces that the bytes come in. The cut is at the first byte with which the
+    text, or a line, is too long, even if a later CR or BS would shorten the line. From the cut to the next CR or LF, the
+    bytes of a long line are only counted.
 
     Args:
-        limit: Bytes of UTF-8 that there is room for, the notes on cut lines apart; ``None`` is no limit.
+        limit: Bytes of UTF-8 that the text may have, without the notes on cut lines; ``None`` is no limit.
         max_line: Characters of a line that are kept; at least 1.
 
     Attributes:
-        limit: As above; it may be raised.
+        limit: As above; may be raised.
         lines: Line feeds of the text.
     """
 
     def __init__(self, limit: int | None, max_line: int) -> None:
         self.limit = limit
-        self._finished = 0  # bytes of the lines that have their LF
+        self._finished = 0  # bytes of the lines that end with an LF
         self.lines = 0
         self._max_line = max_line
         self._parts: list[str] = []
@@ -47,9 +47,9 @@ class BoundedText:
         self._begin_line()
         self._carry = b""
         self._line_too_long = False
-        self._position = 0  # bytes that were taken, with what is carried
+        self._position = 0  # bytes that were taken, including `_carry`
         self._page: Page | None = None
-        self._turn = 0  # the position from which on there is text of the page
+        self._turn = 0  # the position at which text of the page begins
 
     def _begin_line(self) -> None:
         self._line = EditedLine()
@@ -63,27 +63,27 @@ class BoundedText:
 
     @property
     def cut_lines(self) -> int:
-        """Lines that end with a note, since they had more than `max_line` characters."""
+        """Lines that end with a note, because the line had more than `max_line` characters."""
         return self._finished_cut_lines + (self._cut > 0)
 
     @property
     def cut_bytes(self) -> int:
-        """Raw bytes that those lines leave out."""
+        """Raw bytes that cut lines leave out."""
         return self._finished_cut_bytes + self._cut
 
     def text(self) -> str:
-        """The text so far, the line that has no LF yet included."""
+        """Return the text so far, including a last line without an LF."""
         note = cut_note(self._cut) if self._cut else ""
         return "".join(self._parts) + self._line.text + note
 
     def turn(self, page: Page, after: int = 0) -> None:
-        """Take what is fed for text of a page from now on, or after so many more bytes. Is heeded once."""
+        """Treat fed bytes as text of a code page from now on, or after `after` more bytes. Only the first call counts."""
         if self._page is None:
             self._page = page
             self._turn = self._position + after
 
     def feed(self, data: bytes) -> int:
-        """Take the bytes that fit; return their number."""
+        """Take the bytes that fit, and return the number of these bytes."""
         start = self._position
         taken = self._feed(data, start)
         self._position = start + taken
@@ -125,7 +125,7 @@ class BoundedText:
         return at
 
     def flush(self) -> None:
-        """Take what was held back as unfinished: it will stay so."""
+        """Take the held bytes as text: no bytes will come that finish the held character or sequence."""
         carry, self._carry = self._carry, b""
         saved = self.save()
         if carry and not self._add(strip_to_edits(self._stretch(carry, self._position).to_utf8())):
@@ -134,17 +134,17 @@ class BoundedText:
             self._cut_here()
 
     def give_back(self) -> bytes:
-        """The bytes of an unfinished character or sequence, which were taken and are not text yet."""
+        """Give back the bytes of an unfinished character or sequence, which were taken and are not text yet."""
         carry, self._carry = self._carry, b""
         self._position -= len(carry)
         return carry
 
     def coming(self) -> tuple[Page, int] | None:
-        """The page, and how many of the next bytes come before text of it; ``None`` as long as there is no page."""
+        """Return the code page, and the number of next bytes before text of the page; ``None`` without a page."""
         return None if self._page is None else (self._page, max(0, self._turn - self._position))
 
     def save(self) -> _Saved:
-        """Everything that `restore` needs to undo what follows."""
+        """Return the state that `restore` needs to undo later changes."""
         return (
             len(self._parts),
             self._finished,
@@ -159,7 +159,7 @@ class BoundedText:
         )
 
     def restore(self, state: _Saved) -> None:
-        """Be as at `save`."""
+        """Return the text to the state of a `save`."""
         (
             parts,
             self._finished,
@@ -185,7 +185,7 @@ class BoundedText:
 
     def _cut_here(self) -> None:
         carry, self._carry = self._carry, b""
-        # The held bytes have turned out to be more than fits the line: show those that fit.
+        # The held bytes do not fit into the line: show the bytes that fit.
         held = self._stretch(carry, self._position)
         shown = strip(held.to_utf8()).partition("\b")[0][: max(0, self._max_line - self._line.length)]
         self._cut += len(carry)
@@ -195,7 +195,7 @@ class BoundedText:
         elif self._page is not None and held.utf8 <= 0:
             self._cut -= self._page.size(shown)
         else:
-            self._cut -= _size(shown) - 2 * shown.count("\ufffd")  # three bytes for one, mostly
+            self._cut -= _size(shown) - 2 * shown.count("\ufffd")  # U+FFFD is 3 bytes for 1, mostly
         self._skipping = True
 
     def _try(self, piece: bytes) -> bool:
@@ -206,13 +206,13 @@ class BoundedText:
         return self._add(strip_to_edits(held.part(0, whole).to_utf8()))
 
     def _stretch(self, data: bytes, end: int) -> Stretch:
-        """The stretch of bytes that ends at a position."""
+        """Return the stretch of bytes that ends at a position."""
         if self._page is None:
             return Stretch(data)
         return Stretch(data, self._page, self._turn - (end - len(data)))
 
     def _add(self, text: str) -> bool:
-        """Whether there is room. If not, the state is anything: restore it."""
+        """Add text, and return whether the text fits. Otherwise the state is undefined: the caller restores it."""
         if "\r" in text:
             text = text.replace("\r\n", "\n")
         lines = text.split("\n")
@@ -231,7 +231,7 @@ class BoundedText:
         text = "\n".join(lines)
         size = _size(text) + 1
         if self.limit is not None and self._finished + size > self.limit:
-            # A try with less shows which comes first, the long line or the end of the room.
+            # A second try with fewer bytes shows which comes first, the long line or the limit.
             self._line_too_long = False
             return False
         if max(map(len, lines)) > self._max_line:
@@ -269,7 +269,7 @@ class BoundedText:
 
 
 def cut_note(size: int) -> str:
-    """The note at the end of a line that was cut."""
+    """Return the note at the end of a cut line."""
     return f" [line cut: {size:,} more {'byte' if size == 1 else 'bytes'}]"
 
 

@@ -1,4 +1,4 @@
-"""A command's output in bounded memory: the start and the end as text, all of it counted."""
+"""The builder of a command's output in bounded memory: the start and the end as text, and counts of the whole."""
 
 from __future__ import annotations
 
@@ -27,56 +27,55 @@ if TYPE_CHECKING:
     from .signals import Excerpt, Signals
 
 COALESCE = 16 * 1024
-"""Bytes up to which smaller pieces are gathered: a byte at a time costs no more than a byte should."""
+"""Bytes up to which smaller pieces are gathered, so that output in single bytes does not cost more per byte."""
 
 CONDENSED = 128 * 1024
-"""Bytes of the end that are held, if more than are shown, where lines may be shown shorter."""
+"""Bytes of the end that are held, if more than are shown, since lines of the end may be shortened."""
 
 LEAST_LINE = 160
-"""Characters that a line may have, at least, for lines to be shown shorter: a line that says so has room then."""
+"""Characters of the limit on a line, at least, for lines to be shortened: the note about omitted lines needs the room."""
 
 _SHORT_OF_FULL = 3
-"""Bytes of a tail besides its limit, when the head has missed its own for want of room for a character."""
+"""Bytes by which a tail may exceed its limit in a whole output: a character that does not fit leaves as many of the head unused."""
 
 _NOTHING = Output()
 
 _NOT_LOADED = ImportError, OSError
-"""Errors of loading the search for lines, as without a free descriptor: then no lines are looked for."""
+"""Errors of importing the search for error lines, as without a free descriptor: then no lines are searched for."""
 
 
 class Builder(Protocol):
-    """Takes raw output as it comes and makes one `Output` of it. An `OutputBuilder` does, and a `TerminalOutput`."""
+    """A builder takes raw output in pieces and returns one `Output`, as `OutputBuilder` and `TerminalOutput` do."""
 
     def feed(self, data: bytes, /) -> None:
-        """Take the next bytes. Never raises, whatever they are."""
+        """Take the next bytes. Never raises, whatever the bytes are."""
 
     def finish(self) -> Output:
-        """The output so far. Nothing may be fed after that; asked again, it gives the same."""
+        """Return the output so far. No `feed` may follow; a second call returns the same output."""
 
     def close(self) -> None:
-        """Leave no file behind, unless `finish` has handed it out."""
+        """Remove the files of the output, unless `finish` has returned the output."""
 
 
 class OutputBuilder:
-    """Takes raw output as it comes and makes one `Output` of it.
+    """The builder of the output of pipes: takes raw output in pieces, and returns one `Output`.
 
-    The start is cleaned as it comes, so a line that rewrites itself takes room once. When the head is full,
-    the rest goes through a raw ring of which only the end is ever decoded.
+    The start is cleaned while it comes, so a line that rewrites itself takes room once. When the head is full, the rest
+    goes through a raw ring buffer, of which only the end is ever decoded.
 
     Args:
         head: Bytes of text kept from the start; 0 or more.
-        tail: Bytes of text kept from the end; 0 or more. The two together are the limit: what fits it is
+        tail: Bytes of text kept from the end; 0 or more. Head and tail together are the limit: output within the limit is
             shown whole.
-        excerpts: Bytes of the tail that lines between the start and the end may have which tell what went wrong; 0 looks for
-            none.
-        max_line: Characters of a line that are kept; at least 1. The note that says so is not counted.
-        keep_from: Bytes from which the raw whole is kept even if nothing is left out; ``None`` for none.
-        artifacts: Keeps the raw whole, if anything is left out. What it cannot write stops nothing.
-        name_path: Whether the marker says in which file the whole is, for readers that can open that file; otherwise it
-            says as which artifact it is kept.
-        code_page: The number of the host's code page, for what is not UTF-8; without one, invalid bytes become
-            U+FFFD.
-        utf8_bytes: How many first bytes are UTF-8 on such a host, if that is known.
+        excerpts: Bytes of the tail that may go to error lines between the start and the end; 0 searches for no such lines.
+        max_line: Characters of a line that are kept; at least 1. The note on a cut line is not counted.
+        keep_from: Bytes from which the raw whole is kept even if nothing is left out; ``None`` for no such number.
+        artifacts: The store for the raw whole, used if anything is left out. A write that fails stops nothing.
+        name_path: Whether the marker names the file of the whole, for readers that can open the file; otherwise the marker
+            names the artifact.
+        code_page: The number of the host's code page, for bytes that are not UTF-8; without a code page, invalid bytes
+            become U+FFFD.
+        utf8_bytes: The number of first bytes that are UTF-8 on a host with a code page, if known.
     """
 
     def __init__(
@@ -106,14 +105,14 @@ class OutputBuilder:
         self._head: BoundedText | None = None
         self._tail: Tail | None = None
         self._signals: Signals | None = None
-        self._next = b""  # of what comes after the head, as much as there may be room for where the end is shown shorter
+        self._next = b""  # first bytes after the head: the end may leave room for these bytes
         self._page = Page.of(code_page)
         self._recognizer = None if self._page is None else Recognizer(utf8_bytes)
         self._artifacts = artifacts
         self._output: Output | None = None
 
     @cached_property
-    def _keeper(self) -> Keeper:  # at first use, as the next: most outputs are short and need neither
+    def _keeper(self) -> Keeper:  # made at first use, like _images: most outputs are short and need neither
         return Keeper(self._artifacts, self._head_limit + self._tail_limit)
 
     @cached_property
@@ -121,7 +120,7 @@ class OutputBuilder:
         return Images(self._artifacts)
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes. Never raises, whatever they are."""
+        """Take the next bytes. Never raises, whatever the bytes are."""
         gathered = self._gathered
         if len(data) >= COALESCE:
             if gathered:
@@ -133,13 +132,13 @@ class OutputBuilder:
             self._take_gathered()
 
     def finish(self) -> Output:
-        """The output so far. Nothing may be fed after that; asked again, it gives the same."""
+        """Return the output so far. No `feed` may follow; a second call returns the same output."""
         if self._output is None:
             self._output = self._short() or replace(self._build(), binary=kind_of(self._beginning))
         return self._output
 
     def close(self) -> None:
-        """Leave no file behind, unless `finish` has handed it out."""
+        """Remove the files of the output, unless `finish` has returned the output."""
         if self._output is None and "_keeper" in self.__dict__:
             self._keeper.discard()
             self._images.discard()
@@ -153,7 +152,7 @@ class OutputBuilder:
         if len(self._beginning) < LOOKED_AT:
             self._beginning += data[:LOOKED_AT]
         self._total += len(data)
-        if b"\0" in data:  # that none is there is seen twenty times as fast
+        if b"\0" in data:  # the test for a NUL is twenty times as fast as the count
             self._nuls += data.count(b"\0")
         feeds = data.count(b"\n")
         self._lines += feeds
@@ -161,7 +160,7 @@ class OutputBuilder:
         self._take_parts(self._images.feed(data), data, feeds)
 
     def _take_parts(self, parts: Iterable[Segment], whole: bytes = b"", feeds: int = 0) -> None:
-        """Take parts; of the whole, the line feeds are known."""
+        """Take parts of the output; for a part that is `whole`, `feeds` gives the number of line feeds."""
         for part in parts:
             if self._recognizer is None:
                 self._put(part.data, feeds if part.data is whole else None)
@@ -175,7 +174,7 @@ class OutputBuilder:
             self._put(other)
 
     def _turn(self) -> None:
-        """From here on it is text of the page."""
+        """Treat the following bytes as text of the code page."""
         assert self._page is not None
         assert self._head is not None
         if self._tail is None:
@@ -184,7 +183,7 @@ class OutputBuilder:
             self._tail.turn(self._page)
 
     def _put(self, data: bytes, feeds: int | None = None) -> None:
-        """Put text where it belongs; its line feeds are counted where they are not given."""
+        """Put text into the head or the tail; without `feeds`, the search counts the line feeds."""
         if self._tail is None:
             if self._head is None:
                 self._head = BoundedText(self._head_limit, self._max_line)
@@ -202,7 +201,7 @@ class OutputBuilder:
             self._next += data[: self._tail_limit - len(self._next)]
 
     def _short(self) -> Output | None:
-        """The output of most commands: nothing, or a few plain lines."""
+        """Return the output of most commands at once: no bytes, or a few plain lines. ``None`` for any other output."""
         size = len(self._gathered)
         if self._total or size >= self._keep_from:
             return None
@@ -242,7 +241,7 @@ class OutputBuilder:
         tail.append(carry)
         if self._excerpts_limit:
             with suppress(*_NOT_LOADED):
-                from .signals import Signals  # here and below, since few outputs are so long
+                from .signals import Signals  # imported here and below, since few outputs are so long
 
                 self._signals = Signals(room=self._excerpts_limit, tail=max(held, CONDENSED))
                 self._signals.feed(carry)
@@ -274,7 +273,7 @@ class OutputBuilder:
         searched = self._signals is None or self._signals.searched
         alone = not sections and not end.hidden
         parts = [(0, before), *((each.lines + text.lines, text.text()) for each, text, _ in sections)]
-        # Where nothing but the middle of a line is left out, its start is shown.
+        # Where only the middle of a line is left out, the start of that line is shown before the marker.
         apart = feeds > parts[-1][0] or not parts[-1][1] or parts[-1][1].endswith("\n")
         within = apart and 0 < end.size < tail.total and not tail.begins_line(end.size)
         notice = marker(
@@ -299,7 +298,7 @@ class OutputBuilder:
         return replace(
             whole,
             text=text.text(),
-            # The notes of images that are left out count as well.
+            # Notes on images are text too, and count if left out.
             omitted_bytes=min(size + sum(each.cut_bytes for each in cut) + self._images.size, self._total),
             omitted_lines=lines,
             head_range=(1, shown_last) if before else None,
@@ -311,7 +310,7 @@ class OutputBuilder:
         )
 
     def _end(self, tail: Tail) -> tuple[_End, list[_Section]]:
-        """The end, and of what is before it the lines that matter most."""
+        """Return the end, and the sections of the middle that matter most."""
         if self._signals is not None:
             with suppress(*_NOT_LOADED):
                 return self._shown_end(tail, self._signals)
@@ -322,21 +321,21 @@ class OutputBuilder:
         from .condense import condense
         from .signals import chosen
 
-        # In a code page a line feed may be half of a character.
+        # Lines of a code page are not shortened: a line feed may be half of a character there.
         shortens = tail.page is None and self._max_line >= LEAST_LINE
         held = tail.last(max(limit, CONDENSED)) if shortens else b""
         condensed = condense(held if len(held) == tail.total else held[held.find(b"\n") + 1 :], limit)
         room = self._excerpts_limit
         least = self._last(tail, limit - room, condensed)
         if condensed is not None and least.size >= condensed.size:
-            room = max(room, limit - least.text.size)  # what lines that are shown shorter have left
+            room = max(room, limit - least.text.size)  # the room that shortened lines leave
         between = tail.total - least.size
         found = signals.finish(between)
         excerpts = chosen(found, between, room, GAP)
         sections = [self._section(each, tail, condensed) for each in excerpts]
         raw, shown = sum(len(each.data) for each in excerpts), sum(each.text.size for each in sections)
         if shown < raw:
-            # Colours and what lines begin with are not shown, and so there is room for more.
+            # Colours and omitted prefixes take no room, and so more lines fit.
             excerpts = chosen(found, between, room * raw // max(1, shown), GAP)
             sections = [self._section(each, tail, condensed) for each in excerpts]
         used = 0
@@ -349,7 +348,7 @@ class OutputBuilder:
                 kept.add(place)
         end = self._last(tail, limit - used, condensed)
         between = tail.total - end.size
-        # The end has what the lines of the middle do not need, and so some of these as well.
+        # The end gets the room that the middle leaves, and may now include some of the sections.
         sections = [
             section
             if section.excerpt.end <= between
@@ -361,13 +360,13 @@ class OutputBuilder:
             sections = self._filled(sections, between, limit - used - end.text.size)
         hidden = end.hidden + sum(section.hidden for section in sections)
         if sum(len(section.excerpt.data) for section in sections) == between and not hidden:
-            sections = []  # nothing would be left out
+            sections = []  # the sections show the whole middle: nothing is left out
         if condensed is not None and any(section.hidden for section in sections):
             end = end._replace(prefix=condensed.prefix)
         return end, sections
 
     def _filled(self, sections: Sequence[_Section], between: int, room: int) -> list[_Section]:
-        """The lines between, and as many of the first as there is room for."""
+        """Return the sections, with as many lines after the head as the room allows."""
         from .signals import Excerpt
 
         filled: list[_Section] = []
@@ -384,7 +383,7 @@ class OutputBuilder:
                 text.feed(data)
                 text.flush()
                 if text.size > room:
-                    break  # it has grown, as above
+                    break  # the text has grown: an invalid byte becomes a character of three bytes
                 filled.append(_Section(Excerpt(at, self._next.count(b"\n", 0, at), data, 1), text, 0))
                 room -= text.size
             if at + len(data) < start:
@@ -400,10 +399,10 @@ class OutputBuilder:
             text.flush()
             if text.size <= limit:
                 return _End.of(text, lines, condensed.prefix)
-            room = min(room - 1, room * limit // text.size)  # as above
+            room = min(room - 1, room * limit // text.size)  # invalid bytes have made the text longer
         end, shown = tail.text(limit, self._max_line)
         if shown == tail.total and end.size:
-            # It did not fit as a whole, since the line across the seam is longer than its halves: so it is cut.
+            # The whole did not fit, since the line across the seam is longer than its halves: so the end is cut.
             end, shown = tail.text(end.size - 1, self._max_line)
         return _End(end, shown, end.lines)
 
@@ -421,9 +420,9 @@ class _Section(NamedTuple):
     """Lines between the start and the end.
 
     Attributes:
-        excerpt: Which.
-        text: Their shown part.
-        hidden: Raw bytes of them that are left out as what lines begin with.
+        excerpt: The excerpt of the output that has the lines.
+        text: The shown part of the lines.
+        hidden: Raw bytes that are left out as the shared prefix of lines.
     """
 
     excerpt: Excerpt
@@ -435,9 +434,9 @@ class _End(NamedTuple):
     """The end of an output.
 
     Attributes:
-        text: Its shown part.
-        size, lines: Raw bytes and line feeds from where it begins.
-        hidden, similar: The omitted part of these, as similar lines or as prefixes of lines.
+        text: The shown part of the end.
+        size, lines: Raw bytes and line feeds of the end.
+        hidden, similar: Raw bytes that are left out as similar lines or as prefixes; and the number of similar lines left out.
         prefix: The omitted prefix of the last line.
     """
 
@@ -450,7 +449,7 @@ class _End(NamedTuple):
 
     @classmethod
     def of(cls, text: BoundedText, lines: Sequence[Line], prefix: bytes) -> _End:
-        """Count what lines stand for."""
+        """Return the end that consists of lines, with the counts of their raw bytes."""
         return cls(
             text,
             sum(line.size for line in lines),

@@ -1,12 +1,12 @@
-"""Shortened lines: without their common prefix, and without those that only repeat others.
+"""Condensed lines: without the prefix that the lines share, and without lines that only repeat other lines.
 
 The rules, for the end of an output that is too long to be shown whole:
 
-- What at least nine of ten lines begin with is left out of them: a time stamp, or one name up to a bar or a bracket. The
-  lines are those of the end that are held, and `LEAST_LINES` of them at least. Lines between that are shown are without it too.
-- Of lines that follow one another and are the same but for their numbers, the first and the last are shown where they are
-  `LEAST_SIMILAR` or more, unless they are little else than numbers. A line that tells what went wrong is like no other: one that
-  counts failures is shown, where it stands between lines that count none.
+- A prefix that at least nine of ten lines share is left out of the lines: a time stamp, or one name up to a bar or a bracket.
+  The lines are the held lines of the end, at least `LEAST_LINES` of them. Shown lines of the middle omit the prefix too.
+- A run is `LEAST_SIMILAR` or more lines that differ only in their numbers. Only the first and the last line of a run are shown,
+  unless the lines are little else than numbers. An error line is like no other line: a line that counts failures is shown,
+  also between lines that count none.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LEAST_LINES = 20
-"""Lines that there must be for what they have in common to be left out."""
+"""Lines that an end needs, at least, before a shared prefix is left out."""
 
 LEAST_SIMILAR = 10
-"""Lines in a row that are the same but for their numbers, of which the first and the last are shown."""
+"""Lines of a run that differ only in their numbers, at least, for only the first and the last to be shown."""
 
 LONGEST_PREFIX = 64
-"""Bytes of what lines begin with that is left out of them."""
+"""Bytes of a prefix that is left out of lines; a longer prefix is shown."""
 
 _STAMP = re.compile(
     rb"[\[(]?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
@@ -37,19 +37,19 @@ _STAMP = re.compile(
 _NAME = re.compile(rb"(?:[\w.:@/-]+ *\||\[[\w .:@/-]+\]|#\d+ )[ \t]*")
 _LINES = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 _DIGITS = b"0123456789"
-_AT_ONCE = 100  # no bound: lines that are taken at once where none is folded
-_TELLS = b"\n"  # which no line has before its end
+_AT_ONCE = 100  # no bound: lines taken at once where no run is folded
+_TELLS = b"\n"  # marks the shape of an error line: no other shape has a line feed
 _LETTERS = re.compile(rb"[^\W\d_]{3}")
 
 
 class Line(NamedTuple):
-    """Some of what is shown.
+    """A shown line, or the note on a run of similar lines.
 
     Attributes:
-        data: The bytes that are shown.
-        size: Raw bytes that these stand for.
-        feeds: Line feeds of these.
-        similar: Lines of these that are left out as similar.
+        data: The shown bytes.
+        size: Raw bytes that the shown bytes stand for.
+        feeds: Line feeds of the raw bytes.
+        similar: Lines of the raw bytes that are left out as similar.
     """
 
     data: bytes
@@ -59,12 +59,12 @@ class Line(NamedTuple):
 
 
 class Condensed(NamedTuple):
-    """The last lines of an output.
+    """The condensed last lines of an output.
 
     Attributes:
         lines: The shown lines.
-        prefix: What the last of them began with; empty if nothing was left out of their starts.
-        pattern: The prefix that is omitted from lines; ``None`` for nothing.
+        prefix: The omitted prefix of the last line that had one; empty if no prefix is omitted.
+        pattern: The pattern of the prefix that is omitted from lines; ``None`` for no prefix.
     """
 
     lines: list[Line]
@@ -73,17 +73,17 @@ class Condensed(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Raw bytes that they stand for."""
+        """Raw bytes that the shown lines stand for."""
         return sum(line.size for line in self.lines)
 
     def last(self, limit: int) -> list[Line]:
-        """The last lines that fit."""
+        """Return the last lines that fit into `limit` bytes."""
         sizes = accumulate(len(line.data) for line in reversed(self.lines))
         count = sum(1 for size in sizes if size <= limit)
         return self.lines[len(self.lines) - count :]
 
     def without(self, data: bytes) -> bytes:
-        """Other lines of the output, without the prefix that these share."""
+        """Return other lines of the output without the shared prefix."""
         pattern = self.pattern
         if pattern is None:
             return data
@@ -91,12 +91,12 @@ class Condensed(NamedTuple):
 
 
 def condense(data: bytes, limit: int, *, prefixes: bool = True) -> Condensed | None:
-    """Shorten whole lines; ``None`` if they are shown as they are. Of more than `limit` bytes, the last are enough.
+    """Condense whole lines; ``None`` if no line can be condensed. The last lines are enough, up to `limit` bytes.
 
     Args:
         data: The lines.
-        limit: As above.
-        prefixes: Leave out what they begin with, too.
+        limit: Bytes of shown lines that are enough.
+        prefixes: Whether to leave out a shared prefix too.
     """
     lines = _LINES.findall(data)
     pattern, prefix = _common(lines) if prefixes else (None, b"")
@@ -116,19 +116,19 @@ def condense(data: bytes, limit: int, *, prefixes: bool = True) -> Condensed | N
     shown: list[Line] = []
     folded = False
     end, room = len(lines), limit
-    asked = end  # lines from here on have a shape of their own if they tell what went wrong
+    asked = end  # from this line on, error lines already have a shape of their own
     while end and room >= 0:
-        last = alike.rfind(1, 0, end)  # what is folded begins here or before
+        last = alike.rfind(1, 0, end)  # the last run that may be folded begins here or before
         after = last + 1
         while 0 < after < end and plain[after] == plain[last]:
             after += 1
         at = end - 1
         while after >= end and at and plain[at - 1] == plain[at]:
             at -= 1
-        # The lines between may be others: then these are no more than a few.
+        # Lines between may differ: then the run is only a few lines.
         folds = after >= end and end - at >= LEAST_SIMILAR and _LETTERS.search(plain[at])
         if folds and at < asked:
-            # One of them may count failures where the others count none.
+            # One line of the run may count failures where the others count none.
             for each in telling(texts[at : min(end, asked)]):
                 plain[at + each] += _TELLS
             asked = at
@@ -147,7 +147,7 @@ def condense(data: bytes, limit: int, *, prefixes: bool = True) -> Condensed | N
             ]
             folded = True
         else:
-            at = max(at, end - 1 - room)  # each has a byte
+            at = max(at, end - 1 - room)  # each line has at least one byte
             part = as_they_are(at, end)
         shown += part
         room -= sum(len(line.data) for line in part)
@@ -156,12 +156,12 @@ def condense(data: bytes, limit: int, *, prefixes: bool = True) -> Condensed | N
 
 
 def similar(lines: int, size: int) -> str:
-    """The line that stands where so many similar lines are left out."""
+    """Return the note on similar lines that are left out."""
     return f"[... {lines:,} similar lines, {size:,} bytes left out here ...]"
 
 
 def _common(lines: Sequence[bytes]) -> tuple[re.Pattern[bytes] | None, bytes]:
-    """The pattern of the prefix that the lines share, and the prefix of the last line."""
+    """Return the pattern of the prefix that the lines share, and the prefix of the last line that has one."""
     told = [*filterfalse(bytes.isspace, lines)]
     if len(told) < LEAST_LINES:
         return None, b""
@@ -177,7 +177,7 @@ def _common(lines: Sequence[bytes]) -> tuple[re.Pattern[bytes] | None, bytes]:
 
 
 def _begin(lines: Sequence[bytes], pattern: re.Pattern[bytes]) -> bool:
-    """Whether nine of ten lines begin so."""
+    """Whether at least nine of ten lines begin with a pattern."""
     without = filterfalse(pattern.match, lines)
     return sum(1 for _ in islice(without, len(lines) // 10 + 1)) * 10 <= len(lines)
 

@@ -1,26 +1,27 @@
-r"""Raw output into text.
+r"""The decoding of raw output into text.
 
 The rule, in full (sequences as in ECMA-48, 5th edition, 5.3 to 5.6):
 
-- Bytes are UTF-8; what is not becomes U+FFFD. On a host with a code page it is text of that, as `pages` says; the rest
-  of the rule is then that of the same text in UTF-8.
-- LF ends a line, and with it everything that was begun on it.
+- Bytes are UTF-8; an invalid byte becomes U+FFFD. On a host with a code page, bytes that are not UTF-8 are text of the code
+  page, as `pages` says; the rest of the rule then applies to the same text in UTF-8.
+- LF ends a line, and any sequence that was begun on the line.
 - CR goes back to the start of the line, BS and ``CSI n D`` go back by columns, ``CSI n G`` and CSI n \`
-  go back to a column. What follows overwrites column by column, as on a terminal, so that a bar which rewrites its
+  go back to a column. Later text overwrites column by column, as on a terminal: a progress bar which rewrites its
   line collapses to its last state. Going back erases nothing, and so a CR before LF belongs to the line's end.
 - ``CSI K`` erases: from the cursor to the end (0 or nothing), from the start to the cursor (1), or all (2).
-- A wide character has two columns, a combining one is drawn over what is before it. On a line that was overwritten or
-  erased, tabs are blanks up to the next eighth column, and the blanks at its end are left out; on any other TAB is kept.
+- A wide character has two columns; a combining character is drawn over the character before it. On a line that was
+  overwritten or erased, tabs are blanks up to the next eighth column, and blanks at the end are left out. On any other line
+  TAB is kept.
 - Every other control (C0, DEL, C1) is removed.
 - All other escape sequences are removed: ``ESC [`` (CSI) with its parameters up to its final byte; control strings
   (``ESC`` and one of ``] P X ^ _``: OSC, DCS, SOS, PM, APC) up to ST or BEL; ``ESC``, intermediates and a
   final byte, such as ``ESC ( B``. The C1 forms, U+0080 to U+009F, count as the ``ESC`` forms do.
-- What is begun and not ended hides nothing. A control string ends at ST or BEL, or unfinished at CAN, SUB, CR,
-  LF, another ESC or C1 control, or after 4 KiB; an escape sequence ends unfinished at the first byte that
-  cannot be part of it, or when it has grown too long. Of the unfinished only the introducer is removed (of
-  a CSI only its ``ESC``), and the rest is shown.
+- An unfinished sequence hides nothing. A control string ends at ST or BEL, or unfinished at CAN, SUB, CR, LF, another ESC
+  or C1 control, or after 4 KiB. An escape sequence ends unfinished at the first byte that cannot be part of the sequence, or
+  when the sequence is too long. Of an unfinished sequence only the introducer is removed (of a CSI only its ``ESC``), and
+  the rest is shown.
 
-Everything here takes time in proportion to its input, whatever that is.
+All functions here take time in proportion to their input, whatever the input is.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from .pages import Page
 
 LONGEST_LINE = 64 * 1024
-"""Bytes of a line of a stream by lines; a longer one comes in pieces."""
+"""Bytes of a line in a stream by lines; a longer line comes in pieces."""
 
 _SEQUENCE = re.compile(sequence())
 _SEQUENCE_BUT_EDITS = re.compile(sequence(unless=DIGITS + rb"[DGK`]"))
@@ -64,8 +65,8 @@ class OutputLine(NamedTuple):
     """A line of output, or a piece of one.
 
     Attributes:
-        text: Cleaned, without its line feed.
-        data: The raw bytes, with the line feed. Those of all lines together are the input.
+        text: The cleaned text, without the line feed.
+        data: The raw bytes, with the line feed. The raw bytes of all lines together are the input.
         complete: False for a piece of a line that is too long to be held, and for a last line without LF.
     """
 
@@ -75,13 +76,13 @@ class OutputLine(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Some raw output, which may begin as UTF-8 and go on as text of a code page.
+    """A stretch of raw output, which may begin as UTF-8 and go on as text of a code page.
 
     Attributes:
-        data: Its bytes.
-        page: The page; ``None`` when all of it is UTF-8, valid or not.
-        utf8: How many of its bytes are before text of the page, of which it may have none; less than 0 when that began
-            before it.
+        data: The bytes of the stretch.
+        page: The code page; ``None`` when all bytes are UTF-8, valid or not.
+        utf8: The number of bytes before text of the page, which may be beyond the end; less than 0 when text of the page
+            began before the stretch.
     """
 
     data: bytes
@@ -89,23 +90,23 @@ class Stretch(NamedTuple):
     utf8: int = 0
 
     def part(self, start: int, end: int | None = None) -> Stretch:
-        """The part between two places, neither of which is inside a character."""
+        """Return the part between two places, neither of which is inside a character."""
         return Stretch(self.data[start:end], self.page, self.utf8 - start)
 
     def to_utf8(self) -> bytes:
-        """All of it as UTF-8."""
+        """Return the whole stretch as UTF-8."""
         if self.page is None or self.utf8 >= len(self.data):
             return self.data
         end = max(0, self.utf8)
         return self.data[:end] + self.page.decode(self.data[end:]).encode()
 
     def offset(self, utf8: bytes, at: int) -> int:
-        """The offset in the data of the character at a place of its UTF-8."""
+        """Return the offset in `data` of the character at the place `at` of the stretch's UTF-8."""
         end = max(0, self.utf8)
         return at if self.page is None or at <= end else end + self.page.size(utf8[end:at].decode())
 
     def unfinished(self) -> int:
-        """The number of last bytes that are the start of a character or a sequence whose end is still to come."""
+        """Return the number of last bytes that begin a character or a sequence whose end is still to come."""
         if self.page is None or self.utf8 >= len(self.data):
             return unfinished(self.data)
         pending = self.page.pending(self.data[max(0, self.utf8) :])
@@ -115,15 +116,15 @@ class Stretch(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text of it as whole output."""
+        """The cleaned text of the stretch as whole output."""
         return clean(self.to_utf8())
 
 
 class TextDecoder:
-    """Decodes output that comes in pieces, cut anywhere. Nothing is raised.
+    """A decoder of output in pieces, cut anywhere. Raises nothing.
 
     Args:
-        page: The code page of text that is not UTF-8; without one, invalid bytes become U+FFFD.
+        page: The code page of text that is not UTF-8; without a code page, invalid bytes become U+FFFD.
     """
 
     def __init__(self, page: Page | None = None) -> None:
@@ -131,23 +132,23 @@ class TextDecoder:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def decode(self, data: bytes) -> str:
-        """The text of these bytes, up to a character that they do not finish."""
+        """Return the text of the next bytes, up to an unfinished character."""
         return self._decoder.decode(self._recoder.feed(data))
 
     def flush(self) -> str:
-        """The text of an unfinished character, now that the output has ended; usually empty."""
+        """Return the text of an unfinished character at the end of the output; usually empty."""
         return self._decoder.decode(self._recoder.flush(), final=True)
 
 
 class LineDecoder:
-    """Cuts output that comes in pieces into cleaned lines, as they complete.
+    """A decoder that cuts output in pieces into cleaned lines, as soon as a line is complete.
 
-    A line of more than 64 KiB is delivered in pieces, none of which ends inside a character or a sequence.
-    What has been delivered stays: a CR can then erase only what came after. Never holds more than 64 KiB, and three
-    bytes of which it is not known whether they are UTF-8.
+    A line of more than 64 KiB is delivered in pieces; no piece ends inside a character or a sequence. A delivered piece stays:
+    a later CR goes back only to the end of that piece. The decoder never holds more than 64 KiB, and three bytes that are
+    not yet known to be UTF-8.
 
     Args:
-        page: The code page of text that is not UTF-8; without one, invalid bytes become U+FFFD.
+        page: The code page of text that is not UTF-8; without a code page, invalid bytes become U+FFFD.
     """
 
     def __init__(self, page: Page | None = None) -> None:
@@ -155,14 +156,14 @@ class LineDecoder:
         self._recognizer = None if page is None else Recognizer()
         self._pieces: list[bytes] = []
         self._held = 0
-        self._utf8: int | None = None  # of what is held, bytes before text of the page, once there is any
+        self._utf8: int | None = None  # held bytes before text of the page; None before any such text
 
     def feed(self, data: bytes) -> list[OutputLine]:
-        """The lines that these bytes complete."""
+        """Take the next bytes, and return the lines that the bytes complete."""
         return self._take(data) if self._recognizer is None else self._take_both(*self._recognizer.feed(data))
 
     def flush(self) -> list[OutputLine]:
-        """The last line, if it has no line feed."""
+        """Return the last line, if it has no line feed."""
         lines = [] if self._recognizer is None else self._take_both(*self._recognizer.flush())
         rest = self._stretch()
         self._pieces, self._held = [], 0
@@ -195,11 +196,11 @@ class LineDecoder:
 
 
 def _lines(held: Stretch) -> list[OutputLine]:
-    """The data before the last line feed, as lines."""
+    """Return the lines of data that ends with a line feed."""
     raw = held.data.split(b"\n")
     raw.pop()
     if len(held.data) <= LONGEST_LINE or max(map(len, raw)) <= LONGEST_LINE:
-        # A line feed in is a line feed out, whatever surrounds it: all lines are cleaned at once.
+        # Cleaning keeps each line feed, whatever surrounds it: so all lines are cleaned at once.
         return [
             OutputLine(text, line + b"\n") for text, line in zip(held.text.split("\n"), raw, strict=False)
         ]
@@ -214,7 +215,7 @@ def _lines(held: Stretch) -> list[OutputLine]:
 
 
 def _pieces(held: Stretch) -> tuple[list[OutputLine], Stretch]:
-    """The pieces of a line that are too long to be held, and the rest."""
+    """Return the pieces of a line that is too long to be held, and the rest of the line."""
     pieces = []
     while len(held.data) > LONGEST_LINE:
         piece = held.part(0, LONGEST_LINE)
@@ -225,28 +226,28 @@ def _pieces(held: Stretch) -> tuple[list[OutputLine], Stretch]:
 
 
 def clean(data: bytes) -> str:
-    """The text of whole output, by the rule above."""
+    """Return the text of whole output, by the rule above."""
     return edit(strip_to_edits(data))
 
 
 def is_plain(data: bytes) -> bool:
-    """Whether cleaning would change nothing: ASCII without controls other than LF and TAB."""
+    """Whether cleaning would not change the data: ASCII without controls other than LF and TAB."""
     return data.isascii() and len(data.translate(None, _CONTROLS)) == len(data)
 
 
 def strip(data: bytes) -> str:
-    """Decode, and remove sequences and controls, all but LF, TAB, CR and BS.
+    """Decode data, and remove all sequences, and all controls but LF, TAB, CR and BS.
 
-    The text of pieces is the text of the whole if no piece ends with something `unfinished`.
+    The texts of pieces together are the text of the whole if no piece ends with an `unfinished` character or sequence.
     """
     if b"\x1b" in data or b"\xc2" in data:
         data = _SEQUENCE.sub(b"\0", data)
-    # NUL takes the place of what is removed until all is decoded, or the halves of a broken character would join.
+    # NUL replaces removed bytes until the decoding: otherwise the halves of a broken character would join.
     return data.translate(_REMOVED_TO_NUL).decode("utf-8", "replace").replace("\0", "")
 
 
 def strip_to_edits(data: bytes) -> str:
-    """The same, but for the sequences that go back on a line or erase it; the remaining ESC and U+009B are theirs."""
+    """Decode data as `strip` does, but keep sequences that go back on a line or erase; no other ESC or U+009B remains."""
     if b"\x1b" not in data and b"\xc2" not in data:
         return strip(data)
     data = _SEQUENCE_BUT_EDITS.sub(b"\0", data)
@@ -254,19 +255,19 @@ def strip_to_edits(data: bytes) -> str:
 
 
 def has_edits(text: str) -> bool:
-    """Whether a text goes back on a line anywhere."""
+    """Whether a text has characters that go back on a line, or begin sequences that do."""
     return "\r" in text or "\b" in text or "\x1b" in text or "\x9b" in text
 
 
 def edit(text: str) -> str:
-    """Do what is asked for by what `strip_to_edits` leaves."""
+    """Apply the controls and sequences that `strip_to_edits` leaves in a text."""
     return "\n".join([_edit_line(line) for line in text.split("\n")]) if has_edits(text) else text
 
 
 def unfinished(data: bytes) -> int:
-    """The number of last bytes that are the start of a character or a sequence whose end is still to come."""
+    """Return the number of last bytes that begin a character or a sequence whose end is still to come."""
     data = data[-LONGEST_SEQUENCE:]
-    # No sequence goes past an ESC, but for that which may be half of its end.
+    # No sequence goes past an ESC, except an ESC that may be the first half of ST.
     start = data.rfind(b"\x1b", 0, -1)
     if start < 0:
         if data.isascii():
@@ -277,7 +278,7 @@ def unfinished(data: bytes) -> int:
 
 
 def leading_sequence(data: bytes) -> int:
-    """The number of first bytes that are one whole sequence."""
+    """Return the number of first bytes that are one whole sequence."""
     match = _SEQUENCE.match(data)
     return 0 if match is None else match.end()
 

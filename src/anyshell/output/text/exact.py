@@ -1,4 +1,4 @@
-"""A command's output as it was written, as long as it fits."""
+"""The exact output of a command, up to a limit."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from .builder import Builder
 
 PIECE = 64 * 1024
-"""Bytes of a longer output that are handed to its builder at once."""
+"""Bytes of a longer output that are passed to the builder at once."""
 
 
 class ExactOutput:
-    """Takes raw output as it comes and makes one `Output` of it, whose text is unchanged if there is not too much.
+    """The builder of an exact output: the text of one `Output` is unchanged, unless the output is too long.
 
     Args:
-        limit: Bytes that are held, and are text.
-        bounded: Makes the builder that takes a longer output.
-        code_page: The number of the host's code page, for what is not UTF-8; without one, invalid bytes become
-            U+FFFD.
+        limit: Bytes of output that are held, and shown unchanged.
+        bounded: Makes the builder for a longer output.
+        code_page: The number of the host's code page, for bytes that are not UTF-8; without a code page, invalid bytes
+            become U+FFFD.
     """
 
     def __init__(self, limit: int, bounded: Callable[[], Builder], *, code_page: int | None = None) -> None:
@@ -37,7 +37,7 @@ class ExactOutput:
         self._output: Output | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes. Never raises, whatever they are."""
+        """Take the next bytes. Never raises, whatever the bytes are."""
         if self._builder is not None:
             self._builder.feed(data)
             return
@@ -49,7 +49,7 @@ class ExactOutput:
             self._held.clear()
 
     def finish(self) -> Output:
-        """The output so far. Nothing may be fed after that; asked again, it gives the same."""
+        """Return the output so far. No `feed` may follow; a second call returns the same output."""
         if self._builder is not None:
             return self._builder.finish()
         if self._output is None:
@@ -65,7 +65,7 @@ class ExactOutput:
         return self._output
 
     def close(self) -> None:
-        """Leave no file behind, unless `finish` has handed it out."""
+        """Remove the files of the output, unless `finish` has returned the output."""
         if self._builder is not None:
             self._builder.close()
 

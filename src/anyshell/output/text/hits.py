@@ -1,4 +1,4 @@
-"""The lines of an output that may tell of an error, found many at once: a question to each alone costs more."""
+"""Lines of an output that may tell of an error, found many at once: a search of each line alone costs more."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 LOOKED_AT = 400
-"""Bytes of a line that are looked at closely."""
+"""Bytes of a line that are scored; later bytes do not count."""
 
 EXCERPT = 4 * 1024
-"""Bytes of a line with the lines around it."""
+"""Bytes of an excerpt: a line with the lines around the line; a longer line is not found."""
 
 WORTHLESS = 8192
-"""Shapes of lines that are known to be worth nothing, and so are not looked at again; when there are more, all are forgotten."""
+"""Shapes of worthless lines that are remembered, and not searched again; when there are more, all are forgotten."""
 
-_TRIED = 8  # no bound: every so many pieces it is seen whether lines repeat
+_TRIED = 8  # no bound: pieces between two checks whether lines repeat
 
-# Each alternative begins with one letter, no class or group, so that `re` skips all but such letters: thrice as fast.
+# Each alternative begins with one letter, not with a class or a group: `re` then skips other letters, thrice as fast.
 HITS = re.compile(
     rb"r(?:ror|aceb)|RROR|f(?:ail|a(?:tal|ult)|ound|used|ined)|F(?:ail|AIL|atal|ATAL)|panic|Permission d|xcept|killed|Killed|No such"
     rb"|C(?:annot|ould not)|Unable|\n(?:not ok|E   )|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)|warn|W(?:arn|ARN)"
 )
-# The text for Rust is ASCII, which it reads where it stands: of the other bytes, those of these patterns are controls.
+# The text for Rust is ASCII, since Rust reads an ASCII str in place. Bytes beyond ASCII that the patterns need become controls.
 _NOT_ASCII = b"\xe2\x9c\x97\x8f\x93\x94\x95\x96\x98"
 _CONTROLS = b"\x01\x02\x03\x04\x05\x06\x0e\x0f\x10"
 _TO_ASCII = bytes.maketrans(bytes(range(0x80, 0x100)) + _NOT_ASCII, b"\x7f" * 0x80 + _CONTROLS)
-# The same for Rust's regular expressions; and what each line has, and more, that `score` finds a word of failure in.
+# HITS for Rust's regular expressions; and a pattern that matches at least each line in which `score` finds a word of failure.
 _LINES_OF_HITS = HITS.pattern.decode("ascii").replace(r"\n(?:", "(?m:^)(?:")
-# The same but for words of warning.
+# The same without words of warning.
 _LINES_OF_FAILURE = _LINES_OF_HITS.removesuffix("|warn|W(?:arn|ARN)") + (
     "|[Ww]arn(?:s|ings?)?(?:[0-9A-Z_a-hj-rt-z]|i[^n]|in[^g]|ss)"
 )
@@ -42,7 +42,7 @@ _LINES_OF_STRONG = (
     r"|Fa(?:tal|il(?:ed|ure))|xception|f(?:atal|ail(?:ed|ures?)|ault|ined (?:reference|symbol))|panic|Permission denied|No such file"
     r"|C(?:annot|ould not)|Unable|[Kk]illed|not ok|\xe2(?:\x9c[\x95\x96\x97\x98]|\x97\x8f)"
 )
-# With these, a line is worth three less; and with the next, and none of those above, one at most.
+# With a word of success, a line is worth three less; with a word of warning and no word of failure, one at most.
 _LINES_OF_SUCCESS = (
     r"(?-u:\b)passed(?-u:\b)|PASS|(?:^|[^\w\s]|(?:^|[^t])\s)ok(?-u:\b)|xfail|XFAIL|^[ \t]*\xe2\x9c[\x93\x94]"
     r"|(?:^|[^0-9A-Za-z_])(?:0|[Nn]o|zero|without) (?:[0-9A-Za-z_]+ )?(?:error|fail|warning)"
@@ -50,17 +50,19 @@ _LINES_OF_SUCCESS = (
 )
 _WARNS = r"[Ww]arn(?:ing)?s?(?-u:\b)|WARN"
 _LINES_OF_WARNINGS = f"{_LINES_OF_SUCCESS}|{_WARNS}"
-# A word of failure is worth less later in a line than at first, and less behind a warning unless it is there at once.
+# A word of failure is worth less if it stands late in a line, and less after a warning unless the line begins with it.
 _AT_ONCE = f"^.{{0,8}}(?:{_LINES_OF_STRONG})"
 _WARNED = f"^.{{0,32}}(?:{_WARNS})"
 _EARLY = f"^.{{0,39}}(?:{_LINES_OF_STRONG})"
-_STAMP = "0123456789 \t[](){}<>|#:.,-+TZ\x1bm;"  # what stamps consist of
-# A count of failures that is not zero. Lines with one are no repeats of lines that count zero, and are not harmless for another zero.
+_STAMP = "0123456789 \t[](){}<>|#:.,-+TZ\x1bm;"  # the characters of stamps
+# A count of failures that is not zero. A line with this count is no repeat of a line that counts zero, and is not harmless
+# because of another zero.
 LINES_OF_COUNTS = (
     r"(?m:^|[^0-9A-Za-z_.-])[1-9][0-9]* (?:tests? )?(?:[Ee]rrors?|[Ff]ail(?:ures?|ed))(?m:[^0-9A-Za-z_=:(./-]|$)"
     r"|(?m:^|[^0-9A-Za-z_-])[0-9A-Za-z_]*(?:rrors|ailures|ailed)[=:] ?[1-9]"
 )
-# The beginnings in an output with such a line, and in some others. Each is found ten times as fast, and both as one are not.
+# Parts that each line with a count has, and some other lines too. Each part alone is found ten times as fast; both in one
+# pattern are not.
 _MAYBE_COUNTS = (
     r"[0-9] (?:tests? )?(?:[Ee]rror|[Ff]ail(?:ure|ed))",
     r"(?:rrors|ailures|ailed)[=:] ?[1-9]",
@@ -69,10 +71,10 @@ _DIGITS = b"0123456789"
 
 
 class _Gate:
-    """Tells where there is a match, some twenty times as fast as `re`: Rust's regular expressions look by vector instructions."""
+    """A fast test for matches, some twenty times as fast as `re`: Rust's regular expressions search with vector instructions."""
 
     def __init__(self, pattern: str) -> None:
-        from pydantic_core import SchemaValidator  # here, since most outputs are short
+        from pydantic_core import SchemaValidator  # imported here, since most outputs are short
         from pydantic_core import core_schema as schema
 
         for byte, control in zip(_NOT_ASCII, _CONTROLS, strict=True):
@@ -81,14 +83,14 @@ class _Gate:
         lines = schema.list_schema(schema.with_default_schema(text, default=None, on_error="default"))
         self.anywhere: Callable[[str], bool] = SchemaValidator(text).isinstance_python
         self.lines: Callable[[list[str]], list[str | None]] = SchemaValidator(lines).validate_python
-        """The lines that match, and ``None`` in the place of each other one."""
+        """Returns the lines that match, with ``None`` in place of each other line."""
 
 
 _gate = cache(_Gate)
 
 
 class Hit(NamedTuple):
-    """A line that may be worth something: its number, where it begins and ends, the hash of its shape, and whether it counts failures."""
+    """A line that may tell of an error: the number, the begin and the end, the hash of the shape, whether it counts failures."""
 
     number: int
     start: int
@@ -98,24 +100,24 @@ class Hit(NamedTuple):
 
 
 class Looker:
-    """Finds the lines that may be worth something, some hundred at once.
+    """The search for lines that may tell of an error, some hundred lines at once.
 
     Attributes:
-        worthless: Hashes of the shapes of lines that are worth nothing.
+        worthless: Hashes of the shapes of worthless lines.
     """
 
     def __init__(self) -> None:
         self.worthless: set[int] = set()
-        self._known = False  # whether a third of the last lines was known to be worth nothing
+        self._known = False  # whether more than a third of the last lines was known to be worthless
         self._pieces = 0
 
     def hits(self, piece: bytes, least: float, *, again: bool = False) -> list[Hit]:
-        """The lines that may be worth so much.
+        """Return the lines that may reach a score.
 
         Args:
             piece: Whole lines.
-            least: What they may be worth; of one looker, never less than before.
-            again: Look at those that are known to be worth nothing, too.
+            least: The score; for one looker, never less than before.
+            again: Whether to return also lines of shapes that are known to be worthless.
         """
         plain = piece.isascii()
         text = (piece if plain else piece.translate(_TO_ASCII)).decode("ascii")
@@ -128,7 +130,7 @@ class Looker:
         shapes: list[int] = []
         if tried:
             shapes = _shapes(piece, counting)
-            if self.worthless.issuperset(shapes):  # five times as fast as the next
+            if self.worthless.issuperset(shapes):  # five times as fast as the comprehension below
                 self._known = True
                 return []
             numbers: Sequence[int] = [
@@ -143,7 +145,7 @@ class Looker:
             told = gate.lines(lines)
         left = _sifted([*filter(None, told)], [*compress(numbers, told)], counting, least)
         if tried:
-            # Where lines repeat, those without a word of failure are remembered as well.
+            # Where lines repeat, the shapes of lines without a word of failure are remembered too.
             some = set(left)
             self._drop([shapes[number] for number in numbers if number not in some])
             found = [(number, shapes[number]) for number in left]
@@ -166,7 +168,7 @@ class Looker:
         return hits
 
     def drop(self, shape: int) -> None:
-        """Look at no more lines of a shape."""
+        """Remember a shape as worthless."""
         self._drop((shape,))
 
     def _drop(self, shapes: Sequence[int]) -> None:
@@ -176,7 +178,7 @@ class Looker:
 
 
 def _sifted(lines: list[str], numbers: list[int], counting: AbstractSet[int], least: float) -> Sequence[int]:
-    """The numbers of the lines that may reach a score, of lines with words of failure."""
+    """Return the numbers of the lines that may reach a score, among lines with words of failure."""
     if least > 1:
         heads = [line.lstrip(_STAMP) for line in lines]
         if least > 3 and None in (early := _gate(_EARLY).lines(heads)):
@@ -201,7 +203,7 @@ def _sifted(lines: list[str], numbers: list[int], counting: AbstractSet[int], le
 
 
 def _shapes(lines: bytes, counting: Iterable[int]) -> list[int]:
-    """The hash of each line without its digits. Lines that count failures are like no others."""
+    """Return the hash of each line without its digits. Lines that count failures get other hashes."""
     shapes = [*map(hash, lines.translate(None, _DIGITS).split(b"\n"))]
     for number in counting:
         shapes[number] = ~shapes[number]
@@ -209,7 +211,7 @@ def _shapes(lines: bytes, counting: Iterable[int]) -> list[int]:
 
 
 def _counting(text: str) -> AbstractSet[int]:
-    """The numbers of the lines of a text that count failures."""
+    """Return the numbers of the lines of a text that count failures."""
     gate = _gate(LINES_OF_COUNTS)
     if not (any(_gate(maybe).anywhere(text) for maybe in _MAYBE_COUNTS) and gate.anywhere(text)):
         return frozenset()
@@ -217,5 +219,5 @@ def _counting(text: str) -> AbstractSet[int]:
 
 
 def counting(lines: bytes) -> AbstractSet[int]:
-    """The numbers of the lines that count failures."""
+    """Return the numbers of the raw lines that count failures."""
     return _counting(lines.translate(_TO_ASCII).decode("ascii"))

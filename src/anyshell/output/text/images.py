@@ -1,4 +1,4 @@
-"""Images in an output: sequences of kitty, sixel and iTerm, each left out of the text as a note, and kept."""
+"""Images in an output: sequences of kitty, sixel and iTerm. A note replaces each image in the text, and the image is kept."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from .keeper import OutputStore
 
 LARGEST_IMAGE = 8 * 1024 * 1024
-"""Bytes of an image's sequences that are held. One that is larger is text as without this; of one in parts, nothing but a note is kept."""
+"""Bytes of an image's sequences that are held. A larger sequence counts as text; of a larger image in parts, only a note remains."""
 
 MOST_IMAGES = 64
-"""Images of an output that are kept and noted; of further ones nothing is shown."""
+"""Images of an output that are kept and noted; further images are removed without a note."""
 
 LONGEST_START = 80
-"""Bytes of a sequence that its image must be known by; a sequence with a longer start is no image."""
+"""Bytes of a sequence's start by which an image is recognised; a sequence with a longer start is no image."""
 
 # kitty: APC G. iTerm: OSC 1337 ; File=, or MultipartFile=, FilePart= of each part, FileEnd. sixel: DCS, numbers, q. The C1 forms as UTF-8, as in `sequences`.
-# It begins with a set of bytes, so that `re` skips all others. Compiled with the first image: nearly no output has one.
+# The pattern begins with a set of bytes: `re` skips all other bytes. Compiled at the first use: nearly no output has an image.
 _START = (
     rb"[\x1b\xc2](?:(?P<kitty>(?:(?<=\x1b)_|(?<=\xc2)\x9f)G)|(?P<iterm>(?:(?<=\x1b)\]|(?<=\xc2)\x9d)1337;(?P<key>(?:Multipart)?File=|FilePart=|FileEnd))"
     rb"|(?P<sixel>(?:(?<=\x1b)P|(?<=\xc2)\x90)[0-9;]{0,%d}+q))" % (LONGEST_START - 3)
@@ -37,7 +37,7 @@ _BEGUN = (
     rb"(?:\x1b|\xc2|\x1b_|\xc2\x9f|(?:\x1b\]|\xc2\x9d)1?3?3?7?;?(?:M?u?l?t?i?p?a?r?t?F?i?l?e?|File(?:P?a?r?t?|E?n?d?))|(?:\x1bP|\xc2\x90)[0-9;]{0,%d}+)\Z"
     % (LONGEST_START - 3)
 )
-# Looked for first, since nearly no output has any of these. A single byte is looked for fifty times as fast as two.
+# Searched for first, since nearly no output has any of these starts. A search for one byte is fifty times as fast as for two.
 _MAYBE = tuple((bytes([start[-1]]), start) for start in (b"\xc2\x90", b"\xc2\x9d", b"\xc2\x9f"))
 _MAYBE_LONG = (b"\x1b_", b"\x1b]1", b"\x1bP")
 _HALVES = (b"\x1b]", b"\x1b", b"\xc2")
@@ -47,12 +47,12 @@ _GIF, _PNG = b"GIF8", b"\x89PNG\r\n\x1a\n"
 
 
 class Segment(NamedTuple):
-    """A part of an output without images.
+    """A segment of an output, without images.
 
     Attributes:
-        data: Raw bytes of it, or a note.
-        at: Bytes of the output before it.
-        note: Whether it is a note.
+        data: The raw bytes of the segment, or a note.
+        at: Bytes of the output before the segment.
+        note: Whether the segment is a note.
     """
 
     data: bytes
@@ -61,12 +61,12 @@ class Segment(NamedTuple):
 
 
 class Images:
-    """Takes images out of what is fed, in bounded memory. What is found does not depend on how the bytes were cut.
+    """A filter that takes images out of output, in bounded memory. The result does not depend on how the bytes are cut.
 
-    A sequence is an image if it ends as a control string does (ST, BEL). What is begun and not ended is given back whole.
+    A sequence is an image if the sequence ends as a control string does (ST, BEL). An unfinished sequence is returned whole.
 
     Args:
-        store: Keeps each, decoded where that can be; ``None`` keeps none.
+        store: The store for the images, decoded where possible; ``None`` keeps no images.
 
     Attributes:
         found: The images, at most `MOST_IMAGES`.
@@ -77,12 +77,12 @@ class Images:
         self.found: list[OutputImage] = []
         self.size = 0
         self._store = store
-        self._at = 0  # bytes of the output before what is held
-        self._held = bytearray()  # of a sequence, or of what may be the start of one
-        self._kind = ""  # of what is held, once that is known
-        self._looked = 0  # bytes of what is held in which its end is not
+        self._at = 0  # bytes of the output before the held bytes
+        self._held = bytearray()  # bytes of a sequence, or bytes that may start a sequence
+        self._kind = ""  # the kind of the held sequence, once known
+        self._looked = 0  # held bytes that do not have the sequence's end
         self._parts: _Parts | None = None  # an image of kitty's that goes on in another sequence
-        self._file: _Parts | None = None  # one of iTerm's
+        self._file: _Parts | None = None  # an image of iTerm's that goes on in another sequence
 
     @property
     def begun(self) -> bool:
@@ -90,10 +90,10 @@ class Images:
         return bool(self._held)
 
     def feed(self, data: bytes) -> list[Segment]:
-        """Take the next bytes, and give what is not an image."""
+        """Take the next bytes, and return the segments between images, with notes on the images."""
         if (
             self._held and not self._kind
-        ):  # what may be the start of one, and is seen to be none far faster at once
+        ):  # the held bytes may start a sequence: a test together with the new bytes is far faster
             data = bytes(self._held) + data
             self._held.clear()
         if not self._held and not _may_have(data):
@@ -107,7 +107,7 @@ class Images:
         return [segment for segment in self._segments() if segment.data]
 
     def flush(self) -> list[Segment]:
-        """The held segments, now that the output has ended."""
+        """Return the held segments at the end of the output."""
         rest = [Segment(bytes(self._held), self._at)] if self._held else []
         self._held, self._at, self._kind = bytearray(), self._at + len(self._held), ""
         for parts in (self._parts, self._file):
@@ -116,7 +116,7 @@ class Images:
         return rest
 
     def discard(self) -> None:
-        """Leave no file behind."""
+        """Remove the files of all images."""
         for image in self.found:
             if image.artifact is not None:
                 with contextlib.suppress(OSError):
@@ -153,7 +153,7 @@ class Images:
             ) and size <= LARGEST_IMAGE:
                 yield from self._ended(bytes(held[:at]), size)
             else:
-                yield self._segment(at)  # it has not ended: it hides nothing
+                yield self._segment(at)  # an unfinished sequence hides nothing
             self._kind = ""
 
     def _segment(self, size: int) -> Segment:
@@ -163,7 +163,7 @@ class Images:
         return segment
 
     def _ended(self, sequence: bytes, size: int) -> Iterator[Segment]:
-        """Take a whole sequence."""
+        """Take a whole sequence, and yield the note on an image; a sequence without an image is yielded unchanged."""
         start = re.match(_START, sequence)
         assert start is not None
         body = sequence[start.end() :]
@@ -186,7 +186,7 @@ class Images:
             yield Segment(note, self._at, note=True)
 
     def _kitty(self, body: bytes, size: int) -> list[bytes] | None:
-        """Take a sequence of kitty's; ``None`` if it brings no data, such as a question."""
+        """Take a kitty sequence, and return notes; ``None`` if the sequence has no image data, such as a query."""
         control, _, payload = body.partition(b";")
         keys = dict(part.split(b"=", 1) for part in control.split(b",") if b"=" in part)
         notes: list[bytes] = []
@@ -203,7 +203,7 @@ class Images:
         return notes if keys.get(b"m") == b"1" else notes + self._finished(parts)
 
     def _iterm(self, key: bytes, body: bytes, size: int) -> list[bytes] | None:
-        """Take a sequence of iTerm's; ``None`` if it is of no file."""
+        """Take an iTerm sequence, and return notes; ``None`` if the sequence belongs to no file."""
         if key == b"File=":
             _, colon, payload = body.partition(b":")
             return self._image("iTerm", _decoded(payload) or payload, None, size) if colon else None
@@ -227,14 +227,14 @@ class Images:
         return self._image(parts.format, data, parts.pixels, parts.size)
 
     def _image(self, form: str, data: bytes | None, pixels: tuple[int, int] | None, size: int) -> list[bytes]:
-        """Keep an image, and note it."""
+        """Keep an image, and return the note on the image."""
         if len(self.found) >= MOST_IMAGES:
             return []
         kind = None if data is None else kind_of(data)
         if data is not None and kind is not None and kind.endswith(" image"):
             form, pixels = kind.removesuffix(" image"), _pixels(data) or pixels
         artifact = None if data is None or self._store is None else _kept(data, self._store)
-        from ..._types import OutputImage  # here, since few outputs have one
+        from ..._types import OutputImage  # imported here, since few outputs have an image
 
         image = OutputImage(
             format=form,
@@ -247,7 +247,7 @@ class Images:
         size_of = f", {image.width} x {image.height}" if image.width is not None else ""
         lost = "" if self._store is None else ", not kept"
         where = lost if artifact is None else f": artifact://{artifact.id}"
-        # CAN ends what is begun before it, such as half a sequence, as the image's own ESC did.
+        # CAN ends an unfinished sequence before the note, as the image's own ESC did.
         return [f"\x18[image: {form}{size_of}, {image.size:,} bytes{where}]".encode()]
 
 
@@ -257,11 +257,11 @@ class _Parts:
     def __init__(self, form: str, pixels: tuple[int, int] | None) -> None:
         self.format = form
         self.pixels = pixels
-        self.payload: bytearray | None = bytearray()  # None when it was too much
+        self.payload: bytearray | None = bytearray()  # None when the payload was too large
         self.size = 0
 
     def add(self, payload: bytes, size: int) -> None:
-        """Add a part, whose sequence has so many bytes."""
+        """Add the payload of a part, whose sequence has `size` bytes."""
         self.size += size
         if self.payload is not None and len(self.payload) + len(payload) <= LARGEST_IMAGE:
             self.payload += payload
@@ -270,12 +270,12 @@ class _Parts:
 
 
 def _may_have(data: bytes) -> bool:
-    """Whether an image may begin in some bytes, and not with the last of them."""
+    """Whether an image may begin in some bytes, apart from a start that the last bytes cut."""
     for last, start in _MAYBE:
         if last in data and start in data:
             return True
     return (
-        b"\x1b" in data  # thirty times as fast as to count
+        b"\x1b" in data  # this test is thirty times as fast as the count
         and data.count(b"\x1b") != data.count(b"\x1b[")
         and any(start in data for start in _MAYBE_LONG)
     )
@@ -303,7 +303,7 @@ def _decoded(payload: bytes) -> bytes | None:
 
 
 def _pixels(data: bytes) -> tuple[int, int] | None:
-    """The width and the height of a PNG or a GIF, as its beginning says."""
+    """Return the width and the height from the beginning of a PNG or a GIF; ``None`` for other data."""
     if data.startswith(_PNG) and data[12:16] == b"IHDR" and len(data) >= 24:
         return struct.unpack(">II", data[16:24])
     if data.startswith(_GIF) and len(data) >= 10:

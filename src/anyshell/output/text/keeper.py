@@ -1,4 +1,4 @@
-"""The raw whole of an output, kept."""
+"""The keeper of the raw whole of an output."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class RawWriter(Protocol):
-    """Takes the raw whole of one output. An `ArtifactWriter` does."""
+    """A writer for the raw whole of one output, such as `ArtifactWriter`."""
 
     def write(self, data: bytes, /) -> None:
-        """Add to it. Raises `OSError`."""
+        """Add bytes to the output. Raises `OSError`."""
 
     def finish(self) -> Artifact:
         """Finish the output. Raises `OSError`."""
@@ -25,30 +25,30 @@ class RawWriter(Protocol):
 
 
 class OutputStore(Protocol):
-    """A store of whole raw outputs. An `ArtifactStore` is one."""
+    """A store of whole raw outputs, such as `ArtifactStore`."""
 
     def create(self) -> RawWriter:
-        """Begin with one. Raises `OSError`."""
+        """Begin an output. Raises `OSError`."""
 
 
 class Keeper:
-    """Keeps the raw whole: in memory as long as it is small, then in an artifact; never in the way.
+    """The keeper of the raw whole: in memory while the output is small, then in an artifact. Never raises `OSError`.
 
     Args:
-        store: Makes the artifact; ``None`` keeps nothing that is not small.
-        limit: Bytes that are held in memory.
+        store: The store for the artifact; ``None`` keeps only a small output.
+        limit: Bytes that are held in memory; a larger output is written to the artifact.
     """
 
     def __init__(self, store: OutputStore | None, limit: int) -> None:
         self._store = store
         self._limit = limit
-        self._held: list[bytes] | None = []  # None when it is not all there any more
+        self._held: list[bytes] | None = []  # None when the output is no longer held in memory
         self._size = 0
         self._writer: RawWriter | None = None
         self._error: str | None = None
 
     def write(self, data: bytes) -> None:
-        """Keep some more."""
+        """Keep the next bytes."""
         if self._writer is None:
             if self._held is None:
                 return
@@ -63,9 +63,12 @@ class Keeper:
             self._fail(error)
 
     def finish(self, total: int, lines: int, *, needed: bool) -> Output:
-        """The counts of the whole, and the whole itself, if it is small. If it is needed or large, also where it is, or why it is missing."""
+        """Return an `Output` without text: the counts, and the raw whole if small.
+
+        If the whole is needed or large, the `Output` also has the artifact, or the reason why the artifact is missing.
+        """
         held = None if self._held is None else b"".join(self._held)
-        # A text that leaves nothing out may have been made of far more, such as a bar that draws itself anew.
+        # A text that leaves nothing out may stand for far more bytes, such as those of a progress bar.
         artifact, error = self._finish(needed=needed or held is None)
         return Output(
             total_bytes=total, total_lines=lines, artifact=artifact, artifact_error=error, _held=held
@@ -86,7 +89,7 @@ class Keeper:
             return None, self._error
 
     def discard(self) -> None:
-        """Leave nothing, and keep nothing more."""
+        """Discard all kept bytes, and keep no further bytes."""
         self._store = None
         self._held = None
         writer, self._writer = self._writer, None

@@ -1,8 +1,8 @@
-r"""The final text of a line in which the output moves back.
+r"""The final text of a line in which the output moves the cursor back.
 
-A line is what a terminal without a right edge would show: CR, BS and ``CSI D``, G and \` move the cursor back, and what
-follows overwrites, column by column; ``CSI K`` erases. TAB goes on to the next eighth column. The cursor goes forward
-by text and TAB alone, so that no number in a sequence costs more than it has digits.
+A line has the text that a terminal without a right edge would show. CR, BS and ``CSI D``, G and \` move the cursor back, and
+later text overwrites, column by column; ``CSI K`` erases. TAB goes on to the next eighth column. Only text and TAB move the
+cursor forward: so a large number in a sequence costs no more than its digits.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ TAB_WIDTH = 8  # no bound
 """Columns between two tab stops."""
 
 EDITS = "\r\b\x1b\x9b"
-"""The characters that move back in a line; a line without them is its own text."""
+"""The characters that move back in a line or begin a sequence that does; a line without them is final text."""
 
 _PLAIN = re.compile(f"[^{EDITS}]+")
 _TOKENS = re.compile(f"([^\r\b\x1b\x9b\t]+)|(\r+|\b+|\t)|{in_text(INTRODUCER)}({in_text(DIGITS)})([KDG`])")
 
-# A bar that is printed so fast that many states of it come at once: that all of them are narrow text is worth a look.
-_WORTH_SKIPPING = 64  # no bound: where the short way is the shorter one
-_STATES_WORTH_SKIPPING = 3  # no bound: where the short way is the shorter one
+# A progress bar may print so fast that many states come at once. The short way is for states that are all narrow text.
+_WORTH_SKIPPING = 64  # no bound: characters from which the short way is faster
+_STATES_WORTH_SKIPPING = 3  # no bound: states from which the short way is faster
 _STATES = f"[{NARROW}\r]*+"  # compiled with the first bar
 _CLEARS = ("\r\x1b[K", "\r\x1b[0K", "\r\x1b[2K", "\x1b[2K\r", "\x1b[2K\x1b[1G", "\x1b[2K\x1b[G")
 
@@ -32,7 +32,7 @@ Excess = Literal["line", "room"]
 
 
 class State(NamedTuple):
-    """Everything that an `EditedLine` is."""
+    """The whole state of an `EditedLine`."""
 
     text: str
     cells: tuple[str, ...] | None
@@ -46,10 +46,10 @@ class State(NamedTuple):
 class EditedLine:
     """A line while it is printed, in pieces that may be cut anywhere but inside a sequence.
 
-    As long as nothing is overwritten it is kept as it came, tabs and all. From then on it is a list of cells, of
-    which the last blanks are not shown.
+    As long as nothing is overwritten, the line is kept as text, tabs included. After the first overwriting or erasing, the
+    line is a list of cells, whose blanks at the end are not shown.
 
-    Takes time in proportion to what is fed, whatever that is.
+    The time is in proportion to the fed text, whatever the text is.
     """
 
     __slots__ = ("_ascii", "_blanked", "_cells", "_cleared", "_column", "_marks", "_text")
@@ -60,19 +60,19 @@ class EditedLine:
     def _clear(self) -> None:
         self._text = ""  # while there are no cells
         self._cells: list[str] | None = None
-        self._column = 0  # while there are no cells, how many columns the cursor has gone back from the end
-        self._blanked = 0  # of the cells, so many at the start are surely blank
-        self._marks = 0  # characters in the cells besides one for each, at most
-        self._ascii = True  # whether the cells surely are
-        self._cleared = False  # whether nothing was drawn since all was erased
+        self._column = 0  # the cursor's column; without cells, columns back from the end of the text
+        self._blanked = 0  # cells at the start that are certainly blank
+        self._marks = 0  # characters in the cells beyond one for each cell, at most
+        self._ascii = True  # whether the cells are certainly ASCII
+        self._cleared = False  # whether nothing was drawn since the whole line was erased
 
     def save(self) -> State:
-        """Everything that `restore` needs."""
+        """Return the state that `restore` needs."""
         cells = None if self._cells is None else tuple(self._cells)
         return State(self._text, cells, self._column, self._blanked, self._marks, self._ascii, self._cleared)
 
     def restore(self, state: State) -> None:
-        """Be as at `save`."""
+        """Return the line to the state of a `save`."""
         self._text, cells, self._column, self._blanked, self._marks, self._ascii, self._cleared = state
         self._cells = None if cells is None else list(cells)
 
@@ -83,26 +83,26 @@ class EditedLine:
 
     @property
     def length(self) -> int:
-        """Characters that it has, or somewhat more: of what was rewritten, columns and marks ever drawn count."""
+        """Characters of the line, or somewhat more: in a rewritten line, all columns and all marks ever drawn count."""
         return len(self._text) if self._cells is None else len(self._cells) + self._marks
 
     @property
     def size(self) -> int:
-        """Bytes that it has, or somewhat more: of what was rewritten and is not ASCII, each character counts as four."""
+        """Bytes of the line, or somewhat more: in a rewritten line that is not ASCII, each character counts as four bytes."""
         if self._cells is None:
             return len(self._text) if self._text.isascii() else len(self._text.encode())
         return self.length if self._ascii else 4 * self.length
 
     def feed(self, text: str, longest: int | None = None, largest: int | None = None) -> Excess | None:
-        """Print something.
+        """Print text on the line.
 
         Args:
             text: Text, TAB, CR, BS and the sequences above.
-            longest: What `length` may become; ``None`` is no limit.
-            largest: What `size` may become; ``None`` is no limit.
+            longest: The limit on `length`; ``None`` is no limit.
+            largest: The limit on `size`; ``None`` is no limit.
 
         Returns:
-            What it has exceeded at some point; it is then anything, and has to be restored.
+            The limit that the line has exceeded at some point; the line's state is then undefined, and has to be restored.
         """
         if len(text) > _WORTH_SKIPPING:
             text = self._skip(text, longest, largest)
@@ -135,7 +135,7 @@ class EditedLine:
         return None
 
     def _skip(self, text: str, longest: int | None, largest: int | None) -> str:
-        """Do at once what a bar does: fill the line time and again. Return the rest of the work."""
+        """Print the many states of a progress bar at once, if possible. Return the remaining text."""
         end = max([text.rfind(clear) + len(clear) for clear in _CLEARS if clear in text], default=0)
         if end and self._fits(text[:end].split("\r"), longest, largest):
             self._clear()
@@ -150,7 +150,7 @@ class EditedLine:
         self._write(first)
         if self._cells is None:
             self._lay()
-        # The rest of a state is the part that no later one has covered.
+        # Of each state, only the part remains that no later state covers.
         kept = ""
         for state in reversed(shown):
             if len(state) > len(kept):
@@ -161,7 +161,7 @@ class EditedLine:
         return ""
 
     def _fits(self, states: list[str], longest: int | None, largest: int | None) -> bool:
-        """Whether the line surely does not become too long by being filled so."""
+        """Whether the line certainly does not become too long when the states are printed."""
         length = max(len(states[0]) + self._column + self.length, *map(len, states))
         return (longest is None or length <= longest) and (largest is None or 4 * length <= largest)
 
@@ -181,7 +181,7 @@ class EditedLine:
         assert cells is not None
         if column > len(cells):
             cells += " " * (column - len(cells))
-        self._blanked = min(self._blanked, max(column - 2, 0))  # a mark is drawn over what is before it
+        self._blanked = min(self._blanked, max(column - 2, 0))  # a mark is drawn over the character before it
         piece: str | list[str] = run
         self._ascii = self._ascii and run.isascii()
         if not is_narrow(run):
@@ -218,7 +218,7 @@ class EditedLine:
     def _to(self, column: int) -> None:
         if self._cells is None:
             if column == 0:
-                self._column = len(self._text) * TAB_WIDTH  # as far as it goes
+                self._column = len(self._text) * TAB_WIDTH  # at least all columns of the text
                 return
             self._lay()
         self._column = min(self._column, column)
@@ -243,7 +243,7 @@ class EditedLine:
                 cells[self._blanked : end] = " " * (end - self._blanked)
                 self._blanked = end
         elif kind == 2:
-            # Blanks, because the cursor stays: what follows would have to be given as many again each time.
+            # Blanks stay, since the cursor stays: otherwise later text would have to be padded again each time.
             cells[self._blanked :] = " " * (len(cells) - self._blanked)
             self._blanked = len(cells)
             self._cleared = True
@@ -251,12 +251,12 @@ class EditedLine:
         self._settle()
 
     def _settle(self) -> None:
-        """Forget the erased cells when the line is empty and the cursor at its start."""
+        """Drop the erased cells when the line is empty and the cursor is at the start."""
         if self._cells is not None and not self._column and (self._cleared or not self._cells):
             self._clear()
 
     def _lay(self) -> None:
-        """Make cells of what is there."""
+        """Turn the text of the line into cells."""
         text, back = self._text, self._column
         cells: list[str] = []
         marks = 0
@@ -272,9 +272,9 @@ class EditedLine:
 
 
 def _lay(text: str, before: list[str], column: int) -> tuple[list[str], int]:
-    """The cells of a text, and how many marks were drawn, some of them over what stands before that column.
+    """Return the cells of a text and the number of drawn marks; a leading mark is drawn over the cell before `column`.
 
-    A wide character has a cell with its text and an empty one.
+    A wide character has a cell with its text and an empty cell.
     """
     if is_narrow(text):
         return list(text), 0

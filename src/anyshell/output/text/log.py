@@ -1,4 +1,4 @@
-"""Raw output that is read again by byte offset, while it grows and afterwards."""
+"""A log of raw output that is read by byte offset, while the output grows and afterwards."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ MEMORY = 128 * 1024
 
 
 class OutputLog:
-    """Takes raw output as it comes. Its end is in memory, what came before in an artifact.
+    """The log of an output: the end is in memory, and the bytes before the end are in an artifact.
 
-    A short output needs no file. Without a store, or when the file cannot be written, only the end can be read;
-    what is gone is counted wherever it is asked for. Memory is bounded by `MEMORY` and by what an `ArtifactWriter`
-    holds.
+    A short output needs no file. Without a store, or when the file cannot be written, only the end can be read; a read of
+    missing bytes returns the offset of the next kept byte. Memory is bounded by twice `MEMORY` and the memory of an
+    `ArtifactWriter`.
 
     Args:
-        store: Makes the artifact; ``None`` keeps nothing but the end.
-        code_page: The number of the host's code page, for what is not UTF-8; ``None`` is no code page.
+        store: The store for the artifact; ``None`` keeps nothing but the end.
+        code_page: The number of the host's code page, for bytes that are not UTF-8; ``None`` is no code page.
     """
 
     def __init__(self, store: ArtifactStore | None, *, code_page: int | None = None) -> None:
         self._store = store
         self._page = Page.of(code_page)
         self._recognizer = None if self._page is None else Recognizer()
-        self._utf8 = 0  # bytes that are known to be UTF-8, if there is a page
+        self._utf8 = 0  # bytes known to be UTF-8, if there is a page
         self._recent = bytearray()
-        self._moved = 0  # bytes that are not in memory any more
+        self._moved = 0  # bytes that are no longer in memory
         self._writer: ArtifactWriter | None = None
         self._failure: OSError | None = None
 
     @property
     def total(self) -> int:
-        """Bytes that were written so far."""
+        """Bytes written so far."""
         return self._moved + len(self._recent)
 
     def write(self, data: bytes) -> None:
-        """Add to it. Never raises; a file that fails takes nothing from the writer."""
+        """Add bytes to the log. Never raises: a failure of the file does not reach the caller."""
         self._recent += data
         if self._recognizer is not None:
             self._utf8 += len(self._recognizer.feed(data)[0])
@@ -62,11 +62,11 @@ class OutputLog:
         self._moved += count
 
     def read(self, offset: int, length: int) -> tuple[int, bytes]:
-        """Read what is kept from an offset on.
+        """Read kept bytes from an offset on.
 
         Returns:
-            Where the bytes begin, which is later than `offset` if something is not kept any more, and the bytes, at
-            most `length`. Fewer are not the end; none are.
+            The offset of the first byte, which is later than `offset` if bytes are no longer kept, and at most `length` bytes.
+            Only an empty result is the end; a short result is not.
         """
         found = bytearray()
         start = offset
@@ -75,31 +75,31 @@ class OutputLog:
             if not found:
                 start = at
             elif at > start + len(found):
-                break  # something is missing there
+                break  # bytes are missing before `at`
             if not data:
                 break
             found += data
         return start, bytes(found)
 
     def tail(self, length: int) -> bytes:
-        """The last bytes, at most `length`."""
+        """Return the last bytes, at most `length`."""
         return self.read(max(0, self.total - length), length)[1]
 
     def stretch(self, offset: int, data: bytes) -> Stretch:
-        """The data that was read at an offset, with the known facts about its encoding."""
+        """Return data that was read at an offset, with the known facts about the encoding of the data."""
         if self._recognizer is None or not self._recognizer.ended:
             return Stretch(data)
         return Stretch(data, self._page, self._utf8 - offset)
 
     def create(self) -> _Whole:
-        """Let the builder of this output's text have this log as its whole, so that it is kept once."""
+        """Return a writer for the builder of the output's text that keeps nothing: the log already keeps the whole."""
         return _Whole(self)
 
     def keep(self) -> Artifact:
-        """Finish the artifact with all that was written, whether it needed a file or not.
+        """Finish the artifact with all written bytes, also when the output needed no file.
 
         Raises:
-            OSError: It could not be kept.
+            OSError: The output could not be kept.
         """
         try:
             writer = self._begin()
@@ -113,16 +113,16 @@ class OutputLog:
         return artifact
 
     def finish(self) -> None:
-        """End the log. A log with a file is finished; one without stays in memory."""
+        """End the log. The file of a log is finished; a log without a file stays in memory."""
         if self._recognizer is not None:
             self._recognizer.flush()
         if self._writer is None:
             return
-        with contextlib.suppress(OSError):  # the end is still there, and what is not is counted
+        with contextlib.suppress(OSError):  # the end is still in memory, and reads tell of missing bytes
             self.keep()
 
     def discard(self) -> None:
-        """Leave no file behind, unless it was kept."""
+        """Remove the file, unless the artifact was finished."""
         if self._writer is not None:
             self._writer.discard()
 
@@ -158,17 +158,17 @@ class OutputLog:
 
 
 class _Whole:
-    """The writer that a builder is given: the log has everything already."""
+    """A writer for a builder whose log already has the whole output."""
 
     def __init__(self, log: OutputLog) -> None:
         self._log = log
 
     def write(self, data: bytes, /) -> None:
-        """Take nothing."""
+        """Ignore the bytes, which the log has already."""
 
     def finish(self) -> Artifact:
-        """Finish the log's artifact."""
+        """Finish the log's artifact. Raises `OSError`."""
         return self._log.keep()
 
     def discard(self) -> None:
-        """Leave it to the log."""
+        """Do nothing: the log removes the file."""

@@ -1,11 +1,11 @@
-"""Output that is not UTF-8: text of a code page of Windows.
+"""Output that is not UTF-8: text of a Windows code page.
 
-A stream is UTF-8 up to the first byte that cannot be, and from there on, to its end, text of the host's code page. So
-UTF-8 is never changed, and what has been shown stays as it is. A character that the end of the stream cuts is UTF-8 if
-there was one before that is more than ASCII, and text of the page otherwise.
+A stream is UTF-8 up to the first byte that cannot be UTF-8, and text of the host's code page from that byte to the end. So
+UTF-8 is never changed, and shown text stays unchanged. A character that the end of the stream cuts is UTF-8 if the stream
+had a character beyond ASCII before; otherwise the bytes are text of the page.
 
-UTF-16 is not recognised: its line feeds and escapes are halves of other characters too, so that neither could be
-counted or cut as everywhere else. Since NULs are removed, what of it is ASCII is read all the same.
+UTF-16 is not recognised: its line feeds and escapes are also halves of other characters, and could not be counted or cut as
+in other output. Since NULs are removed, the ASCII part of UTF-16 is readable all the same.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import re
 from functools import lru_cache
 
 PAGES = 8
-"""Code pages that are remembered; a host has one."""
+"""Code pages that are cached; a host has one code page."""
 
 _ASCII = bytes(range(0x80))
 
-# The second byte of a two-byte character of a page is none of these: after one of them, a character begins.
+# No second byte of a two-byte character of a page is in this set: a character begins after a byte of the set.
 _ALONE = re.compile(rb"[\0-\x2f]")
 
-# A page has no controls but those of ASCII. Some of Python's tables have these where there is no character.
+# A page has no controls beyond ASCII. Some of Python's tables have C1 controls where the page has no character.
 _CONTROLS = dict.fromkeys(range(0x80, 0xA0), "\ufffd")
 
 
@@ -30,7 +30,7 @@ class Page:
     """A code page: ASCII, and other characters of one or two bytes. An invalid byte becomes U+FFFD.
 
     Args:
-        codec: Python's.
+        codec: Python's codec for the page.
     """
 
     def __init__(self, codec: codecs.CodecInfo) -> None:
@@ -39,30 +39,30 @@ class Page:
 
     @staticmethod
     def of(number: int | None) -> Page | None:
-        """The page of a number; ``None`` where that is UTF-8, or none that output can be in and that Python knows."""
+        """Return the page of a number; ``None`` for UTF-8, for a page without ASCII, and for a page that Python does not know."""
         return None if number is None else _page(number)
 
     def decode(self, data: bytes) -> str:
-        """The text of whole output. Nothing is raised."""
+        """Decode whole output. Raises nothing."""
         return self._codec.decode(data, "replace")[0].translate(_CONTROLS)
 
     def decoder(self) -> codecs.IncrementalDecoder:
-        """Decodes output that comes in pieces, as `decode` would, but for controls."""
+        """Return a decoder for output in pieces, which decodes as `decode` does, but does not replace C1 controls."""
         assert self._codec.incrementaldecoder is not None
         return self._codec.incrementaldecoder("replace")
 
     def size(self, text: str) -> int:
-        """Bytes that a decoded text was."""
+        """Return the number of bytes that a text was decoded from."""
         return len(self._codec.encode(text.replace("\ufffd", "?"))[0]) if self._wide else len(text)
 
     def pending(self, data: bytes) -> int:
-        """The number of last bytes that are the start of a character."""
+        """Return the number of last bytes that are the start of an unfinished character."""
         return self._pending(data) if self._wide else 0
 
     def start(self, data: bytes, end: int) -> int:
-        """The first place, before `end`, where a character surely begins, of output whose start is missing.
+        """Return the first place before `end` where a character certainly begins, in output whose start is missing.
 
-        Without such a place it is 0, and what follows up to the next ASCII may be read wrongly.
+        Without a certain place, the result is 0, and the text up to the next ASCII character may be decoded wrongly.
         """
         found = _ALONE.search(data, 0, end) if self._wide else None
         return 0 if found is None else found.start()
@@ -78,30 +78,30 @@ def _page(number: int) -> Page | None:
     try:
         codec = codecs.lookup(f"cp{number}")
         if codec.name == "utf-8" or codec.decode(_ASCII)[0] != _ASCII.decode():
-            return None  # a page of EBCDIC, say, which no console has
+            return None  # a page without ASCII, such as EBCDIC, which no console has
     except (LookupError, UnicodeError):
         return None
     return Page(codec)
 
 
 class Recognizer:
-    """Finds, in output that comes in pieces, the first byte that is not UTF-8. Holds three bytes at most.
+    """The search for the first byte that is not UTF-8, in output that comes in pieces. Holds three bytes at most.
 
     Args:
-        utf8_bytes: Where it is, if that is known.
+        utf8_bytes: The place of that byte, if known.
 
     Attributes:
-        ended: Whether what comes is text of the page.
+        ended: Whether the following bytes are text of the page.
     """
 
     def __init__(self, utf8_bytes: int | None = None) -> None:
         self.ended = utf8_bytes == 0
         self._left = utf8_bytes
         self._held = b""
-        self._proven = False  # whether there was a character that is more than ASCII
+        self._proven = False  # whether the stream had a character beyond ASCII, in UTF-8
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Part what comes into UTF-8, which ends with a whole character, and text of the page."""
+        """Split the next bytes into UTF-8, which ends with a whole character, and text of the page."""
         if self.ended:
             return b"", data
         if self._left is not None:
@@ -128,7 +128,7 @@ class Recognizer:
         return data[:end], b""
 
     def flush(self) -> tuple[bytes, bytes]:
-        """Say of the last bytes what they are, now that nothing more comes."""
+        """Split the held bytes into UTF-8 and text of the page, at the end of the output."""
         held, self._held = self._held, b""
         if not held or self._proven:
             return held, b""
@@ -137,10 +137,10 @@ class Recognizer:
 
 
 class Recoder:
-    """Makes UTF-8 of output that comes in pieces, for readers that need not know in which encoding it was.
+    """A recoder turns output in pieces into UTF-8, for readers that need not know the encoding.
 
     Args:
-        page: The host's; ``None`` changes nothing.
+        page: The code page of the host; ``None`` leaves the output unchanged.
     """
 
     def __init__(self, page: Page | None) -> None:
@@ -148,11 +148,11 @@ class Recoder:
         self._decoder = None if page is None else page.decoder()
 
     def feed(self, data: bytes) -> bytes:
-        """The next bytes as UTF-8, up to a character that they do not finish."""
+        """Return the next bytes as UTF-8, up to an unfinished character."""
         return data if self._decoder is None else self._recode(*self._recognizer.feed(data), final=False)
 
     def flush(self) -> bytes:
-        """The text of an unfinished character, now that the output has ended; usually empty."""
+        """Return the text of an unfinished character at the end of the output; usually empty."""
         return b"" if self._decoder is None else self._recode(*self._recognizer.flush(), final=True)
 
     def _recode(self, utf8: bytes, other: bytes, *, final: bool) -> bytes:

@@ -1,4 +1,4 @@
-"""Look for a pattern in output as it comes."""
+"""The search for a pattern in output that comes in pieces."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from ..._exceptions import InvalidCommand
 from .decode import Stretch, strip
 
 WINDOW = 8 * 1024
-"""Characters of a match, and so of what is searched again with what follows: a match may be cut anywhere."""
+"""Characters of a match that may be cut between two pieces: as many are searched again with the next piece."""
 
 
 class Search:
-    """Finds the first match in decoded output, however its bytes were cut.
+    """The search for the first match in decoded output, however the bytes are cut into pieces.
 
-    What is searched is the text without escape sequences, every line of it as it was printed: what a line that
-    rewrites itself showed in between can match as well. Takes time in proportion to the output, as far as the pattern
-    itself does.
+    The searched text has no escape sequences, and each line as printed: an intermediate state of a line that rewrites itself
+    can match too. The time is in proportion to the output, if the pattern's own time is.
 
     Args:
         pattern: The pattern of the search.
@@ -29,7 +28,7 @@ class Search:
         self._from = 0
 
     def feed(self, data: bytes | Stretch) -> re.Match[str] | None:
-        """The first match, now that these bytes have come. One that was found before may have grown."""
+        """Take the next bytes, and return the first match. A match that was found before may have grown."""
         piece = data if isinstance(data, Stretch) else Stretch(data)
         before = self._held.data
         held = Stretch(before + piece.data, piece.page, len(before) + piece.utf8)
@@ -38,7 +37,7 @@ class Search:
         return self._search(held.part(0, whole))
 
     def flush(self) -> re.Match[str] | None:
-        """The first match, now that nothing more will come."""
+        """Return the first match at the end of the output."""
         held, self._held = self._held, Stretch(b"")
         return self._search(held)
 
@@ -47,7 +46,7 @@ class Search:
         match = self._pattern.search(self._text, self._from)
         start = len(self._text) - WINDOW if match is None else match.start()
         if start > self._from:
-            # More than is searched: where a line begins, and what a pattern looks back at, stands before it.
+            # Keep more than is searched: ``^`` and lookbehinds need the text before.
             cut = max(0, start - WINDOW)
             self._text = self._text[cut:]
             self._from = start - cut
@@ -58,7 +57,7 @@ def expression(pattern: object) -> re.Pattern[str]:
     """Compile a pattern; in a text, ``^`` and ``$`` are the ends of lines.
 
     Raises:
-        InvalidCommand: It does not compile, or is no expression.
+        InvalidCommand: The pattern does not compile, or is no expression.
     """
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
         return pattern

@@ -1,4 +1,4 @@
-"""The shown parts of a text, and the lines that tell of the omitted ones between them."""
+"""The shown parts of a text, and the notes on the omitted parts between the shown parts."""
 
 from __future__ import annotations
 
@@ -13,29 +13,32 @@ if TYPE_CHECKING:
     from ..._types import Output
 
 GAP = 64
-"""Bytes that count for a line between two parts of a text, which tells how much is omitted there."""
+"""Bytes that count for the note on an omission between two parts of a text."""
 
 
 _WITHIN = ", with the start of the next line"
 
 
 class Sections:
-    """Puts parts of a text together, with a line wherever something is left out between; the first says it of the whole."""
+    """Joins parts of a text, with a note on each omission between two parts; the first note is about the whole text."""
 
     def __init__(self, before: str, notice: str, total_lines: int, end: int, *, alone: bool) -> None:
-        self._end = end  # of the last part
+        self._end = end  # the end of the last part
         self._parts = [before]
         self._notice = notice
         self._told = False
-        self._alone = alone  # whether the notice says it all
+        self._alone = alone  # whether the notice alone describes the omission
         self._total_lines = total_lines
         self._at = self._line = 0
 
     def add(self, start: int, line: int, text: str, end: int, last: int, *, within: bool = False) -> None:
-        """Add what begins and ends at some bytes and line feeds behind the first part; perhaps within a line whose start is not shown."""
+        """Add a part. `start` and `end` are bytes, and `line` and `last` line feeds, after the first part.
+
+        `within` says that the part begins inside a line whose start is not shown.
+        """
         if start > self._at or (end == self._end and not self._told):
             if start == self._at and self._parts[-1] and not self._parts[-1].endswith("\n"):
-                # The line goes on with this text, and is shown as one.
+                # The line of the part before goes on with this text, and is shown as one line.
                 rest, feed, text = text.partition("\n")
                 self._parts.append(rest + feed)
             if self._parts[-1] and not self._parts[-1].endswith("\n"):
@@ -50,7 +53,7 @@ class Sections:
         self._at, self._line = end, last
 
     def text(self) -> str:
-        """All of it."""
+        """Return the whole text."""
         whole = "".join(self._parts)
         return whole if self._parts[-1] else whole.removesuffix("\n")
 
@@ -65,16 +68,16 @@ def marker(
     within: bool = False,
     prefix: bytes = b"",
 ) -> str:
-    """The line after the head, which tells how much of the whole is omitted.
+    """Return the marker: the line after the head that tells how much of the whole is omitted.
 
     Args:
-        whole: Its counts, and where it is.
+        whole: The counts of the whole output, and its artifact.
         lines: Line feeds left out.
         size: Raw bytes left out.
-        name_path: Whether to say in which file it is, rather than as which artifact it is kept.
-        searched: Whether all of it was searched for lines that tell what went wrong.
+        name_path: Whether to name the file of the whole, rather than the artifact.
+        searched: Whether all omitted lines were searched for errors.
         within: Whether the next line is shown without its start.
-        prefix: The beginning of a line, where that is left out of the lines behind the marker.
+        prefix: An example of the prefix that the lines after the marker omit; empty if they omit none.
     """
     total_lines, artifact = whole.total_lines, whole.artifact
     text = f"{counts(lines, size, total_lines)} left out of {counts(total_lines, whole.total_bytes, total_lines)}"
@@ -83,7 +86,7 @@ def marker(
     if prefix:
         text += f"; so is what the lines below begin with, such as {strip(prefix).strip()!r}"
     if not searched:
-        from .signals import LAST, SEARCHED  # here, since few outputs are so long
+        from .signals import LAST, SEARCHED  # imported here, since few outputs are so long
 
         text += f"; looked for errors in its first {SEARCHED >> 20} MiB and its last {LAST >> 10} KiB"
     if artifact is not None:
@@ -97,12 +100,12 @@ def marker(
 
 
 def left_out(lines: int, size: int, total_lines: int, *, within: bool = False) -> str:
-    """The line that stands where so much is left out, perhaps with the start of the next line."""
+    """Return the note on one omission; `within` says that the start of the next line is omitted too."""
     return f"[... {counts(lines, size, total_lines)} left out here{_WITHIN if within else ''} ...]"
 
 
 def counts(lines: int, size: int, total_lines: int) -> str:
-    """Lines and bytes; of an output without a line feed the bytes alone, since "0 lines of 0 lines" are not there."""
+    """Return the words for lines and bytes; for an output without line feeds the bytes alone, not "0 lines of 0 lines"."""
     return f"{_count(lines, 'line')}, {_count(size, 'byte')}" if total_lines else _count(size, "byte")
 
 
@@ -111,5 +114,5 @@ def _count(number: int, noun: str) -> str:
 
 
 def _readable(path: Path) -> str:
-    """A path as text that can be encoded, whatever bytes a file system may hold."""
+    """Return a path as text that can be encoded, whatever bytes the path has."""
     return os.fsencode(path).decode("utf-8", "replace")

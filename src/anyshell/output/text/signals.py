@@ -1,4 +1,4 @@
-"""The lines of an output that tell of an error, found as the output comes."""
+"""The lines of an output that tell of an error, found while the output comes."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 SEARCHED = 64 * 1024 * 1024
-"""Bytes of the middle of an output in which such lines are looked for, and of its end as many as `LAST`. Each line that is
-looked at more closely counts as `SCORED` bytes."""
+"""Bytes of an output's middle that are searched for error lines, besides `LAST` bytes at the end. Each line that is scored
+counts as `SCORED` bytes."""
 
 SCORED = 512
-"""Bytes of search that a closer look at a line costs."""
+"""Bytes of search that the scoring of one line counts as."""
 
 LAST = 256 * 1024
-"""Bytes before the end that are searched in any case."""
+"""Bytes before the end that are searched for error lines in any case."""
 
 BACK = 64 * 1024
-"""Bytes before the shown end in which lines are looked for that are worth as much as what fills the room."""
+"""Bytes before the shown end that are searched for lines with the same score as the lines that already fill the room."""
 
 HELD = 256 * 1024
-"""Bytes of such excerpts that are held; beyond that the best of them."""
+"""Bytes of excerpts with error lines that are held; beyond that, only the best excerpts are kept."""
 
 SHAPES = 4096
-"""Shapes of lines that are counted, to tell what is repeated; when there are more, the older half is forgotten."""
+"""Shapes of lines that are counted, to recognise repeated lines; when there are more, the older half is forgotten."""
 
 _SLICE = 16 * 1024
-"""Bytes that are asked about at once, whether there may be such a line in them."""
+"""Bytes that are tested at once for error lines."""
 
 _BLOCK = 64 * 1024
-"""Bytes that are searched at once. Which bytes a block has depends on their place in the output alone."""
+"""Bytes that are searched at once. The place in the output alone decides to which block a byte belongs."""
 
 _STRONG = re.compile(
     rb"rrors?\b(?:\(\d+,\d+\)|\[[\w-]+\]| \w+)?:|RROR(?!_)|racebac|E(?:rror\b(?![./(=])|(?<!.E) +[-+] )|FA(?:IL(?!_)|TAL)|Fa(?:tal\b|il(?:ed|ure))|xception\b"
@@ -54,7 +54,7 @@ _HARMLESS = re.compile(
     re.DOTALL,
 )
 _COUNT = re.compile(LINES_OF_COUNTS.encode("ascii"))
-BEST = 5.0  # no bound: what a line is worth at most
+BEST = 5.0  # no bound: the highest score of a line
 
 _STAMPED = re.compile(rb"[\d\s\[(<|#\x1b]")
 _STAMP = re.compile(
@@ -66,11 +66,11 @@ _DIGITS = b"0123456789"
 _VARIES = re.compile(rb"\"[^\"]*\"|'[^']*'|`[^`]*`|(?<![\w.-])[\w.-]*+/[\w./-]+|\b[^\W\d]*+\d\w*")
 _INSIDE = re.compile(rb"[ \t|^=>~+\-E\r\n]|\d+ *\||at ")
 _AFTER, _MOST_AFTER = 2, 12
-_REPEATS = 4  # no bound: after as many lines of a shape, others are worth nothing
+_REPEATS = 4  # no bound: after as many lines of a shape, further lines are worthless
 
 
 Mark = tuple[int, int]
-"""A place in an output: raw bytes, and line feeds, up to there."""
+"""A place in an output: the raw bytes and the line feeds before the place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,12 @@ class Excerpt:
     """Lines of an output.
 
     Attributes:
-        start: Their start, in bytes.
-        lines: Line feeds before them.
-        data: Whole lines.
-        score: Their weight; more than zero.
-        core: Where the line is for which they are shown, in `data`.
-        marks: Of lines whose bytes are not those of the output: where the output is at their start, and at the end of each.
+        start: The start of the lines, in bytes.
+        lines: Line feeds before the lines.
+        data: The bytes of whole lines.
+        score: The score of the lines; more than zero.
+        core: The begin and the end, in `data`, of the line that tells of an error.
+        marks: The place in the raw output of the lines' start and of each line's end; only for lines whose bytes are not raw.
     """
 
     start: int
@@ -99,12 +99,12 @@ class Excerpt:
         return self.start + len(self.data)
 
     def first(self, size: int) -> Excerpt:
-        """Its first lines, which have so many bytes."""
+        """Return the first lines of the excerpt, which have `size` bytes."""
         data = self.data[:size]
         return replace(self, data=data, marks=self.marks[: data.count(b"\n") + 1])
 
     def alone(self) -> Excerpt:
-        """The line without those around it."""
+        """Return the excerpt of the error line without the lines around it."""
         first, last = self.core
         feeds = self.data.count(b"\n", 0, first)
         return Excerpt(
@@ -118,11 +118,11 @@ class Excerpt:
 
 
 def score(line: bytes, *, counts: bool | None = None) -> float:
-    """The score of a line as a report of an error; zero if it tells of none. It is at most `BEST`.
+    """Return the score of a line as a report of an error, at most `BEST`; zero or less if the line tells of no error.
 
     Args:
-        line: The line.
-        counts: Whether it counts failures, if that is known.
+        line: A line that `HITS` matches.
+        counts: Whether the line counts failures, if known.
     """
     if _STAMPED.match(line) and (stamp := _STAMP.match(line)):
         line = line[stamp.end() :]
@@ -140,31 +140,31 @@ def score(line: bytes, *, counts: bool | None = None) -> float:
 
 
 def telling(lines: Sequence[bytes]) -> list[int]:
-    """The lines that tell of an error, of lines that differ in numbers alone."""
+    """Return the indices of the lines that tell of an error, among lines that differ only in numbers."""
     if HITS.search(b"\n" + lines[0]) is None:
         return []
     some = counting(b"".join(lines))
-    # All that count failures are alike, and so are the others.
+    # One line that counts failures stands for all that do, and one other line for all others.
     one = {number in some: number for number in range(len(lines))}
     tell = {counts: tells(lines[number]) for counts, number in one.items()}
     return [number for number in range(len(lines)) if tell[number in some]]
 
 
 def tells(line: bytes) -> bool:
-    """Whether a line alone says something of what went wrong."""
+    """Whether a line alone tells of an error."""
     return HITS.search(b"\n" + line) is not None and score(line) > 0
 
 
 class BestLines:
-    """The best of what was found, in bounded memory.
+    """The best excerpts so far, in bounded memory.
 
     Args:
-        room: Bytes that there are to show it.
+        room: Bytes of excerpts that can be shown.
 
     Attributes:
         room: As above.
-        work: Bytes of search that closer looks have cost.
-        least: What as much was found of as can be shown. A line must be worth more than that.
+        work: Bytes of search so far, including the cost of scoring lines.
+        least: The score at which the excerpts found so far fill the room; a further line must score more.
     """
 
     def __init__(self, room: int = HELD) -> None:
@@ -173,23 +173,23 @@ class BestLines:
         self.least = 0.0
         self._excerpts: list[Excerpt] = []
         self._size = 0
-        # Hashes of shapes, and how often they were there; the older half is let go when the newer is full.
+        # Hashes of shapes, with their numbers of lines; the older half is dropped when the newer half is full.
         self._shapes: dict[int, int] = {}
         self._older: dict[int, int] = {}
         self._young: deque[tuple[int, float, int]] = (
             deque()
-        )  # ends, worths and new bytes of excerpts not yet in `_sizes`
-        self._sizes: Counter[float] = Counter()  # bytes of excerpts by what they are worth
-        self._end = 0  # of the excerpts so far
+        )  # ends, scores and new bytes of excerpts not yet in `_sizes`
+        self._sizes: Counter[float] = Counter()  # bytes of excerpts by score
+        self._end = 0  # the end of the excerpts so far
 
     def worth(self, line: bytes, shape: int, least: float, *, counts: bool = False) -> float:
-        """The score of a line, less one for each line of its shape before it; zero if that is below `least`.
+        """Return the score of a line, less one for each earlier line of its shape; zero if the result is below `least`.
 
         Args:
             line: The line.
             shape: The hash of the line without its digits.
-            least: The worth.
-            counts: Whether it counts failures.
+            least: The lowest score that counts.
+            counts: Whether the line counts failures.
         """
         self.work += SCORED
         seen = self._shapes.get(shape) or self._older.get(shape, 0)
@@ -217,7 +217,7 @@ class BestLines:
             self._older, self._shapes = self._shapes, {}
 
     def settle(self, place: int) -> None:
-        """Take note that no line before a place is in the end of the output: these and better later ones get all the room."""
+        """Raise `least` if the excerpts before a place fill the room. No line before the place is in the output's shown end."""
         young = self._young
         while young and young[0][0] <= place:
             _, value, size = young.popleft()
@@ -230,14 +230,14 @@ class BestLines:
                 return
 
     def keep(self, excerpt: Excerpt) -> None:
-        """Keep one more, or the best of all if they are too many."""
+        """Keep an excerpt; if the excerpts are too many, keep the best of all."""
         self._excerpts.append(excerpt)
         self._young.append((excerpt.end, excerpt.score, excerpt.end - max(excerpt.start, self._end)))
         self._end = max(self._end, excerpt.end)
         self._size += len(excerpt.data)
         if self._size <= HELD:
             return
-        # Among equals, the middle ones go first.
+        # Among excerpts of one score, those in the middle are dropped first.
         middle = (self._excerpts[0].start + excerpt.start) / 2
         self._excerpts.sort(key=lambda each: (-each.score, -abs(each.start - middle)))
         while self._size > HELD // 2:
@@ -245,24 +245,24 @@ class BestLines:
         self._excerpts.sort(key=lambda each: each.start)
 
     def excerpts(self) -> list[Excerpt]:
-        """All that are kept, in order."""
+        """Return the kept excerpts, in order."""
         return sorted(self._excerpts, key=lambda each: each.start)
 
 
 class Signals:
-    """Looks for such lines in what is fed, in bounded memory. What it finds does not depend on how the bytes were cut.
+    """The search for error lines in fed output, in bounded memory. The result does not depend on how the bytes are cut.
 
-    Once as much was found as there is room for, only lines are looked for that are worth more; and in the end, back from
-    where the shown end begins, those that are worth as much.
+    Once the found lines fill the room, the search is only for lines with a higher score. At the end, a search back from the
+    start of the shown end finds lines with the same score.
 
     Args:
-        marks: Gives the marks of an excerpt, by its first byte and by the byte after it; of whole lines that were fed and are
-            still held.
-        room: Bytes that there are to show what is found.
+        marks: Returns the marks of an excerpt, from its first byte and the byte after it; for whole lines that were fed and
+            are still held.
+        room: Bytes of found lines that can be shown.
         tail: Bytes of the end that are shown in any case.
 
     Attributes:
-        searched: Whether all was searched that was fed, or as much as was needed; known when it is finished.
+        searched: Whether all fed output was searched, or as much as needed; valid after `finish`.
     """
 
     def __init__(
@@ -275,20 +275,20 @@ class Signals:
         self.searched = True
         self._marks = marks
         self._held = bytearray()
-        self._start = 0  # where what is held begins
-        self._done = 0  # bytes of what is held that were searched, or are not going to be
-        self._feeds = 0  # line feeds of all that was fed
+        self._start = 0  # where the held bytes begin in the output
+        self._done = 0  # held bytes that were searched, or will not be searched
+        self._feeds = 0  # line feeds of all fed bytes
         self._found = BestLines(room)
         self._looker = Looker()
         self._tail = tail
 
     @property
     def start(self) -> int:
-        """The first byte that is held. Nothing before it will be in another excerpt."""
+        """The offset of the first held byte. No later excerpt has a byte before this offset."""
         return self._start
 
     def feed(self, data: bytes, feeds: int | None = None) -> None:
-        """Take the next bytes; their line feeds, too, where those have been counted, since that takes as long as the search."""
+        """Take the next bytes. `feeds` is the number of their line feeds, if counted: the count takes as long as the search."""
         held = self._held
         for at in range(0, len(data), _BLOCK):
             part = data[at : at + _BLOCK]
@@ -302,16 +302,16 @@ class Signals:
                 self._done -= gone
 
     def finish(self, end: int | None = None) -> list[Excerpt]:
-        """The found lines, in order. Nothing may be fed after that.
+        """Return the excerpts with the found lines, in order. No `feed` may follow.
 
         Args:
-            end: Bytes of what was fed that are not shown in any case; of what is after them, nothing need be found.
+            end: Bytes before the shown end; lines of the shown end need not be found.
         """
         found = self._found
         end = len(self._held) if end is None else min(len(self._held), max(0, end - self._start))
         if self._rests:
             self.searched = found.work < SEARCHED
-            self._done = self._held.find(b"\n") + 1  # the line before is cut
+            self._done = self._held.find(b"\n") + 1  # the first held line lacks its start
         if found.least < BEST and end > self._done:
             self._search(self._done, end)
         if found.least:
@@ -320,11 +320,11 @@ class Signals:
 
     @property
     def _rests(self) -> bool:
-        """Whether no more is searched but the end: enough work was done, or enough was found."""
+        """Whether only the end is still searched: enough bytes were searched, or enough lines were found."""
         return self._found.work >= SEARCHED or self._found.least >= BEST
 
     def _take(self, end: int) -> None:
-        """Search what is held up to a place; context may be beyond it."""
+        """Search the held bytes up to a place; the context of a line may be beyond the place."""
         if not self._rests:
             self._found.settle(self._start + self._done - self._tail)
             self._search(self._done, end)
@@ -332,17 +332,17 @@ class Signals:
         self._done = end
 
     def _before(self, place: int) -> int:
-        """The line feeds before a place of what is held."""
+        """Return the line feeds of the output before a place of the held bytes."""
         return self._feeds - self._held.count(b"\n", place)
 
     def _search(self, start: int, end: int) -> None:
-        """Search the lines that begin in a part of what is held."""
+        """Search the lines that begin in a part of the held bytes."""
         found, looker = self._found, self._looker
-        before = max(0, start - EXCERPT)  # where what is looked at begins
+        before = max(0, start - EXCERPT)  # where the searched bytes and their context begin
         held = bytes(memoryview(self._held)[before : end + 2 * EXCERPT])
         at = self._line_from(start) - before
         end = held.find(b"\n", end - before - 1) + 1 or len(held)
-        feeds: int | None = None  # line feeds before `counted`, once anything was found
+        feeds: int | None = None  # line feeds before `counted`, once a line was found
         counted = at
         while at < end:
             known = held.find(b"\n", min(at + _SLICE, end) - 1) + 1 or len(held)
@@ -362,7 +362,7 @@ class Signals:
             at = known
 
     def _search_back(self, end: int) -> None:
-        """Search from a place of what is held back, for lines that are worth as much as others, as long as there is room."""
+        """Search the held bytes backwards from a place for lines that score as much as the found lines, as the room allows."""
         held, found = bytes(self._held), self._found
         kept = {each.start + each.core[0] for each in found.excerpts()}
         first, stop, room = self._line_from(max(0, end - BACK)), held.rfind(b"\n", 0, end) + 1, found.room
@@ -381,13 +381,13 @@ class Signals:
             stop = at
 
     def _line_from(self, at: int) -> int:
-        """The beginning of the first line at a place of the held bytes, or after it."""
+        """Return the beginning of the first line that begins at or after a place of the held bytes."""
         if self._held[at - 1 : at] == b"\n" if at else not self._start:
             return at
         return self._held.find(b"\n", at) + 1 or len(self._held)
 
     def _keep(self, held: bytes, before: int, first: int, stop: int, value: float, feeds: int) -> int:
-        """Keep a line with what belongs to it, of what begins some bytes behind what is held; return how many bytes that is."""
+        """Keep a line with its context, and return the number of bytes kept. `held` begins `before` bytes into the held bytes."""
         begin, after = _around(held, first, stop, cut=self._start + before > 0)
         place = self._start + before + begin
         marks = () if self._marks is None else self._marks(place, place + after - begin)
@@ -397,7 +397,7 @@ class Signals:
 
 
 def _around(held: bytes, first: int, stop: int, *, cut: bool) -> tuple[int, int]:
-    """Widen a line to what belongs to it: the line before, two after, and more as long as they are indented."""
+    """Widen a line to its context: the line before, two lines after, and further lines while these look like context."""
     begin = held.rfind(b"\n", 0, first - 1) + 1 if first else 0
     if first - begin > EXCERPT // 4 or (begin == 0 and cut):
         begin = first
@@ -412,15 +412,15 @@ def _around(held: bytes, first: int, stop: int, *, cut: bool) -> tuple[int, int]
 
 
 def chosen(found: Iterable[Excerpt], end: int, room: int, cost: int) -> list[Excerpt]:
-    """The best that there is room for, in order, and those that touch as one.
+    """Return the best excerpts that the room allows, in order; excerpts that touch are joined.
 
     Args:
         found: The candidates.
-        end: Where the middle ends, in bytes; what reaches beyond it is left out.
-        room: Bytes that there are.
-        cost: Bytes that each of them needs besides its own.
+        end: The end of the middle, in bytes; an excerpt that reaches beyond is left out.
+        room: Bytes of room.
+        cost: Bytes that each excerpt needs besides its own.
     """
-    taken: list[Excerpt] = []  # by their starts
+    taken: list[Excerpt] = []  # sorted by start
     best = sorted(
         (each for each in found if each.end <= end),
         key=lambda each: (-each.score, min(each.start, end - each.end)),

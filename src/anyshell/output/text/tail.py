@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Tail:
-    """Holds the last bytes of what is appended, without copying chunks that are not themselves too long.
+    """The last bytes of a stream, held without copying chunks that are not too long themselves.
 
     Args:
-        capacity: Bytes that are held, if there were so many. What stays in memory is more: up to one chunk,
-            but never in proportion to the stream.
+        capacity: Bytes that are held, if the stream has as many. Up to one chunk more stays in memory, but never memory in
+            proportion to the stream.
 
     Attributes:
         total: Bytes appended so far.
-        page: The code page of its text at the end; ``None`` when all is UTF-8.
-        utf8: Bytes before text of the page, if there is any.
+        page: The code page of the text at the end; ``None`` when all text is UTF-8.
+        utf8: Bytes of the stream before text of the page, if there is a page.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -37,15 +37,15 @@ class Tail:
         self.utf8 = 0
 
     def turn(self, page: Page, after: int = 0) -> None:
-        """Take what is appended for text of a page from now on, or after so many more bytes."""
+        """Treat appended bytes as text of a code page from now on, or after `after` more bytes."""
         self.page = page
         self.utf8 = self.total + after
 
     def append(self, data: bytes) -> None:
-        """Add a chunk, and let go of what is no longer among the last bytes."""
+        """Add a chunk, and drop chunks that are no longer among the last bytes."""
         size = len(data)
         self.total += size
-        if size > 4 * self._capacity + 64 * 1024:  # so large that holding all of it would be felt
+        if size > 4 * self._capacity + 64 * 1024:  # too large to hold the whole chunk
             data = data[size - self._capacity :]
             size = len(data)
         chunks = self._chunks
@@ -58,16 +58,16 @@ class Tail:
             spare -= gone
 
     def last(self, size: int) -> bytes:
-        """The last `size` bytes, of at most `capacity`, or all there were."""
+        """Return the last `size` bytes, at most `capacity`; all bytes of a shorter stream."""
         data = b"".join(self._chunks)
         return data[max(0, len(data) - size) :]
 
     def text(self, limit: int, max_line: int) -> tuple[BoundedText, int]:
-        """The end of the stream as text of at most `limit` bytes, and how many raw bytes that shows.
+        """Return the end of the stream as text of at most `limit` bytes, and the number of raw bytes that the text shows.
 
-        It starts with a line, where that leaves half of the room or more; otherwise with a whole character, and never with
-        the remains of a sequence. A line whose start is missing shows its last characters if it is too long, since
-        what went wrong is said at the end.
+        The text starts at the start of a line, if the text then still fills half of the limit. Otherwise the text starts with
+        a whole character, and never with the rest of a sequence. A line that is too long and lacks its start shows its last
+        characters, since an error tends to stand at the end of a line.
         """
         held = self._end(limit + LONGEST_SEQUENCE)
         data = held.to_utf8()
@@ -76,7 +76,7 @@ class Tail:
             start = _fragment(data, start, max_line)
             if _render(data, start, max_line).size <= limit:
                 break
-            # Bytes that are no UTF-8 become characters of three bytes.
+            # Bytes that are no UTF-8 become characters of three bytes: the text may exceed the limit.
             start = _first(start, len(data), lambda at: _render(data, at, max_line).size <= limit)
         line = data.find(b"\n", start) + 1
         if not _begins_line(data, start) and line and 2 * (len(data) - line) >= limit:
@@ -90,7 +90,7 @@ class Tail:
         return text, len(shown.data)
 
     def begins_line(self, size: int) -> bool:
-        """Whether a line begins with the last `size` bytes, which are fewer than all. Unknown in a code page: then it is said to."""
+        """Whether a line begins at the last `size` bytes, which are not all bytes. In a code page, which hides line starts: true."""
         data = self.last(size + 1)
         return self.page is not None or (len(data) > size and _begins_line(data, 1))
 
@@ -104,7 +104,7 @@ class Tail:
 
 
 def _first(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """The first place after `low`, which does not fit, and up to `high`, which does, that fits."""
+    """Return the first place that fits, after `low`, which does not fit, and up to `high`, which fits."""
     while high - low > 1:
         middle = (low + high) // 2
         if fits(middle):
@@ -115,7 +115,7 @@ def _first(low: int, high: int, fits: Callable[[int], bool]) -> int:
 
 
 def _fragment(data: bytes, start: int, max_line: int) -> int:
-    """The start to use instead, so that of a line whose beginning is missing no more than its end is shown."""
+    """Return a start from which a line without its beginning shows at most its last `max_line` characters."""
     if start > 0 and _begins_line(data, start):
         return start
     end = data.find(b"\n", start)
@@ -139,7 +139,7 @@ def _render(data: bytes, start: int, max_line: int) -> BoundedText:
 
 
 def _visible(data: bytes, start: int) -> int:
-    """The first byte from `start` on that is not inside a character or sequence begun before it."""
+    """Return the first byte from `start` on that is not inside a character or sequence that begins before `start`."""
     for _ in range(3):
         if start < len(data) and data[start] & 0xC0 == 0x80:
             start += 1

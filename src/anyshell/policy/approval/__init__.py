@@ -1,1 +1,1 @@
-"""The question whether a command may run: its display, its approvers, and the grants of an answer."""
+"""Approval: the question whether a command may run, the question's display, the approvers, and the grants of an answer."""

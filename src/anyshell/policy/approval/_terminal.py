@@ -1,4 +1,4 @@
-"""The controlling terminal, read and written without ever blocking the event loop."""
+"""The controlling terminal; reading and writing never block the event loop."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 PATH = "/dev/tty"
 
 _LONGEST_LINE = 4096
-"""Bytes of an approver's answer that is typed on the terminal."""
+"""Bytes of an approver's answer that is typed on the terminal; a longer line counts as no answer."""
 _COLUMNS = 80
-"""Columns of a terminal that does not say how wide it is, where a request is shown."""
+"""Columns that are assumed for a terminal that does not report its width."""
 _LOOK_SECONDS = 0.05
-"""Seconds between two looks at a terminal that cannot be watched (macOS)."""
+"""Seconds between two attempts to read a terminal that the event loop cannot watch (macOS)."""
 
 _TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-"""Whose turn it is. A process has one terminal, so this is the process's too; a lock belongs to one loop."""
+"""The lock of the terminal for each event loop. A process has one terminal, and a lock belongs to one loop."""
 
 
 class NoTerminal(Exception):  # noqa: N818 - an answer, not a failure; it never leaves the package
-    """No person can be asked, with the reason."""
+    """The reason why no person can be asked."""
 
 
 @contextlib.asynccontextmanager
 async def one_terminal() -> AsyncIterator[ControllingTerminal]:
-    """Wait for the terminal to be free, and have it.
+    """Wait until no other question uses the terminal, and open the terminal.
 
     Raises:
-        NoTerminal: This process has no terminal, or it belongs to another job of its shell.
+        NoTerminal: This process has no terminal, or another job of the shell has the terminal.
     """
     async with _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         terminal = ControllingTerminal()
@@ -49,13 +49,13 @@ async def one_terminal() -> AsyncIterator[ControllingTerminal]:
 
 
 def open_terminal() -> int:
-    """Open a descriptor of its own for the terminal, so that its mode changes for no other process.
+    """Open a separate descriptor for the terminal, to change the descriptor's mode for no other process.
 
     Raises:
-        NoTerminal: This process has no terminal, or it belongs to another job of its shell: reading would stop this process.
+        NoTerminal: This process has no terminal, or another job of the shell has the terminal: reading would stop this process.
     """
     posix: Any = os  # job control exists where /dev/tty does
-    if not hasattr(posix, "tcgetpgrp"):  # as on Windows, where the path might be any file's
+    if not hasattr(posix, "tcgetpgrp"):  # Windows, where /dev/tty might be any file
         raise NoTerminal("a person is not asked on Windows")
     with contextlib.ExitStack() as stack:
         try:
@@ -71,34 +71,34 @@ def open_terminal() -> int:
 
 
 class ControllingTerminal:
-    """The terminal, to ask a person on.
+    """The controlling terminal, for questions to a person.
 
     Raises:
-        NoTerminal: As `open_terminal` does.
+        NoTerminal: As for `open_terminal`.
     """
 
     def __init__(self) -> None:
         self._fd = open_terminal()
         termios = import_module("termios")
         try:
-            termios.tcflush(self._fd, termios.TCIFLUSH)  # what was typed before a question is no answer to it
+            termios.tcflush(self._fd, termios.TCIFLUSH)  # text typed before the question is not an answer
         except BaseException:
             self.close()
             raise
 
     def columns(self) -> int:
-        """The width of the terminal now."""
+        """Return the current width of the terminal."""
         try:
             return os.get_terminal_size(self._fd).columns or _COLUMNS
         except OSError:
             return _COLUMNS
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         os.close(self._fd)
 
     async def write(self, text: str) -> None:
-        """Print a text whole, however slowly the terminal takes it."""
+        """Print a whole text, however slowly the terminal accepts it."""
         data = text.encode(errors="backslashreplace")
         loop = asyncio.get_running_loop()
         while data:
@@ -110,12 +110,12 @@ class ControllingTerminal:
                 raise NoTerminal("the terminal is gone") from error
 
     def mention(self, text: str) -> None:
-        """Print a text if the terminal takes it now."""
+        """Print a text if the terminal accepts it at once; ignore failures."""
         with contextlib.suppress(OSError):
             os.write(self._fd, text.encode(errors="backslashreplace"))
 
     async def read_line(self) -> str | None:
-        """Read a line; ``None`` when the terminal is closed instead, or its end-of-file key is pressed."""
+        """Read a line; ``None`` if the terminal is closed or the end-of-file key is pressed; empty if the line is too long."""
         typed = b""
         loop = asyncio.get_running_loop()
         while len(typed) < _LONGEST_LINE:

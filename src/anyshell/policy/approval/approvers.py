@@ -1,4 +1,4 @@
-"""The approvers that ship: all, none, and a person at the terminal."""
+"""The approvers that are part of anyshell: approve all, deny all, and ask a person on the terminal."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 async def approve_all(request: ApprovalRequest) -> Approved | Refused:
-    """Run everything. For callers that have decided elsewhere, such as by the container that all of it runs in.
+    """Approve every command. Use this approver if the decision is made elsewhere, such as by a container around all commands.
 
-    A reach is such a decision, and stays as it is: a `NetworkRequest` and a `ReachRequest` are refused.
+    A reach is also a decision, and stays unchanged: a `NetworkRequest` and a `ReachRequest` are refused.
 
     Raises:
-        AnyshellError: It was called by anything but a tool that asks.
+        AnyshellError: The caller is not a tool that asks a question.
     """
     require_question("approve_all")
     if isinstance(request, NetworkRequest | ReachRequest):
@@ -40,30 +40,30 @@ async def approve_all(request: ApprovalRequest) -> Approved | Refused:
 
 
 async def deny_all(request: ApprovalRequest) -> Refused:
-    """Run nothing.
+    """Refuse every command.
 
     Raises:
-        AnyshellError: It was called by anything but a tool that asks.
+        AnyshellError: The caller is not a tool that asks a question.
     """
     require_question("deny_all")
     return Refused("no command may be run here", by="policy")
 
 
 yolo = approve_all
-"""The name by which other agents have it."""
+"""The name of `approve_all` in other agents."""
 
 
 async def ask_on_terminal(request: ApprovalRequest) -> Approved | Refused:
     """Show a request on the controlling terminal and let the person there answer.
 
-    The terminal is opened anew, so neither stdin nor stdout is touched. Whatever was typed before the question
-    stood there is no answer to it. One question stands there at a time; where there is no terminal, or this
-    program is not in its foreground, the answer is no. Never blocks the event loop, and leaves nothing behind
-    when it is cancelled. Lines longer than the terminal is wide are folded, and every row that continues one begins
-    with ``  : ``. The middle of a long command is shown when it is asked for.
+    The function opens the terminal anew, so neither stdin nor stdout is touched. Text typed before the question is not
+    taken as an answer. The terminal shows one question at a time. Without a terminal, or if this program is not in the
+    terminal's foreground, the answer is no. The function never blocks the event loop, and leaves nothing behind when it is
+    cancelled. Lines longer than the width of the terminal are folded; every continuation row begins with ``  : ``. The
+    middle of a long command is shown on request.
 
     Raises:
-        AnyshellError: It was called by anything but a tool that asks.
+        AnyshellError: The caller is not a tool that asks a question.
     """
     require_question("ask_on_terminal")
     from ._terminal import NoTerminal, one_terminal
@@ -119,7 +119,7 @@ class _Choice:
                 "  e = show everything",
             )
         )
-        # The keys that are offered are those that would do something: no A where the answer cannot be written to a file.
+        # Only keys with an effect are offered: no A if the answer cannot be written to a file.
         keys = [
             "y = yes",
             f"a = yes for this session {more}",
@@ -130,7 +130,7 @@ class _Choice:
         self.question = f"{verb} this? {', '.join(keys)}: "
 
     def answer(self, line: str | None) -> Approved | Refused | None:
-        """The answer in a line; ``None`` if it has none."""
+        """Return the answer in a typed line; ``None`` if the line contains no answer."""
         if line is None:
             return Refused("the terminal was closed without an answer", by="unanswered")
         word, _, rest = line.strip().partition(" ")
@@ -158,7 +158,7 @@ def _named(given: tuple[Grant, ...]) -> str:
 
 
 def words_of(request: ApprovalRequest) -> tuple[str, str]:
-    """The verb of a request, and the words for a grant without a rule."""
+    """Return the verb of a request, and the words for an approval for the session without grants."""
     match request:
         case CommandRequest():
             return "Run", "to exactly this"

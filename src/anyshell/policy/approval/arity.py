@@ -1,4 +1,4 @@
-"""The number of words that name a command, as data. The longest entry that a command begins with decides."""
+"""The number of words that name a command, as a table. The longest entry that a command begins with decides."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Programs whose effects are in their paths need one word. A program that runs others by an option, such as find, tar or
-# ssh, is in no list; neither is one that runs a text, such as python -c. All that they are given names those.
+# A program whose effects are in its paths is named by one word. A program that runs other programs by an option, such as find,
+# tar or ssh, is in no list; nor is a program that runs a text, such as python -c: all of its words name the command.
 _BY_COUNT: Mapping[int, str] = {
     1: (
         "basename, cat, cd, chgrp, chmod, chown, cmp, comm, cp, cut, date, df, diff, dirname, du, echo, "
@@ -28,8 +28,8 @@ _BY_COUNT: Mapping[int, str] = {
         "gh issue, gh pr, gh run, git bisect, git notes, git stash, git worktree, python "
         "-m, python3 -m"
     ),
-    # Only with all of its words: it runs a text or a program that the others name, says what later ones run, or sends to where the
-    # others say.
+    # All words name the command: the other words name a text or program that runs or a destination for data, or the command
+    # changes what later commands run.
     0: (
         "bun x, docker exec, docker run, gh alias, gh api, gh extension, git clean, git config, git remote, "
         "git submodule, kubectl exec, kubectl run, npm config, npm exec, podman exec, podman run, apt install, "
@@ -47,9 +47,9 @@ ARITY: Mapping[tuple[str, ...], int] = {
 
 
 def words_of_name(words: tuple[str, ...]) -> int:
-    """Return how many words name a command, the program among them; 0 where all of its words do."""
+    """Return the number of words that name a command, with the program; 0 if all of the command's words name it."""
     entry = next((words[:size] for size in (2, 1) if words[:size] in ARITY), ())
     count = ARITY.get(entry, 0)
     named = words[len(entry) : count]
-    # An option in between may lead elsewhere, as that of git -C does.
+    # An option between the words may change the command's target, as git -C does.
     return count if len(words) >= count and not any(word.startswith("-") for word in named) else 0

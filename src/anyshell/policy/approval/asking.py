@@ -1,4 +1,4 @@
-"""Ask whether a command may run. No answer is a refusal, and so is every answer but a plain yes."""
+"""The question whether a command may run. No answer is a refusal, and so is every answer but a plain yes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("anyshell")
 
 CANCEL_BOUND = 1.0
-"""Seconds for an approver to end when its answer is not waited for any more; then it is left alone."""
+"""Seconds for a cancelled approver to end; after that anyshell stops waiting, and the approver's task goes on."""
 
 
 class _Question:
-    """A request that waits for its answer. Tasks that outlive it still see it, hence the flag."""
+    """A request that waits for its answer. Tasks that outlive the question still see the object; so it has the flag `open`."""
 
     def __init__(self) -> None:
         self.open = True
@@ -33,21 +33,21 @@ _QUESTION: ContextVar[_Question | None] = ContextVar("anyshell_question", defaul
 
 
 async def ask(approver: Approver, request: ApprovalRequest, *, timeout: float) -> Approved | Refused:
-    """Put a request to an approver and take its answer, whatever it does.
+    """Put a request to an approver and return a valid answer, whatever the approver does.
 
     Args:
-        approver: A function, async or not. One that raises, gives no answer in time or answers anything else has refused.
-        request: Its `display` is what people see.
-        timeout: Seconds until no answer counts as a refusal, by the clock: also when the event loop, or the
-            approver itself, was too busy to look at it for so long.
+        approver: A function, async or not. An exception, no answer in time, or an answer of another type is a refusal.
+        request: The request. People see its `display`.
+        timeout: Seconds after which a missing answer is a refusal. The clock decides, even if the event loop or the
+            approver was too busy to notice the time.
 
     Returns:
-        The answer, with a reason that is text, and a scope and grants that there are. The reason of a refusal that is
-        not the approver's own holds nothing of its exception but the name of the type: its text may hold secrets, and
-        goes to a model. It is logged.
+        The answer, with a reason that is text, and with a known scope and valid grants. If the approver failed, the reason
+        has only the type's name of the exception: the exception's text may hold secrets, and the reason goes to a model.
+        The exception is logged.
 
     Raises:
-        asyncio.CancelledError: The caller was cancelled. So was the approver.
+        asyncio.CancelledError: The caller was cancelled. The approver was cancelled too.
     """
     question = _Question()
     loop = asyncio.get_running_loop()
@@ -77,7 +77,7 @@ async def ask(approver: Approver, request: ApprovalRequest, *, timeout: float) -
 
 
 async def _answer(approver: Approver, request: ApprovalRequest) -> tuple[object, float]:
-    """The answer of an approver, and its time."""
+    """Return the answer of an approver, and the time of the answer."""
     given = cast("object", approver(request))
     answer = await given if isawaitable(given) else given
     return answer, asyncio.get_running_loop().time()
@@ -91,7 +91,7 @@ def _too_late(timeout: float) -> Refused:
 
 
 def _plain(answer: object) -> Approved | Refused:
-    """Take of an answer what its type promises; whatever it says instead is no approval of anything more."""
+    """Return an answer with only valid fields; an invalid field never approves more than this one request."""
     if isinstance(answer, Refused):
         reason: object = answer.reason
         by: Any = answer.by
@@ -113,7 +113,7 @@ def _plain(answer: object) -> Approved | Refused:
 
 
 async def _give_up(task: asyncio.Task[tuple[object, float]]) -> None:
-    """Cancel a task and wait for its end, but not for one that does not heed it."""
+    """Cancel a task and wait for its end, for `CANCEL_BOUND` seconds at most."""
     task.cancel()
     task.add_done_callback(_forget)
     await asyncio.wait([task], timeout=CANCEL_BOUND)
@@ -121,11 +121,11 @@ async def _give_up(task: asyncio.Task[tuple[object, float]]) -> None:
 
 def _forget(task: asyncio.Task[tuple[object, float]]) -> None:
     if not task.cancelled():
-        task.exception()  # marks it as seen: no caller is left to hear of it
+        task.exception()  # marks the exception as retrieved: no caller is left to handle it
 
 
 def require_question(name: str) -> None:
-    """Refuse to be called by anything but `ask`, which bounds and cancels what it calls.
+    """Raise unless the caller runs within `ask`, which bounds and cancels approvers.
 
     Raises:
         AnyshellError: No question is open.

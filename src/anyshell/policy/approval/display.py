@@ -1,8 +1,8 @@
-"""The view of an approver: all that decides what runs, and no text that could pass for more.
+"""The display of a request to an approver: everything that decides what runs, and no text that could imitate the display.
 
-Every line that a request can fill begins with a mark of anyshell, and its characters are shown as `characters` has them.
-Letters that are read from right to left stay as they are, and the line that holds them is followed by one that says so. Two
-requests that do not do the same never look the same.
+Every line with text from a request begins with a mark of anyshell, and `characters` makes the text safe to show.
+Right-to-left letters are shown unchanged, and a notice follows each line with right-to-left letters. Two requests with
+different effects never look the same.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from ..._types.verdict import Verdict
 
 STDIN_SHOWN = 1024
-"""Bytes of a command's input that an approver is shown; of the rest, its size and a digest."""
+"""Bytes of a command's input that an approver is shown; for a longer input also the size and a digest of the whole."""
 
 
 _MOST_NAMED = 20
-"""Reasons, and paths or hosts of a kind, that an approver is told one by one; of the rest, their number."""
+"""Reasons, and paths or hosts of a kind, that an approver is shown one by one; the rest is shown as a number."""
 _LONGEST_NAMED = 200
-"""Characters of a reason, a path or a part of a command, beside the command, that an approver is shown; of more, the ends."""
+"""Characters of a reason, a path or a part of a command that an approver is shown below the command; of more, both ends."""
 _MOST_LINES = 40
-"""Lines of a command or an input that `shortened` shows; of more, the first three quarters of that, and the last."""
+"""Lines of a command or an input that `shortened` shows; of more, the first 30 and the last 10."""
 _LONGEST_LINE = 2000
-"""Characters of a line that `shortened` shows; of more, the ends."""
+"""Characters of a line that `shortened` shows; of more, both ends."""
 
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 
@@ -51,7 +51,7 @@ _SAYS_RIGHT_TO_LEFT = (
 
 
 def display(request: ApprovalRequest) -> str:
-    """Show a request as text that is safe to print. The command is always whole."""
+    """Return a request as text that is safe to print. The command is always shown whole."""
     return _directions_said("\n".join(_lines(request)))
 
 
@@ -97,7 +97,7 @@ def _lines(request: ApprovalRequest) -> Iterator[str]:
 
 
 def _why(text: str, verdict: Verdict) -> Iterator[str]:
-    """Show why a policy asks, about which part, and what the command touches as far as its words say."""
+    """Show the reasons of a policy, the parts of the text, and the files and hosts that the command's words name."""
     yield f"Policy: {verdict.action}"
     for reason in verdict.reasons[:_MOST_NAMED]:
         part, by = text[slice(*reason.span)], f" [{_short(reason.rule)}]" if reason.rule else ""
@@ -132,7 +132,7 @@ def _why(text: str, verdict: Verdict) -> Iterator[str]:
 
 
 def _effects(effects: Effects) -> Iterator[str]:
-    """Show what a trial has shown that a command would do to files."""
+    """Show the effects on files that a trial of the command has found."""
     yield f"It has run on trial, and nothing is real yet. Files in its directory: {one_line(effects.summary())}"
     for mark, found in zip(
         "+~->", (effects.created, effects.changed, effects.deleted, effects.renamed), strict=True
@@ -160,9 +160,9 @@ def _short(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Cut the middle out of long commands and inputs in a `display`: where, and of how much, is said there.
+    """Cut the middle out of long commands and inputs in a `display`, with a line that gives the size of each cut.
 
-    What it leaves out can hold anything: give people a way to see all of it.
+    The cut part can contain anything: give people a way to see the whole text.
     """
     return "\n".join(
         row
@@ -190,7 +190,7 @@ def _ends(lines: list[str]) -> Iterator[str]:
 
 
 def _paths_beyond_reach(request: CommandRequest | ReachRequest) -> Iterator[str]:
-    """Show what a command has beyond its reach; of what that hides or protects, why it does."""
+    """Show the paths that a command gets beyond its reach, with a warning for paths that the reach hides or protects."""
     for verb, paths in (("write", request.also_write), ("read", request.also_read)):
         for path in paths:
             why = " ! SECRET: its reach hides this, as keys and logins are" if path in request.hidden else ""
@@ -200,7 +200,7 @@ def _paths_beyond_reach(request: CommandRequest | ReachRequest) -> Iterator[str]
 
 
 def _started(request: CommandRequest | ReachRequest) -> Iterator[str]:
-    """Show what a command runs in, and what it is given."""
+    """Show the surroundings of a command (session, job, terminal), its timeout, its variables and its input."""
     if request.session and request.restart:
         yield "Session: in a fresh shell; the one before is ended, with what it runs"
     elif request.session and request.fresh:
@@ -232,14 +232,14 @@ def _block(text: str) -> str:
 
 
 def _sent(request: JobInputRequest) -> Iterator[str]:
-    """Show what is sent to a job whole, as a command is: it may be one."""
+    """Show the whole input that is sent to a job: the input may be a command."""
     end = ", and then the end of its input" if request.end_of_input else ""
     yield f"Send to the running job {one_line(request.job)}: {_size(request.stdin)}{end}"
     yield _block(request.stdin.decode(errors="surrogateescape"))
 
 
 def _typed(request: TerminalInputRequest | SecretInputRequest) -> Iterator[str]:
-    """Show what is typed whole. A line of text has a mark of its own, so that no text can pass for a key."""
+    """Show the whole typed input. Lines of text have their own mark, so no text can imitate a key."""
     yield f"Type on the running terminal {one_line(request.terminal)}:"
     if isinstance(request, SecretInputRequest):
         yield "  Secret: asked for elsewhere, and not shown; then Enter"
@@ -258,7 +258,7 @@ def _typed(request: TerminalInputRequest | SecretInputRequest) -> Iterator[str]:
 
 
 def _control(character: str) -> str:
-    """The key that sends a control character."""
+    """Return the name of the key that sends a control character."""
     return _KEYS.get(character) or f"Ctrl-{chr(ord(character) ^ 0x40)}"
 
 
@@ -275,7 +275,7 @@ def _stdin(data: bytes) -> Iterator[str]:
 
 
 def _directions_said(text: str) -> str:
-    """Mark each line with letters that are read from right to left: in what order they stand cannot be seen."""
+    """Add a notice after each line with right-to-left letters: the order of the characters cannot be seen."""
     if text.isascii():
         return text
     letters = "".join(char for char in set(text) if unicodedata.bidirectional(char) in _RIGHT_TO_LEFT)
@@ -286,14 +286,14 @@ def _directions_said(text: str) -> str:
 
 
 def folded(text: str, width: int) -> str:
-    """Fold the lines of a `display` for a screen, so that no row of it begins with what a line holds.
+    """Fold the lines of a `display` for a screen: no row of the screen then begins with text from within a line.
 
-    A row that continues the one above begins with a mark of its own. Letters beyond ASCII count as wide ones,
-    since screens disagree about many of them.
+    A continuation row begins with its own mark. Letters beyond ASCII count as two columns, since screens disagree about
+    the width of many letters.
 
     Args:
-        text: As `display` gives it.
-        width: Columns of the screen. The last is left empty: some screens fold when it is filled.
+        text: The text as `display` returns it.
+        width: Columns of the screen. The last column is left empty: some screens fold a line when it is filled.
     """
     room = max(width - 1, len(_CONTINUES) + 2)
     return "\n".join(row for line in text.split("\n") for row in _rows(line, room))
@@ -314,7 +314,7 @@ def _rows(line: str, room: int) -> Iterator[str]:
 
 
 def _row_end(line: str, start: int, room: int) -> int:
-    """The end of the row that begins at `start`; it has one character at least, if there is one."""
+    """Return the end of the row that begins at `start`; a row has at least one character, if the line has one left."""
     piece = line[start : start + room]
     if piece.isascii():
         return start + len(piece)

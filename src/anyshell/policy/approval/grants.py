@@ -1,4 +1,4 @@
-"""Grants of an answer beyond its request: kinds of commands, by their words and their effects."""
+"""Grants: an answer's approval of a kind of command beyond the request, by the command's words and effects."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from ..._types.verdict import Access, CommandVerdict, Reason, Verdict
 
 MOST_COMMANDS = 100
-"""Commands of a text that ask and that grants can cover; a text with more is granted only identically."""
+"""Commands of a text that ask and that grants can cover; for a text with more, only the identical text can be granted."""
 
 _MOST_BOUNDS = 5
-"""Paths, or hosts, of a grant that are shown one by one; of more, their number."""
+"""Paths, or hosts, of a grant that are shown one by one; more are shown as a number."""
 
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 _HOST = re.compile(r"[\w.-]+", re.ASCII)
-_PATTERN = re.compile(r"[*?\[\]\\]|[^ -~]")  # or might be one, to a rule
+_PATTERN = re.compile(r"[*?\[\]\\]|[^ -~]")  # characters that are, or might be, a pattern in a rule
 
 
 def grants(verdict: Verdict | None, *, words: int | None = None) -> tuple[Grant, ...]:
@@ -34,13 +34,15 @@ def grants(verdict: Verdict | None, *, words: int | None = None) -> tuple[Grant,
 
     Args:
         verdict: The verdict on the text.
-        words: The number of words of each command that are granted, at least one: fewer are wider. ``None`` is as many as name
-            the command, by a table: three for ``npm run test``, two for ``git commit``, one for ``ls``, and all that
-            there are for a program that it does not have, and for a command that connects to a host or names one.
+        words: The number of words of each command that are granted, at least one: fewer words grant more. ``None`` means
+            the words that name the command, by a table: three for ``npm run test``, two for ``git commit``, one for ``ls``.
+            ``None`` means all words for a program that is not in the table, and for a command that connects to a host or
+            names a host.
 
     Returns:
-        Empty, if only the identical text can be granted: it is not understood, changes its shell, as ``cd`` does, or has
-        too many commands; or one that asks has an argument that is not literal, or reads what another prints.
+        The grants; empty if only the identical text can be granted. This is so if the text is not understood, changes its
+        shell (as ``cd`` does), or has too many commands; or if an asking command has an argument that is not literal, or
+        reads another command's output.
     """
     if verdict is None:
         return ()
@@ -65,16 +67,16 @@ def covered(verdict: Verdict | None, by: Iterable[Grant]) -> bool:
 
 
 def is_given_more(request: CommandRequest) -> bool:
-    """Whether a command has input or variables that its text does not show: no rule that an answer has made holds then."""
-    return bool(request.stdin) or any(name != "OLDPWD" for name, _ in request.env)  # of a leading cd
+    """Whether a request has input or variables that its text does not show; then no rule that an answer has made holds."""
+    return bool(request.stdin) or any(name != "OLDPWD" for name, _ in request.env)  # a leading cd sets OLDPWD
 
 
-# A URL, or host:path as ssh, scp and git take it: a program that connects to hosts of its own choice may be told this one.
+# A URL, or host:path as for ssh, scp and git: a program may connect to a host that its words give in this form.
 _REMOTE = re.compile(r"://|\A[^/=]*[^/=\d]:(?!\\)\S")
 
 
 def label(grant: Grant) -> str:
-    """Show a grant as text that is safe to print: ``rm … (deletes /src/build)``, with its variables, redirections and wrappers."""
+    """Return a grant as text that is safe to print: ``rm … (deletes /src)``, with its variables, redirections and wrappers."""
     seen = grant.seen.command
     words = [f"{one_line(each.name)}={_shown(each.value.text)}" for each in seen.variables]
     words += [*map(_shown, grant.words), *["…"] * (not grant.exact)]
@@ -88,7 +90,7 @@ def label(grant: Grant) -> str:
 
 
 def _bounds(access: Access) -> Iterator[str]:
-    """The limits of a command's other words; a path covers those below it."""
+    """Yield the limits of a command's other words; a path covers all paths below it."""
     for kind, verb in (("reads", ""), ("writes", ""), ("deletes", ""), ("network", "connects to ")):
         given = tuple(dict.fromkeys(getattr(access, kind)))
         if values := [each for each in given if not _within(each, {*given} - {each})]:
@@ -102,7 +104,7 @@ def _shown(word: str) -> str:
 
 
 def can_be_saved(grant: Grant) -> bool:
-    """Whether a rule can say just what a grant does, or less."""
+    """Whether a rule can allow exactly the commands of a grant, or fewer."""
     seen, access = grant.seen.command, grant.seen.access
     paths = (*access.reads, *access.writes, *access.deletes)
     return (
@@ -110,14 +112,14 @@ def can_be_saved(grant: Grant) -> bool:
         and "/" not in grant.words[0]
         and not (seen.via or seen.host or seen.variables or not all(map(_harmless, seen.redirections)))
         and not any(map(_PATTERN.search, paths))
-        # A rule with paths or hosts does not hold for what its words do not say; one without is about all words.
+        # A rule with paths or hosts never holds for a command with doubts: a grant of the words then has to be exact.
         and (grant.exact or not grant.seen.doubts or not (paths or access.network))
         and all(host == "*" or _HOST.fullmatch(host) for host in access.network)
     )
 
 
 def _asking(verdict: Verdict) -> list[CommandVerdict]:
-    """The commands about which a text asks; none if not all that decides what they do is in their own words."""
+    """Return the commands that a verdict asks about; empty if more than the commands' own words decides their effects."""
     commands = [each.command for each in verdict.commands]
     if any(
         not each.program or each.defines or each.program.casefold() in CHANGES_THE_SHELL for each in commands
@@ -130,7 +132,7 @@ def _asking(verdict: Verdict) -> list[CommandVerdict]:
 
 
 def _words(command: ParsedCommand) -> tuple[str, ...]:
-    """All words of a command; none if these do not say what it does."""
+    """Return all words of a command; empty if the words alone do not say what the command does."""
     given = (
         *command.arguments,
         *(each.target for each in command.redirections),
@@ -156,18 +158,18 @@ def _covers(grant: Grant, other: CommandVerdict) -> bool:
 
 
 def _within(path: str, seen: Iterable[str]) -> bool:
-    """Whether a path is one that was seen, or below it; ``*`` is one that is not known."""
+    """Whether a path is at or below a seen path; ``*``, a path that is not known, never is."""
     return path != "*" and any(path == each or path.startswith((each + "/", each + "\\")) for each in seen)
 
 
 def _setting(command: ParsedCommand) -> tuple[object, ...]:
-    """The surroundings that must be the same: without a variable a program may do more (``DRY_RUN=1``)."""
+    """Return the surroundings that must be equal; a missing variable may let a program do more (``DRY_RUN=1``)."""
     variables = {(each.name, each.value.text) for each in command.variables}
     return command.via, command.host, command.background, variables
 
 
 def _effects(verdict: CommandVerdict) -> tuple[AbstractSet[object], ...]:
-    """The effects that must not grow."""
+    """Return the sets of effects that must not grow."""
     command, access = verdict.command, verdict.access
     return (
         {_redirection_key(each) for each in command.redirections if not _harmless(each)},
@@ -179,7 +181,7 @@ def _effects(verdict: CommandVerdict) -> tuple[AbstractSet[object], ...]:
 
 
 def _why(reason: Reason, access: Access) -> str:
-    """The rule that asks; without one, what it says but for the paths and hosts, which are compared by themselves."""
+    """Return the rule that asks, or the reason's text without paths and hosts, which are compared separately."""
     text = reason.text
     for name in sorted(
         {*access.reads, *access.writes, *access.deletes, *access.network}, key=len, reverse=True
@@ -196,4 +198,4 @@ def _harmless(each: Redirection) -> bool:
     target: Argument = each.target
     if each.file:
         return target.literal and target.text == "/dev/null"
-    return not each.operator.startswith("<<")  # what a program reads may be what it runs
+    return not each.operator.startswith("<<")  # a program may run the text that it reads

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...abc import Approver
 
 QUEUED = 100
-"""Questions that a queue holds until they are answered; one more is refused."""
+"""Questions in a queue that wait for their answers; one more is refused."""
 
 
 class Question:
@@ -29,11 +29,14 @@ class Question:
 
     @property
     def open(self) -> bool:
-        """Whether it waits for an answer still: the call may have been cancelled, or its time be over."""
+        """Whether the question still waits for an answer; not after an answer, a timeout, or a cancelled call."""
         return not self._answer.done()
 
     def answer(self, answer: Approved | Refused) -> bool:
-        """Answer it, in its event loop. One answer counts, while it is `open`; says whether this one does."""
+        """Answer the question, in its event loop. Only the first answer to an `open` question counts.
+
+        Return whether this answer counts.
+        """
         if self.open:
             self._answer.set_result(answer)
             return True
@@ -43,13 +46,13 @@ class Question:
 class ApprovalQueue:
     """An approver whose questions another task answers: ``async for question in queue: question.answer(...)``.
 
-    One task iterates. It is given each question that is open when its turn comes.
+    One task iterates. The task gets each question that is still open when the question's turn comes.
 
     Args:
         limit: Questions that may wait for an answer at once, at least one.
 
     Raises:
-        AnyshellError: `limit` is less.
+        AnyshellError: `limit` is less than 1.
     """
 
     def __init__(self, *, limit: int = QUEUED) -> None:
@@ -58,11 +61,11 @@ class ApprovalQueue:
         self._limit = limit
         self._open = 0
         self._closed = False
-        self._waiting: dict[Question, None] = {}  # those that the iteration has not given yet, in order
+        self._waiting: dict[Question, None] = {}  # questions that the iteration has not given yet, in order
         self._changed = asyncio.Event()
 
     async def __call__(self, request: ApprovalRequest, /) -> Approved | Refused:
-        """Let a request wait for its answer."""
+        """Queue a request and wait for its answer."""
         if self._closed or self._open >= self._limit:
             reason = "no one answers any more" if self._closed else f"{self._open} questions wait already"
             return Refused(f"approval cannot be asked for: {reason}", by="unanswered")
@@ -71,13 +74,13 @@ class ApprovalQueue:
         self._open += 1
         self._changed.set()
         try:
-            return await question._answer  # cancelled with the call, and so no longer open
+            return await question._answer  # a cancelled call cancels this future, and so closes the question
         finally:
             self._waiting.pop(question, None)
             self._open -= 1
 
     def close(self) -> None:
-        """Refuse what is asked from now on, and end the iteration after the questions that are there."""
+        """Refuse all later questions, and end the iteration after the waiting questions."""
         self._closed = True
         self._changed.set()
 

@@ -1,4 +1,4 @@
-"""Grants for always: rules in the user's file."""
+"""Grants for always, saved as rules in the user's rule file."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ if TYPE_CHECKING:
 
 
 _LONGEST_COMMAND = 200
-"""Characters of a command that a comment beside a destination has."""
+"""Characters of a command in the comment of a saved destination or path; the comment has no more of the command."""
 
-_LOCK = threading.Lock()  # calls at the same time would each write what it has read, and its own
+_LOCK = threading.Lock()  # without the lock, concurrent calls would overwrite each other's changes
 
 
 def save(grants: Sequence[Grant], path: Path | None = None) -> None:
-    """Write grants to the user's rules, as one change of the file; each with the date and what was asked about.
+    """Write grants to the user's rule file, as one change; each rule has a comment with the date and the command. Blocking.
 
     Args:
-        grants: Each as `can_be_saved` says.
-        path: The file; that of `user_rules` by default. Missing, it is made for this user alone. Blocking.
+        grants: Grants that `can_be_saved` accepts.
+        path: The file; by default the file of `user_rules`. A missing file is created, accessible for this user only.
 
     Raises:
-        AnyshellError: A grant cannot be saved; the file is not TOML, or too large to be loaded with it.
-        OSError: It cannot be read or written; it is then as it was.
+        AnyshellError: A grant cannot be saved; the file is not TOML; or the file would be too large to be loaded.
+        OSError: The file cannot be read or written. The file is then unchanged.
     """
     if not all(map(can_be_saved, grants)):
         raise AnyshellError(
             "a grant with such words, paths or hosts cannot be a rule: grant it for the session"
         )
-    file = Path(os.path.realpath(path or user_rules()))  # a link stays one
+    file = Path(os.path.realpath(path or user_rules()))  # changes the target of a link, and keeps the link
     make_directories(file.parent)
     with _LOCK:
         _add(grants, file)
 
 
 def save_destination(name: str, port: int, command: str, path: Path | None = None) -> None:
-    """Write a destination on the network to the user's rules, as `save` does: every reach with names has it from then on.
+    """Write a network destination to the user's rule file, as `save` does: every reach with names of hosts then has it.
 
     Args:
         name: The name of the host.
-        port: The port there.
-        command: The command that asked for it.
+        port: The port of the host.
+        command: The command that asked for the destination.
         path: As for `save`.
 
     Raises:
@@ -68,10 +68,10 @@ def save_destination(name: str, port: int, command: str, path: Path | None = Non
 
 
 def save_places(request: ReachRequest, path: Path | None = None) -> None:
-    """Write the paths that a command has beyond its reach to the user's rules, as `save` does; none that the reach hides.
+    """Write the paths that a command gets beyond its reach to the user's rule file, as `save` does; never hidden paths.
 
     Args:
-        request: Asks for them.
+        request: The request for the paths.
         path: As for `save`.
 
     Raises:
@@ -86,7 +86,7 @@ def save_places(request: ReachRequest, path: Path | None = None) -> None:
 
 
 def _widen(lines: Sequence[str], command: str, path: Path | None) -> None:
-    """Add a table ``[[widened]]`` with these lines to the user's rules."""
+    """Add a ``[[widened]]`` table with the given lines to the user's rule file."""
     file = Path(os.path.realpath(path or user_rules()))
     make_directories(file.parent)
     asked = json.dumps(command[:_LONGEST_COMMAND])
@@ -148,7 +148,7 @@ def _rule(grant: Grant, names: set[str]) -> Iterator[str]:
     if grant.exact:
         yield "exact = true"
     yield "plain = true"
-    if grant.seen.doubts:  # a rule with limits would not hold; this one is about all words, or there are none
+    if grant.seen.doubts:  # a rule with limits never holds here: the grant is exact, or has no limits
         yield ""
         return
     for key in ("reads", "writes", "deletes"):
@@ -157,7 +157,7 @@ def _rule(grant: Grant, names: set[str]) -> Iterator[str]:
     if access.network:
         yield f"network = {'true' if '*' in access.network else '[' + ', '.join(map(_text, access.network)) + ']'}"
     if access.privilege or ARITY.get(grant.words[:1]) == 1:
-        yield f"privilege = {'true' if access.privilege else 'false'}"  # with such a key, nothing else is allowed
+        yield f"privilege = {'true' if access.privilege else 'false'}"  # a rule with this key allows no other effects
     yield ""
 
 
@@ -166,4 +166,4 @@ def _same(rule: dict[str, object], other: dict[str, object]) -> bool:
 
 
 def _text(text: str) -> str:
-    return json.dumps(text)  # of printable ASCII, which is the same in TOML
+    return json.dumps(text)  # printable ASCII, which JSON and TOML quote alike

@@ -1,4 +1,4 @@
-"""The commands of a text, before it runs."""
+"""Parsing of a shell text into its commands, before the text runs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ..._types import ShellKind
 
 MAX_TEXT = 32 * 1024
-"""Characters of a text that is parsed. A longer one is not understood."""
+"""Characters of a text that is parsed. A longer text is not understood."""
 
 
 def parse(text: str, shell: ShellKind) -> Parsed:
-    """Parse the text of a command. Never raises: the result says why a part was not understood."""
+    """Parse a shell text. The function never raises: the result says why a part was not understood."""
     if len(text) > MAX_TEXT:
         return Parsed(text, shell, (), (f"the text is too large: more than {MAX_TEXT} characters",))
     if shell in ("pwsh", "powershell"):

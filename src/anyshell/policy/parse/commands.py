@@ -1,4 +1,4 @@
-"""The walk from a tree to its commands."""
+"""The walk over a syntax tree that finds the commands of a text."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from .parsed import Span
 
 MAX_DEPTH = 60
-"""Levels of groups and substitutions within each other. A text that goes deeper is not understood."""
+"""Levels of nested groups and substitutions. A deeper text is not understood."""
 
 MAX_TEXTS = 8
-"""Levels of texts within texts, such as ``bash -c "…"``, and of commands that run commands. A text that goes deeper is not
-understood."""
+"""Levels of inner texts, such as ``bash -c "…"``, and of commands that run commands. A deeper text is not understood."""
 
 _RESERVED = names("if then else elif fi case esac for select while until do done in function { } ! [[ ]]")
 _RESERVED_ZSH = _RESERVED | names("repeat foreach end nocorrect noglob always - declare typeset")
@@ -47,19 +46,22 @@ _NUMBER = re.compile(r"-?\d+|\$\(\(.*\)\)|\$\{#\w+\}|\$[#?]", re.DOTALL)
 
 
 class Walk:
-    """The commands of one text.
+    """The walk over the tree of one text.
 
     Args:
-        within: The span of the text, if it is one within another.
+        text: The text.
+        shell: The shell that runs the text.
+        reading: The state that collects the commands and the doubts.
+        within: The span of the text in the outer text, if the text is an inner text.
     """
 
     def __init__(self, text: str, shell: ShellKind, reading: Reading, within: Span | None = None) -> None:
         self._text, self._shell, self._reading, self._within = text, shell, reading, within
-        self._numbers: dict[str, list[Span]] = {}  # where a variable is a number
-        self._operands: list[tuple[str, int]] = []  # where it has to be one
+        self._numbers: dict[str, list[Span]] = {}  # spans in which a variable is a number
+        self._operands: list[tuple[str, int]] = []  # places where a variable has to be a number
 
     def walk(self, place: CommandPlace) -> None:
-        """Read the text."""
+        """Parse the text, check the tree, and collect the commands."""
         root = tree(self._text, "bash", self._reading.deadline)
         guard = Guard(self._text, self._shell, self._reading.deadline)
         guard.check(root)
@@ -83,7 +85,7 @@ class Walk:
         return Argument(written, False, self._span(start, end), single(node, self._text))
 
     def _next(self, words: list[Argument], node: Node, previous: Node | None) -> None:
-        """Add a word, or a part of one: the grammar cuts ``$a/$b/c`` before the b."""
+        """Add a word, or join a part to the last word: the grammar cuts ``$a/$b/c`` before the b."""
         word = self._word(node)
         if words and previous is not None and previous.end_byte == node.start_byte:
             words[-1] = Argument(words[-1].text + word.text, False, (words[-1].span[0], word.span[1]), False)
@@ -91,7 +93,7 @@ class Walk:
             words.append(word)
 
     def _children(self, node: Node, place: CommandPlace) -> None:
-        """The statements and words beneath a node, in order."""
+        """Read the statements and words below a node, in order."""
         if place.level > MAX_DEPTH:
             raise Late
         inner = place._replace(level=place.level + 1)
@@ -113,7 +115,7 @@ class Walk:
         own: tuple[Redirection, ...] = (),
         more: Sequence[Argument] = (),
     ) -> None:
-        """A statement, with the redirections and words that stand behind it."""
+        """Read a statement, with the redirections and words that follow it."""
         kind = node.type
         if kind in (
             "command",
@@ -152,7 +154,7 @@ class Walk:
     def _list(
         self, node: Node, place: CommandPlace, own: tuple[Redirection, ...], more: Sequence[Argument]
     ) -> None:
-        """Commands one after another: what stands behind them is of the last."""
+        """Read a list or pipeline of commands; redirections and words after the list belong to the last command."""
         children = [child for child in node.children if child.type in _STATEMENTS]
         for position, child in enumerate(children):
             here = place
@@ -182,7 +184,7 @@ class Walk:
         self._targets(node.children, here)
 
     def _loop(self, node: Node) -> None:
-        """The variable of a loop is a number if all of its words are."""
+        """Record whether the variable of a loop is a number: it is one if all words of the loop are numbers."""
         name = node.child_by_field_name("variable")
         if name is None:
             return
@@ -226,20 +228,20 @@ class Walk:
                 [*words, *more],
             )
         self._targets(children, place)
-        for child in rest:  # of the line of a here-document
+        for child in rest:  # statements on the line of a here-document
             self._statement(child, place._replace(piped=True) if child.type == "pipeline" else place)
 
     def _redirections(
         self, nodes: Sequence[Node]
     ) -> tuple[tuple[Redirection, ...], list[Argument], list[Node]]:
-        """The redirections of these nodes; words that the grammar takes for a part of one; and statements of that kind."""
+        """Return the redirections of `nodes`, and the words and statements that the grammar puts into redirection nodes."""
         found: list[Redirection] = []
         words: list[Argument] = []
         rest: list[Node] = []
         for node in nodes:
             if not node.type.endswith("_redirect"):
                 continue
-            # The grammar puts words and statements behind a here-document into its node; they belong to the command.
+            # The grammar puts words and statements after a here-document into its node; both belong to the command.
             descriptor, operator, targets, body = "", "", list[Argument](), None
             previous: Node | None = None
             for child in node.children:
@@ -290,7 +292,7 @@ class Walk:
         )
 
     def _targets(self, nodes: Sequence[Node], place: CommandPlace) -> None:
-        """The substitutions of redirections."""
+        """Read the substitutions in the targets of redirections."""
         for node in nodes:
             if node.type == "heredoc_redirect":
                 for child in node.children:
@@ -307,7 +309,7 @@ class Walk:
     def _command(
         self, node: Node, place: CommandPlace, own: tuple[Redirection, ...], more: Sequence[Argument]
     ) -> None:
-        """A simple command."""
+        """Read a simple command."""
         words: list[Argument] = []
         variables: list[Assignment] = []
         children = [node] if node.type == "variable_assignment" else node.children
@@ -368,10 +370,10 @@ class Walk:
         return Assignment(bare, given)
 
     def _substitutions(self, node: Node, place: CommandPlace) -> None:
-        """The commands of the substitutions in a word."""
+        """Read the commands of the substitutions in a word."""
         if node.type in ("command_substitution", "process_substitution"):
             piped = place.piped or self._text.startswith(">(", node.start_byte)
-            own, _, _ = self._redirections(node.children)  # $(<file) reads it
+            own, _, _ = self._redirections(node.children)  # $(<file) reads the file
             if own:
                 self._simple([], (), own, place._replace(background=False), node)
             self._children(
@@ -399,7 +401,7 @@ class Walk:
         place: CommandPlace,
         node: Node,
     ) -> None:
-        """A command of words; and, where it is given commands to run, these."""
+        """Add a command made of words, and the commands that the command runs."""
         if words and words[0].text in ("[", "test"):
             self._operands += [(name, node.start_byte) for name in dynamic.split(words)]
         self._run(
@@ -407,7 +409,7 @@ class Walk:
         )
 
     def _says(self, variable: Assignment, words: Sequence[Argument]) -> bool:
-        """Whether a variable says what programs run. How a line is split is of no matter to anything but `read`."""
+        """Whether a variable decides what programs run. IFS for `read` or `mapfile` alone only splits lines, and is harmless."""
         reads = variable.name == "IFS" and words and words[0].text in ("read", "mapfile", "readarray")
         return dynamic.variable(variable.name, self._shell) and not reads
 
@@ -435,7 +437,7 @@ class Walk:
             rest = ()
             if self._shell == "zsh" and not variables:
                 unknown.append("zsh runs a program for a redirection alone")
-        # A part that is not understood is added to `unknown`, and never left out: a command with an entry there is never allowed by a rule.
+        # Invariant: each part that is not understood is added to `unknown`; no rule allows a command with an entry there.
         inner = list(runs(program, rest, self._shell, redirections)) if program else []
         unknown += [each.unknown for each in inner if each.unknown]
         self._reading.add(
@@ -468,7 +470,7 @@ class Walk:
 
 
 def _operands(node: Node) -> Iterator[Node]:
-    """The words of a ``[ ]``, in order."""
+    """Yield the words of a ``[ ]`` test, in order."""
     for child in node.children:
         if child.type in _WORDS or child.type in ("test_operator", "variable_name") or not child.is_named:
             if child.type not in ("[", "]"):
@@ -478,7 +480,7 @@ def _operands(node: Node) -> Iterator[Node]:
 
 
 def parse_posix(text: str, shell: ShellKind) -> Parsed:
-    """Parse a text of bash, zsh or sh."""
+    """Parse a text for bash, zsh or sh."""
     reading = Reading()
     if not installed("bash"):
         return Parsed(text, shell, (), (MISSING,))

@@ -1,4 +1,4 @@
-"""Builtins that evaluate texts, and variables that say what programs run."""
+"""Builtins that evaluate texts, and variables that decide what programs run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..._types import ShellKind
     from .parsed import Argument
 
-# Besides those of shells, of loaders and of git: what has a tool run a program, or fetch its parts from elsewhere.
+# Variables of shells, of loaders and of git, and variables that make a tool run a program or fetch parts from elsewhere.
 _VARIABLES = re.compile(
     r"""PATH|IFS|ENV|BASH_.+|BASHOPTS|RANDOM|SRANDOM|SECONDS|LINENO|OPTIND|HISTCMD|EPOCH\w+|SHELL|SHELLOPTS|PS[0-4]|PROMPT\w*|[LR]PS1|CDPATH|F?PATH|MANPATH|MODULE_PATH
     |HOME|PWD|ZDOTDIR|XDG_\w+|NULLCMD|READNULLCMD|HISTCHARS|histchars|FIGNORE
@@ -44,8 +44,8 @@ _VARIABLES_POWERSHELL = re.compile(
 
 
 def variable(name: str, shell: ShellKind = "bash") -> bool:
-    """Whether a variable of this name says what programs run or to what they connect, or is evaluated by the shell."""
-    if shell in ("pwsh", "powershell"):  # on Windows case does not matter
+    """Whether a variable decides which programs run or which hosts programs connect to, or the shell evaluates its value."""
+    if shell in ("pwsh", "powershell"):  # Windows ignores case in names of variables
         name = name.upper()
         return bool(_VARIABLES.fullmatch(name) or _VARIABLES_POWERSHELL.fullmatch(name))
     return bool(_VARIABLES.fullmatch(name) or (shell == "zsh" and _VARIABLES_ZSH.fullmatch(name)))
@@ -81,7 +81,7 @@ _READ = {"read": "adiNnptu", "mapfile": "dnOsucC", "readarray": "dnOsucC", "geto
 _UNQUOTED = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 
 
-# The programs that people and rules know by these names. A function of such a name would be judged as the program.
+# Programs that people and rules know by name. A function with a known name would be judged as the program.
 _KNOWN = names(
     ": [ test true false echo printf read cd pushd popd pwd exit return break continue shift set shopt eval exec command builtin "
     "export declare typeset local readonly unset source . trap wait kill jobs bg fg ulimit umask type hash times alias getopts "
@@ -99,12 +99,12 @@ _KNOWN = names(
 
 
 def is_known(name: str) -> bool:
-    """Whether a name is that of a builtin or of a program which most people know."""
+    """Whether a name is the name of a builtin or of a program that most people know."""
     return name in _KNOWN or name in _ALWAYS
 
 
 def assigned_variables(program: str, arguments: Sequence[Argument]) -> list[str]:
-    """The variables that a builtin gives values from elsewhere."""
+    """Return the variables that a builtin such as ``read`` or ``getopts`` sets from its input or arguments."""
     if program == "getopts":
         return [each.text for each in arguments[1:2]]
     if program not in _READ:
@@ -123,7 +123,7 @@ def assigned_variables(program: str, arguments: Sequence[Argument]) -> list[str]
 
 
 def split(arguments: Sequence[Argument]) -> Iterator[str]:
-    """The variables that a shell splits into words, of those that a test is given; empty for other expansions."""
+    """Yield the names of a test's variables that the shell splits into words; an empty name for other expansions."""
     for each in arguments:
         if not each.single and re.search(r"[$`]", each.text):
             plain = _UNQUOTED.fullmatch(each.text)
@@ -131,13 +131,13 @@ def split(arguments: Sequence[Argument]) -> Iterator[str]:
 
 
 def clauses(program: str, arguments: Sequence[Argument], shell: ShellKind) -> Iterator[str]:
-    """Why it is not known what a builtin does with its arguments."""
+    """Yield reasons why the effect of a builtin with its arguments is not known."""
     always = _ALWAYS.get(program)
     if always:
         yield f"{program} {always}"
     elif shell == "zsh" and (program in _ZSH or program.startswith("=")):
         yield f"{program} evaluates texts"
-    elif program == "time":  # a keyword, behind which stands what is no word to a program
+    elif program == "time":  # a keyword, which may precede a compound command or an assignment
         first = next((each.text for each in arguments if not each.text.startswith("-")), "")
         flags = [each.text for each in takewhile(lambda each: each.text.startswith("-"), arguments)]
         if flags not in ([], ["-p"], ["--"], ["-p", "--"]):
@@ -181,7 +181,7 @@ def clauses(program: str, arguments: Sequence[Argument], shell: ShellKind) -> It
 
 
 def _times(arguments: Sequence[Argument]) -> bool:
-    """Whether a `read` is given seconds that are more than a number."""
+    """Whether the seconds of ``read -t`` are not a plain number."""
     words = iter(arguments)
     for each in words:
         name, letter, value = each.text.partition("t")
@@ -217,7 +217,7 @@ def _declaration(program: str, arguments: Sequence[Argument], shell: ShellKind) 
         elif equals and indexed and not each.text.startswith(f"{name}=("):
             yield f"{program} evaluates the value of {name}"
         elif shell == "sh" and re.search(r"[$`*?\[{]", value) and not re.fullmatch('"[^"]*"', value):
-            yield f"{program} may take the value of {name} for more words"  # a dash of before 2020 does
+            yield f"{program} may take the value of {name} for more words"  # versions of dash before 2020 do
 
 
 def _settings(program: str, arguments: Sequence[Argument]) -> Iterator[str]:

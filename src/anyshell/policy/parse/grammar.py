@@ -1,4 +1,4 @@
-"""tree-sitter and its grammars, loaded when first used, and held to a deadline."""
+"""tree-sitter and its grammars: loaded at the first use, and bounded by a deadline."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
 TIME = 0.01
-"""Seconds of its thread's processor time that the parsing of a text takes, with the texts within it. A text that takes longer
-is not understood."""
+"""Seconds of the thread's processor time for the parsing of a text, with its inner texts. A text that takes longer is not
+understood."""
 
 MAX_NODES = 6000
-"""Nodes of a text's tree. A text that has more is not understood: they could not be read in time."""
+"""Nodes of a text's tree. A text with more is not understood: the nodes could not be read in time."""
 
 MISSING = "the extra policy is not installed: python -m pip install 'anyshell[policy]'"
 
-_CHUNK = 4096  # no bound: how much of the text the parser is handed at a time
+_CHUNK = 4096  # no bound: bytes of the text that the parser gets at a time
 _FOREIGN = re.compile(r"[^\t\n\x20-\x7e]")
 
 
 class Late(Exception):  # noqa: N818 - it never leaves this package
-    """The deadline is over."""
+    """The deadline has passed, or the text has too many parts."""
 
 
 class Deadline:
-    """An end of the processor time of this thread: how busy the machine is changes no verdict."""
+    """A deadline in processor time of this thread: the load of the machine changes no verdict."""
 
     def __init__(self, seconds: float = TIME) -> None:
         self._end = time.thread_time() + seconds
 
     def over(self, *_state: object) -> bool:
-        """Whether it is over."""
+        """Whether the deadline has passed."""
         return time.thread_time() > self._end
 
     def check(self) -> None:
-        """Raise `Late` if it is over."""
+        """Raise `Late` if the deadline has passed."""
         if self.over():
             raise Late
 
@@ -58,18 +58,18 @@ def _language(name: str) -> Language | None:
 
 
 def installed(name: str) -> bool:
-    """Whether the grammar of ``bash`` or ``powershell`` is there. Loads it."""
+    """Whether the grammar of ``bash`` or ``powershell`` is installed. The call loads the grammar."""
     return _language(name) is not None
 
 
 def tree(text: str, name: str, deadline: Deadline) -> Node:
-    """The root of a text's tree. Its offsets are those of the text's characters.
+    """Return the root of a text's tree. The byte offsets of nodes are offsets of the text's characters.
 
-    A character outside ASCII, or a control character, is one of a word for every shell: the parser sees a dot in its place,
-    so that a byte is a character, and none is the end of a text. What is read of the text is read of the text itself.
+    The parser gets a dot in place of each character outside ASCII and each control character. So a byte is a character, and
+    no character ends the text; for every shell, such a character is part of a word. Words are read from the text itself.
 
     Raises:
-        Late: The deadline is over, or the tree is too large to be read by then.
+        Late: The deadline has passed, or the tree is too large to be read in time.
     """
     from tree_sitter import Parser
 
@@ -78,12 +78,12 @@ def tree(text: str, name: str, deadline: Deadline) -> Node:
     data = _FOREIGN.sub(".", text).encode("ascii")
 
     def read(offset: int, _point: object) -> bytes:
-        # Between two looks at the progress the parser may read the text through to its end a hundred times, such as for the
-        # delimiter of a here-document. A text that ends early for that is late.
+        # Between two progress callbacks the parser may read the text to its end a hundred times, such as for the delimiter of
+        # a here-document. So the text ends early after the deadline, and the check below raises `Late`.
         return b"" if deadline.over() else data[offset : offset + _CHUNK]
 
     try:
-        # Bytes as the source would leave the progress unasked about.
+        # If the source were bytes, tree-sitter would not call the progress callback.
         parsed = Parser(language).parse(read, progress_callback=deadline.over)
     except ValueError:
         raise Late from None

@@ -1,7 +1,7 @@
-"""The checks of a syntax tree before it counts: the grammar leaves out commands of a text without an error.
+"""Checks of a syntax tree before the tree is trusted: the grammar can leave out commands of a text without an error.
 
-Each leaf must be what the shell itself reads as one token there, between leaves there may be blanks alone, and every sign of
-a substitution must begin or end a node of one, or stand where the shell leaves it alone. What is not in a table here is not
+Each leaf must be one token for the shell as well. Only blanks may stand between leaves. Each sign of a substitution must
+begin or end a substitution's node, or stand where the shell ignores the sign. Syntax that no table here lists is not
 understood.
 """
 
@@ -44,25 +44,25 @@ if TYPE_CHECKING:
 _SIGN = re.compile(r"`|\$\(|<\(|>\(")
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _FORBIDDEN_ZSH = re.compile(r"<\d*-\d*>|>[>&]?!|=\(|&[!|]|\$[~^=+]")
-_INDEX_ZSH = re.compile(r"\w*\[(?!-?\d+(?:,-?\d+)?\])")  # behind $x, which needs no braces for it
+_INDEX_ZSH = re.compile(r"\w*\[(?!-?\d+(?:,-?\d+)?\])")  # after $x: zsh takes an index without braces
 _DESCRIPTOR = re.compile(
     r"\{([A-Za-z_]\w*)(\[[^{}\n]*)?\}(?=[<>])"
-)  # of a redirection, its number is given to the variable
+)  # before a redirection: the shell sets the variable to the number of the descriptor
 
-# Where a node stands, as bits.
+# The surroundings of a node, as bits.
 _QUOTED = 1  # no bound: in double quotes or a here-document
-_EXPANSION = 2  # no bound: in ${ }, where quotes mean what only the shell knows
+_EXPANSION = 2  # no bound: in ${ }, where only the shell knows the meaning of quotes
 _BACKTICK = 4  # no bound
 _SUBSTITUTION = 8  # no bound
-_BRACKET = 16  # no bound: in [ ], which is a command for a shell, and an expression for the grammar
+_BRACKET = 16  # no bound: in [ ], a command for the shell but an expression for the grammar
 
 
 class Guard:
     """The checks of one text and its tree.
 
     Attributes:
-        unknown: Why the tree is not believed, a clause each.
-        operands: Variables that arithmetic evaluates, each with its place: their values are texts that it reads in turn.
+        unknown: Reasons why the tree is not trusted, each a clause.
+        operands: Variables that arithmetic evaluates, each with its place: arithmetic evaluates the variable's value in turn.
     """
 
     def __init__(self, text: str, shell: ShellKind, deadline: Deadline) -> None:
@@ -73,7 +73,7 @@ class Guard:
         self._signs = {sign.start() for sign in _SIGN.finditer(text)}
 
     def check(self, root: Node) -> None:
-        """Look at every node."""
+        """Check every node of a tree, and then every sign of a substitution."""
         if _FORBIDDEN.search(self._text) or (self._shell == "zsh" and _FORBIDDEN_ZSH.search(self._text)):
             self._doubt("a character that shells read differently")
         if root.has_error:
@@ -106,7 +106,7 @@ class Guard:
         self.unknown.setdefault(why)
 
     def _look(self, node: Node, place: int) -> Iterator[tuple[Node, int]]:
-        """Check one node; give those beneath it that are still to be checked."""
+        """Check one node; yield the nodes below it that still need a check."""
         kind, start, end = node.type, node.start_byte, node.end_byte
         if (self._shell == "sh" and kind in NOT_IN_SH) or (self._shell == "zsh" and kind in NOT_IN_ZSH):
             self._doubt(f"{kind} is read differently by {self._shell}")
@@ -162,18 +162,18 @@ class Guard:
             self._leave(start, end)
 
     def _leave(self, start: int, end: int) -> None:
-        """A range in which a shell looks for no substitution."""
+        """Record a range in which the shell looks for no substitution."""
         if self._signs:
             self._left.append((start, end))
 
     def _node(self, node: Node, kind: str, place: int) -> Iterator[tuple[Node, int]]:
-        """A node of the shell's grammar: what is between its children, and that each token stands by itself."""
+        """Check a node of the shell's grammar: the gaps between its children, and that each token stands by itself."""
         text = self._text
         previous, last, run = (
             0 if kind == "program" else node.start_byte,
             None,
             -1,
-        )  # the text's own first characters, too
+        )  # for the program node, also check the first characters of the text
         if kind == "binary_expression":
             self._comparison(node, place)
         elif kind in ("command_substitution", "process_substitution"):
@@ -195,7 +195,7 @@ class Guard:
                     and child.type == "heredoc_redirect"
                     and gap.strip(" \t") == "-"
                 ):
-                    gap = " "  # the grammar leaves out a lone - before <<; the walk reads it
+                    gap = " "  # the grammar leaves out a lone - before <<; `Walk` reads the dash
                 if kind in TIGHT or (not gap.isspace() and not _is_continued(gap)):
                     self._doubt(f"{gap!r} between two words")
                 elif "\n" in gap.replace("\\\n", ""):
@@ -206,7 +206,7 @@ class Guard:
                 elif self._runs_on(kind, last, child):
                     self._doubt("two commands without an end between them")
             elif last is not None and named and last.is_named and kind not in TIGHT and child.type in WORDS:
-                self._deadline.check()  # each of these runs takes longer than the one before
+                self._deadline.check()  # the match below takes longer with each word of the run
                 run = run if last.end_byte == start and run >= 0 else last.start_byte
                 begins = child.type == "command_name" and last.type != "variable_assignment"
                 if (
@@ -227,7 +227,7 @@ class Guard:
             self._doubt("a text behind a command")
 
     def _runs_on(self, kind: str, last: Node | None, child: Node) -> bool:
-        """Whether a command follows another with blanks alone between them."""
+        """Whether a command follows another command with only blanks between the two."""
         if (
             last is None
             or not last.is_named
@@ -269,7 +269,7 @@ class Guard:
         return _SUBSTITUTION
 
     def _string(self, node: Node, place: int, pieces: re.Pattern[str]) -> Iterator[tuple[Node, int]]:
-        """Double quotes, and the body of a here-document: texts, between what is put into them."""
+        """Check double quotes or the body of a here-document: the texts between expansions; yield the expansions."""
         start, end = node.start_byte, node.end_byte
         if pieces is PIECES:
             start, end = start + 1, end - 1
@@ -290,10 +290,10 @@ class Guard:
         ):
             self._doubt("a text in quotes that is read differently")
         elif not place & (_EXPANSION | _BACKTICK):
-            self._leave(start, end)  # what is left in it has a backslash before it, or is < or > with a (
+            self._leave(start, end)  # signs in this range follow a backslash, or are <( or >(
 
     def _nested(self, node: Node, start: int, end: int, strings: bool) -> tuple[str, list[Node]]:
-        """A range with a mark in place of each expansion and substitution in it; and these."""
+        """Return a range's text with a mark in place of each expansion and substitution, and the replaced nodes."""
         pieces, found, stack = [], [], [node]
         previous = start
         kinds = ("command_substitution", "expansion", "simple_expansion", "arithmetic_expansion")
@@ -325,7 +325,7 @@ class Guard:
             yield child, place | _EXPANSION
 
     def _arithmetic(self, node: Node, start: int, end: int, place: int) -> Iterator[tuple[Node, int]]:
-        """Numbers, operators and variables; the values of these are evaluated in turn."""
+        """Check arithmetic: numbers, operators and variables; record the variables, whose values the shell evaluates in turn."""
         written, found = self._nested(node, start - 2, end, strings=False)
         written = written[2:]
         nested = iter(found)
@@ -340,7 +340,7 @@ class Guard:
             yield child, (place | _EXPANSION) & ~_BRACKET
 
     def _operand(self, node: Node) -> str:
-        """An expansion within arithmetic, as far as it is a number for sure; else the mark."""
+        """Return the text of an expansion in arithmetic: ``0`` for a certain number, a variable as written, else the mark."""
         written = self._text[node.start_byte : node.end_byte]
         if node.type == "arithmetic_expansion" or written.startswith("${#"):
             return "0"
@@ -349,7 +349,7 @@ class Guard:
         return written if re.fullmatch(r"\$\w+|\$[#?$!]|\$\{\w+\}", written) else "\x01"
 
     def evaluate(self, written: str, start: int) -> None:
-        """Arithmetic, with a mark in place of what is not known."""
+        """Check the text of arithmetic, with a mark in place of each unknown part, and record its variables."""
         depth = 0
         for sign in re.findall("[()]", written):
             depth += 1 if sign == "(" else -1
@@ -363,7 +363,7 @@ class Guard:
             self.operands.append((operand["name"] or f"${operand['special']}", start))
 
     def _comparison(self, node: Node, place: int) -> None:
-        """An operator of [[ ]] that evaluates its two sides as arithmetic."""
+        """Check both sides of an operator of [[ ]] that evaluates its sides as arithmetic."""
         operator = node.child_by_field_name("operator")
         if operator is None or place & _BRACKET:
             return
@@ -377,7 +377,7 @@ class Guard:
                     self.evaluate(side.strip('"'), left)
 
     def _heredoc(self, node: Node, place: int) -> Iterator[tuple[Node, int]]:
-        """A here-document: its body is the lines up to its delimiter, and the rest of its own line is of the command."""
+        """Check a here-document: the body is the lines up to the delimiter; the rest of the first line is of the command."""
         text = self._text
         parts = {child.type: child for child in node.children}
         opening, closing = parts.get("heredoc_start"), parts.get("heredoc_end")
@@ -396,8 +396,8 @@ class Guard:
         if not last or last.end() != closing.end_byte or node.end_byte != closing.end_byte:
             self._doubt("a here-document that ends elsewhere")
             return
-        # Invariant: each byte of the node belongs to one child, or is blank. The shell's own end (the first line that is the
-        # delimiter) has to be that of the grammar, since they disagree on some texts.
+        # Invariant: each byte of the node belongs to one child, or is blank. The shell and the grammar have to agree on the
+        # end of the body, the first line that is the delimiter; on some texts the two disagree.
         raw = text[opening.start_byte] in "'\"\\"
         previous = opening
         for child in node.children:
@@ -425,12 +425,12 @@ class Guard:
 
 
 def _is_continued(gap: str) -> bool:
-    """Whether lines go on within a gap, beside a blank: else the two ends would be one word."""
+    """Whether a gap has line continuations and at least one blank: without a blank, both sides would be one word."""
     return not gap.replace("\\\n", "").strip(" \t\n") and gap.replace("\\\n", "") != ""
 
 
 def _closes(body: str) -> bool:
-    """Whether a text has a parenthesis that would close one before it: bash before 4 ends a substitution there."""
+    """Whether a text has a closing parenthesis without an opening one: bash before version 4 ends a substitution there."""
     depth = 0
     for sign in re.findall("[()]", body):
         depth += 1 if sign == "(" else -1

@@ -1,11 +1,11 @@
-"""The patterns of a tree's leaves that a shell reads as one token, and the known nodes."""
+"""Patterns of the leaves that a shell reads as one token, and the known kinds of nodes."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
 
-_DOLLAR = r"""\$(?=[\s"/.,:;%)\]|}=]|\Z)"""  # a dollar that begins nothing
+_DOLLAR = r"""\$(?=[\s"/.,:;%)\]|}=]|\Z)"""  # a dollar that begins no expansion
 LEAVES = {
     "word": re.compile(rf"""(?:[^\s\\'"$`;&|<>()]|\\[^\n]|{_DOLLAR})+"""),
     "number": re.compile(r"-?[0-9a-fA-Fx#]+"),
@@ -18,7 +18,7 @@ LEAVES = {
     "file_descriptor": re.compile(r"[0-9]+"),
     "brace_expression": re.compile(r"\{-?\w+\.\.-?\w+\}"),
     "comment": re.compile(r"#[^\n]*"),
-    # Patterns: of a case, and of [[ ]], where a pair of parentheses may stand.
+    # Patterns of a case, and of [[ ]], which may have a pair of parentheses.
     "extglob_pattern": re.compile(r"""(?:[^\s\\'"$`;&|<>()]|\\[^\n])+"""),
     "regex": re.compile(r"""(?:[^\s\\'"$`;&<>]|\\[^\n]|\$(?=[\s)|]|\Z))+"""),
 }
@@ -27,8 +27,8 @@ BODY = re.compile(rf"""(?:[^$`\\]|\\[\s\S]|{_DOLLAR}|\$')*""")
 
 ALONE = re.compile(
     rf"{_DOLLAR}|\$(?=[A-Za-z_])"
-)  # the grammar cuts $a/$b/c before the b; RUN puts it together
-# Possessive: what is a name, or a piece, is one in one way, so that a text that does not match is not tried in all others.
+)  # the grammar cuts $a/$b/c before the b; RUN matches the whole
+# Possessive quantifiers: a text that does not match causes no backtracking.
 RUN = re.compile(
     r"""(?:[^\s\\'"$`;&|<>(){}]|\$[A-Za-z_]\w*+|\$\{\w+\}|'[^']*'|"(?:[^"\\$`]|\$[A-Za-z_]\w*+|\$\{\w+\})*+")++"""
 )
@@ -122,7 +122,7 @@ METACHARACTERS = " \t\n;&|()<>"
 
 _NAME = r"(?:[A-Za-z_]\w*|\d+|[@*#?$!-])"
 _INDEX = r"(?:\[(?:[@*]|-?\d+|\$?[A-Za-z_]\w*)\])?"
-_PLAIN = r"(?:[^'\"\\`{}$<>()&;\x00-\x1f]|\\[][/.\\*?+_ :-])"  # \x01 is put back by _expansion
+_PLAIN = r"(?:[^'\"\\`{}$<>()&;\x00-\x1f]|\\[][/.\\*?+_ :-])"  # `_TEXTS` adds the marks \x01 and \x02
 _OPERATORS = {
     "sh": r"(?::?[-+?=]|##?|%%?)TEXT*",
     "bash": r"(?::?[-+?=]|##?|%%?|//?[#%]?|\^\^?|,,?)TEXT*|: ?-?\d+(?::-?\d+)?",
@@ -132,7 +132,7 @@ _TEXTS = {False: rf"(?:{_PLAIN}|\x01|\x02|'[^'`$\\{{}}]*')", True: rf"(?:{_PLAIN
 
 @cache
 def expansions(shell: str, *, quoted: bool) -> re.Pattern[str]:
-    """The pattern of an expansion, for bash or sh, in double quotes or not."""
+    """Return the pattern of an expansion, for bash or sh, in double quotes or not."""
     text = _TEXTS[quoted]
     index = _INDEX if shell == "bash" else ""
     indirect = rf"|!{_NAME}\[[@*]\]" if shell == "bash" else ""

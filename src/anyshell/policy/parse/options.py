@@ -1,4 +1,4 @@
-"""The options of the programs that run the command which their arguments are: a table, and one function that reads it."""
+"""The options of wrappers, programs that run a command given as their arguments: a table, and a function that reads options."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from .words import names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Options of a program, and what follows them. -a is a flag, and -a: takes a value, -a? one within its own word; --a= takes a
-# value within its word or behind it, --a may have one within; -# is a number; with ! nothing is run. Behind the options there
-# may be =, for assignments to variables, a number of operands, and what the rest is: words of a command (the default), joined
-# to a text for sh, or `shell`: words, without which it is a shell that reads its input.
+# The options of each program, and the words after the options.
+# -a: a flag. -a: with a colon takes a value. -a? takes a value within its own word. --a= takes a value within its word or in
+# the next word. --a may have a value within its word. -# is a number. With ! the program runs no command.
+# After the options: = for assignments to variables; the number of operands; and the meaning of the other words: words of a
+# command (the default); `joined`: joined to a text for sh; `shell`: words, and without words a shell that reads stdin.
 OPTIONS = {
     "sudo": "-A -b -B -E -H -k -K -l! -n -P -S -v -V! -u: -g: -h: -p: -C: -D: -r: -t: -T: -U: --user= --group= --host= --prompt= "
     "--chdir= --non-interactive --preserve-env --background --set-home --stdin --validate --list! --version! --reset-timestamp =",
@@ -91,32 +92,32 @@ OPTIONS = {
 SETTINGS = names(
     "pipefail errexit nounset xtrace noglob noclobber allexport monitor verbose errtrace functrace noexec notify"
 )
-"""Settings of a shell by its option -o, or by ``set -o``, that do not change how texts and patterns are read."""
+"""Settings of ``set -o``, or of a shell's option -o, that do not change how the shell reads texts and patterns."""
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_GIVEN = re.compile(r"([^=]*)=(.*)", re.DOTALL)  # env takes any word with a = for a variable, such as a.b=c
+_GIVEN = re.compile(r"([^=]*)=(.*)", re.DOTALL)  # env takes any word with = as a variable, such as a.b=c
 
 
 class Read(NamedTuple):
-    """The options of a program, read by its table."""
+    """The options of a program, as read by the table."""
 
     rest: tuple[Argument, ...]
     values: dict[str, Argument]
     flags: frozenset[str]
     variables: tuple[Assignment, ...]
-    ends: bool  # nothing is run
+    ends: bool  # the program runs no command
     unknown: str
 
 
 def read_options(program: str, arguments: Sequence[Argument]) -> Read:
-    """Read the options of a program by its table. What is not in the table is unknown: it may take the next word."""
+    """Read the options of a program by the table. An option that is not in the table is unknown: it may take the next word."""
     known = names(OPTIONS[program])
     values: dict[str, Argument] = {}
     flags: set[str] = set()
     variables: list[Assignment] = []
     ends, position, unknown = False, 0, ""
     operands = max((int(each) for each in known if each.isdigit()), default=0)
-    # Invariant: all words before `position` are understood. A word that may be an option and is not in the table ends the
-    # reading as unknown: it may take the next word, and then the program to run is another one.
+    # Invariant: all words before `position` are understood. An option that is not in the table ends the reading as unknown:
+    # the option may take the next word, and then the program to run is a later word.
     while position < len(arguments) and not unknown:
         word = arguments[position]
         text = word.text
@@ -180,7 +181,7 @@ def _letters(
     values: dict[str, Argument],
     flags: set[str],
 ) -> tuple[int, bool, str]:
-    """Read options of one letter, of which several may be in a word; the last may have its value there, or behind it."""
+    """Read a word of one-letter options; the last option may have its value in the same word or in the next word."""
     word, ends = arguments[position], False
     for place, letter in enumerate(word.text[1:], 2):
         option = f"-{letter}"

@@ -1,14 +1,17 @@
-# Says what texts of PowerShell run, by PowerShell's own parser. Runs nothing of them. On Windows it says what a policy has to know
-# of the host as well.
+# Report the commands in texts of PowerShell, by PowerShell's own parser. No part of a text is run. On Windows, also report the
+# facts of the host that a policy needs.
 #
-# A question is a line: a number, a blank, and the text in UTF-8 and base64. The answer is a line of JSON, with texts likewise:
+# A question is a line: a number, a blank, and the text in UTF-8 and base64. The answer is a line of JSON, whose texts are
+# in UTF-8 and base64 too:
 #   n  the number
-#   d  why not all of it is understood: every kind of node that is not listed here, and what is special about one that is
-#   c  its commands: p program, or null; s span, in units of UTF-16; i whether it is piped;
+#   d  the doubts, reasons why the text is not fully understood: each kind of node that is not in $known, and each special
+#      feature of a known node
+#   c  the commands: p program, or null; s span, in units of UTF-16; i whether the command is piped;
 #      a arguments: [text, literal, single, start, end]; r redirections: [operator, text, literal, start, end]
-# Behind a question about the host stand a blank and the word host; its text is pairs of a kind and an argument, each ended by a NUL:
-#   f  the answers: a text, or null for what is not known; for the names in a directory as `_ASKED` of the tool gives them
-# It works in PowerShell 5.1 and 7, and loads no module.
+# A question about the host ends with a blank and the word host. The text of that question is pairs of a kind and an argument; a
+# NUL ends each kind and each argument:
+#   f  the answers: a text, or null for an unknown answer; the names in a directory have the form of `_ASKED` in `verdicts.py`
+# This script works in PowerShell 5.1 and 7, and loads no module.
 $ErrorActionPreference = 'Stop'
 $known = @{}
 foreach ($each in -split 'ScriptBlock NamedBlock StatementBlock Pipeline PipelineChain IfStatement Command CommandParameter CommandExpression
@@ -72,6 +75,7 @@ function Read-Command($node) {
     $piped = (Kind $node.Parent) -eq 'PipelineAst' -and $node.Parent.PipelineElements[0] -ne $node
     '{"p":' + $program + ',"s":[' + (Span $node) + '],"i":' + (Flag $piped) + ',"a":[' + ($words -join ',') + '],"r":[' + ($to -join ',') + ']}'
 }
+# Return the commands of a text. Every node of the tree is examined: an unknown node, or a special feature of one, adds a doubt.
 function Read-Text($text) {
     $tokens = $errors = $null
     $tree = [Management.Automation.Language.Parser]::ParseInput($text, [ref]$tokens, [ref]$errors)
@@ -119,7 +123,7 @@ function Read-Text($text) {
 }
 function Get-Entry($directory, $name) { ([IO.DirectoryInfo]$directory).GetFileSystemInfos($name) }
 function Resolve-Links($path, $left) {
-    # It takes off .. as a text, as Windows does; what it makes another path of, such as NUL, is no file.
+    # GetFullPath removes .. as text, as Windows does. A path of which it makes one of another form, such as NUL, is no file.
     $path = [IO.Path]::GetFullPath($path)
     if ($left -lt 0 -or $path -notmatch '^[A-Za-z]:\\[^:*?<>|"\0]*$') { return }
     $at, $names = $path.Substring(0, 3).ToUpperInvariant(), @($path.Substring(3).Split('\') | & { process { if ($_) { $_ } } })
@@ -127,7 +131,7 @@ function Resolve-Links($path, $left) {
         $rest = $names[($i + 1)..$names.Count] -join '\'
         $found = @(Get-Entry $at $names[$i])
         if (-not $found) {
-            # The short name of a file is none of those that are listed.
+            # A name with ~ may be the short name of a file, which is not among the listed names.
             if (($names[$i] + $rest).Contains('~')) { return }
             return [IO.Path]::Combine($at, $names[$i], $rest).TrimEnd('\')
         }

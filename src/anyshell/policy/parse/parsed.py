@@ -1,4 +1,4 @@
-"""The commands of a text, as values. They travel with a request for approval, so `_types/parsed.py` has them."""
+"""The parsed commands of a text. The classes are in `_types/parsed.py`, because requests for approval carry commands."""
 
 from __future__ import annotations
 

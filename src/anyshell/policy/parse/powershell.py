@@ -1,4 +1,4 @@
-"""A hint of what a text of PowerShell runs. Only the host's own parser could decide, so such a text is never understood."""
+"""A hint of what a PowerShell text runs. The text is never understood: only the host's own PowerShell parser can decide."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUOTED = re.compile(r"'([^'\u2018-\u201b]*)'|\"([^\"$`\u201c-\u201f]*)\"")
 
 
 def parse_powershell(text: str, shell: ShellKind) -> Parsed:
-    """The commands that the grammar shows, and why these may not be all."""
+    """Parse a PowerShell text into the commands that the grammar shows, with a reason why the list may be incomplete."""
     if not installed("powershell"):
         return Parsed(text, shell, (), (MISSING,))
     try:

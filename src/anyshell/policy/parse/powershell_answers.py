@@ -1,4 +1,4 @@
-"""Answers of PowerShell about a text or a host, by `parse.ps1`, as values; and the texts that it is not asked about."""
+"""Answers of PowerShell's parser (`parse.ps1`) about a text or a host, and the texts that the parser is not asked about."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from ..._types import ShellKind
 
 MOST_WORDS = 5000
-"""Words and redirections of a command in an answer; with more the text is not understood."""
+"""Words and redirections of a command in an answer; with more, the text is not understood."""
 
 MALFORMED = "the answer of PowerShell's parser is not understood"
 
-# Before the parser is asked: quotes and dashes that look like others to a person; what PowerShell loads or runs modules for
-# while it parses (using, configuration); words behind which the text is no PowerShell any more.
+# Texts that are refused before PowerShell's parser is asked: quotes and dashes that look like other characters to a person;
+# words for which PowerShell loads or runs modules while it parses (using, configuration); words that end PowerShell's syntax.
 _REFUSED = (
     (re.compile("[\u2010-\u2015\u2018-\u201f]"), "a typographic quote or dash is one to PowerShell too"),
     (re.compile(r"[^\t\n\r\x20-\x7e\x80-\U0010ffff]|[\u0080-\u009f]"), "the text has a control character"),
@@ -38,14 +38,14 @@ _REFUSED = (
 
 @cache
 def script() -> str:
-    """The program that answers, without its comments and margins: it has to fit on a command line."""
+    """Return the PowerShell script that answers, without comments and indentation: the script has to fit on a command line."""
     text = resources.files(__package__ or "").joinpath("parse.ps1").read_text(encoding="utf-8")
     lines = (line.strip() for line in text.splitlines())
     return "\n".join(line for line in lines if line and not line.startswith("#"))
 
 
 def unasked_because(text: str) -> str:
-    """Why PowerShell's parser is not asked about a text; empty if it may be."""
+    """Return a reason why PowerShell's parser is not asked about a text; empty if the parser may be asked."""
     for pattern, why in _REFUSED:
         if pattern.search(text):
             return why
@@ -57,22 +57,22 @@ def unasked_because(text: str) -> str:
 
 
 def question(number: int, text: str) -> bytes:
-    """The line that asks about a text."""
+    """Return the line that asks about a text."""
     return b"%d %s\n" % (number, base64.b64encode(text.encode()))
 
 
 def question_about_host(number: int, words: Sequence[str]) -> bytes:
-    """The line that asks about the host: kinds of questions, each with its argument behind it.
+    """Return the line that asks about the host: kinds of questions, each followed by its argument.
 
     Raises:
-        UnicodeEncodeError: A word is no Unicode.
+        UnicodeEncodeError: A word is not valid Unicode.
     """
     asked = "".join(f"{word}\0" for word in words)
     return b"%d %s host\n" % (number, base64.b64encode(asked.encode()))
 
 
 def host_answers(number: int, count: int, line: bytes) -> list[str | None] | None:
-    """As many answers about the host, ``None`` for what is not known. ``None`` for a malformed line. Never raises."""
+    """Read `count` answers about the host, each ``None`` if not known. Return ``None`` for a malformed line. Never raise."""
     try:
         given = json.loads(line.decode("ascii"))
         answers = _list(given["f"], count) if type(given) is dict and given["n"] == number else _wrong()
@@ -82,7 +82,7 @@ def host_answers(number: int, count: int, line: bytes) -> list[str | None] | Non
 
 
 def answered(number: int, text: str, shell: ShellKind, line: bytes) -> Parsed:
-    """The parsed text of an answer. Never raises: a malformed answer is not understood."""
+    """Read the parsed text of an answer. Never raise: a malformed answer makes a text that is not understood."""
     try:
         given = json.loads(line.decode("ascii"))
         if type(given) is not dict or given["n"] != number:
@@ -118,10 +118,10 @@ def _wrong() -> Any:
 
 
 class _AnswerReader:
-    """Reads the parts of an answer about one text."""
+    """A reader of the parts of an answer about one text."""
 
     def __init__(self, text: str) -> None:
-        # The character at each unit of UTF-16; none begins within a pair.
+        # Maps each UTF-16 offset to the offset of the character; an offset within a surrogate pair is not in the map.
         starts = accumulate((1 + (char > "\uffff") for char in text), initial=0)
         self._places = {unit: at for at, unit in enumerate(starts)}
 

@@ -1,4 +1,4 @@
-"""The reading of a text and of the texts within it, and the place of the walk in these."""
+"""The state of reading a text and its inner texts, and the place of the walk in a text."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from .parsed import ParsedCommand, Redirection
 
 MAX_COMMANDS = 500
-"""Commands of a text, with those of the texts within it. A text that has more is not understood."""
+"""Commands of a text, with the commands of its inner texts. A text with more is not understood."""
 
 
 class CommandPlace(NamedTuple):
     """The place of a command in a text.
 
     Attributes:
-        until: The character up to which an assignment there holds for sure.
-        level: The number of groups and substitutions around it.
+        until: The offset up to which an assignment at this place certainly holds.
+        level: The number of groups and substitutions around the command.
     """
 
     until: int
@@ -32,22 +32,22 @@ class CommandPlace(NamedTuple):
 
 
 class Reading:
-    """The state of reading a text and the texts within it."""
+    """The state of reading a text and its inner texts, such as the text in ``bash -c "…"``."""
 
     def __init__(self) -> None:
         self.commands: list[ParsedCommand] = []
         self.unknown: dict[str, None] = {}
         self.functions: dict[str, None] = {}
-        self.texts: set[str] = set()  # variables that are given what is not a number
+        self.texts: set[str] = set()  # variables whose value may be other than a number
         self.deadline = Deadline()
 
     def doubt(self, *clauses: str) -> None:
-        """Say why not all is understood."""
+        """Record reasons why a part of the text is not understood."""
         for clause in clauses:
             self.unknown.setdefault(clause)
 
     def add(self, command: ParsedCommand) -> None:
-        """Add a command; raises `Late` if there are too many."""
+        """Add a command; raises `Late` beyond `MAX_COMMANDS` commands or the deadline."""
         self.deadline.check()
         if len(self.commands) >= MAX_COMMANDS:
             raise Late

@@ -1,4 +1,4 @@
-"""Words of a shell: the arguments that they give a program, as far as the text alone says it."""
+"""Words of a shell: the arguments that a program gets, as far as the text alone shows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from ..._types import ShellKind
 
-# A piece of a word that is what it says. Outside quotes: no expansion, pattern, brace or history, and no character that a
-# shell of any system takes for a blank; {} with nothing in it is no brace. In double quotes a backslash stays, unless it is before one of four characters.
+# A literal piece of a word. Outside quotes: no expansion, pattern, brace or history, and no character that a shell of any
+# system takes for a blank; an empty {} is not a brace. In double quotes a backslash escapes only $ ` " and \.
 _LITERAL = re.compile(
     r"""(?: [^\s\\'"$`;&|<>(){}*?[~!^\#\x00-\x1f\x7f\x80-\xa0]
       | \{\}
@@ -33,10 +33,10 @@ def _resolved(piece: re.Match[str]) -> str:
 
 
 def literal(written: str, shell: ShellKind) -> str | None:
-    """The value of a word without its quotes and backslashes; ``None`` if the text alone does not say it."""
+    """Return the value of a word without quotes and backslashes; ``None`` if the text alone does not give the value."""
     if not _LITERAL.fullmatch(written):
         return None
-    if shell == "zsh" and written.startswith("="):  # the path of a command
+    if shell == "zsh" and written.startswith("="):  # zsh replaces =NAME with the path of the command
         return None
     if "\\" in written or "'" in written or '"' in written:
         return _PIECE.sub(_resolved, written)
@@ -45,7 +45,7 @@ def literal(written: str, shell: ShellKind) -> str | None:
 
 @cache
 def names(listed: str) -> frozenset[str]:
-    """The names of a list with blanks between them."""
+    """Split a list of names at blanks."""
     return frozenset(listed.split())
 
 
@@ -54,10 +54,10 @@ _SEVERAL = re.compile(r"[*?[{]")
 
 
 def single(node: Node, text: str) -> bool:
-    """Whether a word that is not literal is one word to the program for sure.
+    """Whether a word that is not literal is certainly one argument of the program.
 
-    Blanks in the value of an expansion end no word within double quotes, but ``"$@"`` and ``"${a[@]}"`` are as many words as
-    they please.
+    Within double quotes a blank in an expansion's value ends no word. But ``"$@"`` and ``"${a[@]}"`` can be any number of
+    words.
     """
     kind, written = node.type, text[node.start_byte : node.end_byte]
     if kind == "string":
@@ -76,10 +76,10 @@ def single(node: Node, text: str) -> bool:
     if kind == "expansion":
         return written.startswith("${#")
     if kind == "command_substitution":
-        return written == "$(nproc)"  # a number; a function of this name makes a text that is not understood
+        return written == "$(nproc)"  # a number; a text with its own function nproc is not understood
     return kind in _SINGLE or (kind == "word" and not _SEVERAL.search(written))
 
 
 def _bare(node: Node, text: str) -> str:
-    """The part of a concatenation outside quotes and expansions."""
+    """Return the part of a concatenation outside quotes and expansions."""
     return "".join(text[child.start_byte : child.end_byte] for child in node.children if child.type == "word")

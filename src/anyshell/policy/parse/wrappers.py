@@ -1,4 +1,4 @@
-"""Programs that run the command which their arguments are."""
+"""Wrappers: programs that run a command that is given as their arguments."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 
 class Runs(NamedTuple):
-    """A command that a program is given to run: words, or a text for a shell.
+    """A command that a wrapper runs: words, or a text for a shell.
 
     Attributes:
-        text: The text; ``None`` for words.
-        span: The span of the text; ``None`` for where the program is.
-        host: The host that it runs on.
-        unknown: Why it is not known what the program runs; it may run more than the words and the text.
+        words: The words of the command; empty if a text is given.
+        variables: The variables that the wrapper sets for the command.
+        text: The text for a shell; ``None`` for words.
+        shell: The shell that runs the text.
+        span: The span of the text; ``None`` for the span of the wrapper's own command.
+        host: The host that the command runs on; empty for the wrapper's own host.
+        unknown: A reason why the wrapper's command is not known; the wrapper may run more than the words and the text.
     """
 
     words: tuple[Argument, ...] = ()
@@ -68,7 +71,7 @@ _REPLACED = re.compile(r"\{[#%/.]*\}|\{=|\{\d|\{[\w+-]+\}")
 def runs(
     program: str, arguments: Sequence[Argument], shell: ShellKind, redirections: Sequence[Redirection] = ()
 ) -> Iterator[Runs]:
-    """The commands that a program runs, as far as its arguments say it."""
+    """Yield the commands that a program runs, as far as its arguments show."""
     name = program.rpartition("/")[2]
     name = _ALIASES.get(name, name)
     if name in _SUBCOMMANDS and arguments and arguments[0].literal:
@@ -96,7 +99,7 @@ def runs(
 
 
 def _joined(program: str, words: Sequence[Argument], shell: ShellKind, host: str = "") -> Runs:
-    """Words that are joined to a text."""
+    """Join words to a text that the program runs."""
     if not all(each.literal for each in words):
         return Runs(host=host, unknown=f"{program} runs a text that is not literal")
     if not words:
@@ -253,7 +256,7 @@ def _git(read: Read) -> Iterator[Runs]:
 
 
 def _find(name: str, arguments: Sequence[Argument]) -> Iterator[Runs]:
-    """Commands within the expressions of find, or behind an option of fd."""
+    """Yield the commands in the expressions of find, or after an option of fd."""
     found = name in ("find", "gfind")
     begins = names("-exec -execdir -ok -okdir") if found else names("-x -X --exec --exec-batch")
     words = iter(arguments)

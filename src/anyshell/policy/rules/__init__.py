@@ -1,4 +1,4 @@
-"""Rules on parsed commands, which say what may run."""
+"""Rules on parsed commands: the rules decide which commands may run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands of PowerShell as rules read them: aliases resolved, parameters by their whole names, paths of files alone."""
+"""PowerShell commands in the form that rules read: aliases resolved, whole parameter names, and paths of files only."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from .profiles import Profile
 
 Cmdlets = dict[str, tuple[str, "Profile"]]
-"""By a name or an alias in lower case: the name by which rules know it, and its profile."""
+"""A table from a cmdlet's name or alias, in lower case, to the cmdlet's name in rules and its profile."""
 
 POWERSHELL = frozenset({"pwsh", "powershell"})
-"""The kinds of shell whose commands these are."""
+"""The kinds of shell that run PowerShell texts."""
 
 _WINDOWS_ALONE = names(
     "ac cat clear compare cp cpp curl diff fc gsv ise ls man md mkdir more mount mv ps rm rmdir sasv sc sleep sort spsv start tee "
     "wget write"
 )
-"""Aliases and functions that PowerShell has on Windows alone: elsewhere these are programs."""
+"""Names that are aliases or functions of PowerShell only on Windows: on other systems each name is a program."""
 
 COMMON = {
     **dict.fromkeys(("-Verbose", "-vb", "-Debug", "-db"), "none"),
     **dict.fromkeys(("-ErrorAction", "-ea", "-WarningAction", "-wa", "-InformationAction", "-infa"), "text"),
     **dict.fromkeys(("-ProgressAction", "-proga", "-OutBuffer", "-ob"), "text"),
 }
-"""Parameters of every cmdlet. Those that set variables are not among them."""
+"""Parameters of every cmdlet, with their roles; without the parameters that set variables."""
 
 _PARAMETER = re.compile(r"-[A-Za-z_?-]")
 _NAMED = re.compile(r"-[A-Za-z]\w*(:.*)?", re.ASCII | re.DOTALL)
@@ -47,17 +47,17 @@ _BINARY = re.compile(r"\.(exe|com|cmd|bat)\Z", re.IGNORECASE)
 _NO_NAME = re.compile(r"~[0-9]|[ .]\Z|[\x00-\x1f<>|\":]")
 _OBJECTS = names(
     "-Value -InputObject -Object -ReferenceObject -DifferenceObject"
-)  # of which a cmdlet calls none
-_UNKNOWN = "$input"  # as of what xargs gives: any path
+)  # a cmdlet calls no script block that is given to one of these parameters
+_UNKNOWN = "$input"  # stands for any path, as for arguments that xargs gives
 
 
 def cmdlets_of(profiles: Mapping[str, Profile], others: Mapping[str, Profile]) -> Cmdlets:
-    """The table of the cmdlets of a file, and of those among other profiles."""
+    """Return the table of the cmdlets of a file and of the cmdlets among other profiles."""
     found: Cmdlets = {}
     own = {name: each for name, each in others.items() if each.style == "cmdlet"}
     of: tuple[str, Profile | None] = ("", None)
     for name, profile in {**profiles, **own}.items():
-        # An alias stands behind its cmdlet, whose name has a dash.
+        # An alias follows its cmdlet in the table; only the cmdlet's name has a dash.
         if profile.unknown or "-" in name or of[1] is not profile:
             of = (name, profile)
         found[name.casefold()] = (of[0], profile if profile.unknown else profile._replace(style="cmdlet"))
@@ -65,13 +65,15 @@ def cmdlets_of(profiles: Mapping[str, Profile], others: Mapping[str, Profile]) -
 
 
 def adapted(parsed: Parsed, cmdlets: Cmdlets, programs: Mapping[str, Profile], *, drive: str) -> Parsed:
-    """A text of PowerShell with its cmdlets as their profiles have them. Its commands stay as many, and in their order.
+    """Rewrite a parsed PowerShell text so that its cmdlets have the form of their profiles.
+
+    The number of commands and their order do not change.
 
     Args:
-        parsed: The text.
+        parsed: The parsed text.
         cmdlets: The profiles of cmdlets.
         programs: The profiles of programs.
-        drive: The drive in which the text begins; empty on a system without drives.
+        drive: The drive of the working directory; empty on a system without drives.
     """
     windows = bool(drive)
     known = [find(command.program, cmdlets, windows=windows) for command in parsed.commands]
@@ -95,7 +97,7 @@ def adapted(parsed: Parsed, cmdlets: Cmdlets, programs: Mapping[str, Profile], *
 
 
 def find(program: str | None, cmdlets: Cmdlets, *, windows: bool) -> tuple[str, Profile] | None:
-    """The name and the profile of a cmdlet or an alias; ``None`` for a program."""
+    """Return the name and the profile of a cmdlet or an alias; ``None`` for a program."""
     name = (program or "").casefold()
     return None if name in _WINDOWS_ALONE and not windows else cmdlets.get(name)
 
@@ -103,13 +105,13 @@ def find(program: str | None, cmdlets: Cmdlets, *, windows: bool) -> tuple[str, 
 def script_doubt(
     command: ParsedCommand, find: Callable[[str], str | None], paths: Paths, directories: Sequence[str]
 ) -> str:
-    """Why PowerShell may run a script or a batch file for the name of a program; empty if it does not.
+    """Return a reason why PowerShell may run an unknown script or a batch file for a program's name; empty if no doubt.
 
     Args:
-        command: Whose program it is.
-        find: The file that PATH gives for a name.
+        command: The command with the program.
+        find: Finds the file that PATH gives for a name.
         paths: The paths of the decision.
-        directories: The areas in which programs are what their names say.
+        directories: The trusted directories of programs.
     """
     program = command.program or ""
     if re.search(r"[/\\]", program):
@@ -135,7 +137,7 @@ def _program(
     programs: Mapping[str, Profile],
     places: _Places,
 ) -> ParsedCommand:
-    """A program, or what is not known to be one: it may be a function, which can change what later words mean."""
+    """Rewrite a command that is not a known cmdlet: a program, or a name that may be a function or a script."""
     name = command.program or ""
     unknown = list(command.unknown)
     if found is not None:
@@ -156,12 +158,12 @@ def _program(
 
 
 class _Places(NamedTuple):
-    """The targets of a text's paths.
+    """The meaning of paths in a PowerShell text.
 
     Attributes:
         windows: Whether paths may begin with a drive.
-        drive: That of a path which begins with a slash; empty if it is not known.
-        home: Whether ``~`` is the home directory: to Windows PowerShell it may be a drive of the network.
+        drive: The drive of a path that begins with a slash; empty if not known.
+        home: Whether ``~`` is the home directory: in Windows PowerShell ``~`` may be a network drive.
     """
 
     windows: bool
@@ -169,17 +171,17 @@ class _Places(NamedTuple):
     home: bool
 
     def redirected(self, given: Redirection, unknown: list[str]) -> Redirection:
-        """A redirection with its target as a path."""
+        """Return a redirection with its target as the path of a file."""
         return replace(given, target=self.path(given.target, unknown, changes=True))
 
     def path(self, word: Argument, unknown: list[str], *, changes: bool, pattern: bool = True) -> Argument:
-        """A word as the path of a file; one that may be something else is not known.
+        """Return a word as the path of a file; a word that may be something else becomes an unknown path.
 
         Args:
-            word: As it is written, or as the cmdlet is given it.
-            unknown: Is given why the word may change more than a file.
-            changes: Whether the file is changed, or is the directory to go to.
-            pattern: Whether the cmdlet takes ``*`` for a pattern, though it was quoted.
+            word: The word as written, or as the cmdlet gets the word.
+            unknown: A list; gets a reason if the word may change more than a file.
+            changes: Whether the command changes the file, or changes to the directory.
+            pattern: Whether the cmdlet takes ``*`` for a pattern even if the word was quoted.
         """
         not_known = replace(word, text=_UNKNOWN, literal=False, single=True)
         path = word.text.replace("\\", "/")
@@ -202,11 +204,11 @@ class _Places(NamedTuple):
             if changes or ":" in path:
                 unknown.append(f"{word.text or 'an empty word'} may be no path of a file")
             return not_known
-        # .. is taken off as a text here, and not behind a link as the host does.
+        # PowerShell removes .. from the text of a path; the host follows links first. So a path with .. is not known.
         if ".." in parts or (parts[0].startswith("~") and not (self.home and parts[0] == "~")):
             return not_known
         special = parts[0] == "~" or (pattern and bool(re.search(r"[*?\[\]]", path)))
-        # A class of characters is another one than a shell's: [!x] has the exclamation mark in it.
+        # Character classes differ from a POSIX shell's: [!x] contains the exclamation mark.
         if special and (not _BARE.fullmatch(path) or re.search(r"[\[\]]", path)):
             return not_known
         path = (
@@ -220,7 +222,7 @@ class _Places(NamedTuple):
 
 
 class _Binding:
-    """The words of one cmdlet, bound to its parameters as PowerShell does it."""
+    """The binding of one cmdlet's words to its parameters, as PowerShell binds words."""
 
     def __init__(
         self, command: ParsedCommand, name: str, profile: Profile, feeds: str, text: str, places: _Places
@@ -243,7 +245,7 @@ class _Binding:
         self._subjects: list[Argument] = []
 
     def command(self) -> ParsedCommand:
-        """The command, with its flags first, then ``--``, then what it works on."""
+        """Return the command with its flags first, then ``--``, then the words that the cmdlet works on."""
         words = list(self._given.arguments)
         while words:
             word = words.pop(0)
@@ -268,13 +270,13 @@ class _Binding:
         )
 
     def _written(self, word: Argument) -> str:
-        return self._text[word.span[0] : word.span[1]]  # with quotes, in which a dash begins no parameter
+        return self._text[word.span[0] : word.span[1]]  # with quotes: a quoted dash begins no parameter
 
     def _doubt(self, why: str) -> None:
         self._unknown.append(why)
 
     def _named(self, word: Argument, words: list[Argument]) -> None:
-        """Read a parameter and its value. Its name may be abbreviated, as long as one alone begins so."""
+        """Read a parameter and its value. The name may be an abbreviation that only one parameter begins with."""
         written, colon, value = word.text.partition(":")
         start = written.casefold()
         found = [name for name in self._roles if name.casefold() == start] or [
@@ -297,7 +299,7 @@ class _Binding:
             self._bind(group, name, replace(word, text=value) if colon else words.pop(0))
 
     def _bind(self, group: list[str], name: str, value: Argument) -> None:
-        """Note a value: behind its flag if the profile has that, else as what the cmdlet works on."""
+        """Record a value: after its flag if the profile lists the flag, else as a word that the cmdlet works on."""
         if group:
             self._free.remove(group)
         roles = {*self._profile.roles()}
@@ -315,7 +317,7 @@ class _Binding:
             self._subjects.append(self._as_value(value, name))
 
     def _as_value(self, word: Argument, name: str) -> Argument:
-        """A value that is no path: a bare word is what it says, and an array of such as well; an object may be a script block."""
+        """Return a value that is not a path. Bare words and arrays of bare words are literal; an object may be a script block."""
         literal = word.literal or bool(_BARE.fullmatch(word.text)) or list(_pieces(word)) != [word]
         if not literal and not word.single and name not in _OBJECTS:
             self._doubt(f"{word.text} may be a script block to {self._name}")
@@ -325,7 +327,7 @@ class _Binding:
         return self._places.path(word, self._unknown, changes=changes, pattern=name != "-LiteralPath")
 
     def _piped(self) -> None:
-        """Note what is read from a pipe: objects may give any parameter that is not given yet."""
+        """Record a doubt about input from a pipe: objects may set any parameter that is not given yet."""
         accepts = self._profile.input
         if not self._given.piped or accepts == "any" or (accepts == "lines" and self._feeds):
             return
@@ -337,7 +339,7 @@ class _Binding:
             if not any(each.text == "-Destination" for each in self._flags):
                 self._flags += [Argument(each, True, self._given.span) for each in ("-Destination", ".")]
         elif self._name == "Rename-Item" and self._flags and self._subjects:
-            # The new name stands beside the old one.
+            # The new name is in the directory of the old name.
             old, new = self._subjects[0], self._flags[-1]
             beside = posixpath.join(posixpath.dirname(old.text), new.text)
             named = "/" not in new.text and old.literal and new.literal
@@ -347,7 +349,7 @@ class _Binding:
 
 
 def _pieces(word: Argument) -> Iterable[Argument]:
-    """The words of an array such as ``a, 'b c'``; the word itself, if it is no plain one."""
+    """Return the words of an array such as ``a, 'b c'``; only the word itself if it is not a plain array."""
     if word.literal or "," not in word.text:
         return (word,)
     found: Sequence[re.Match[str]] = [*_PIECE.finditer(word.text)]

@@ -1,4 +1,4 @@
-"""One decision: the effects of each command of a text on a host, and the rules that hold for it."""
+"""One decision: the effects of each command of a text on a host, and the rules that hold for the command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .verdict import Action
 
 MOST_COMMANDS = 64
-"""Commands of a text that are decided on; with more it asks, unless one of these is denied."""
+"""Commands of a text that are decided on; a text with more is asked about, unless one of the first commands is denied."""
 
 _PROCESS = re.compile(r"[<>]\(")
 _SUBSTITUTION = re.compile(r"[<>]\((?:[^()]|\([^()]*\))*\)")
@@ -35,51 +35,51 @@ _STRICTNESS = {"deny": 0, "ask": 1, "allow": 2}
 
 @dataclass(slots=True)
 class SeenCommand:
-    """A command with all that is known of it."""
+    """A command with all known facts about the command."""
 
     command: ParsedCommand
     name: str
     identified: str
-    """Why the program need not be what its name says; empty if it is that."""
+    """Reason why the program may not be the program that its name says; empty if no doubt exists."""
     use: Use
     access: Access
     redirected: Access
     copied: tuple[str, ...]
-    """The paths that it writes if what it writes to is a directory."""
+    """The paths that the command writes if its target is a directory."""
     words: tuple[str, ...]
-    """The words of the command, as a rule matches them; the program's name is the first."""
+    """The words of the command, as rules match the words; the program's name is the first."""
     found: tuple[str, ...]
     """The paths that patterns among the words find now."""
     bases: tuple[str | None, ...]
-    """The directories in which it may be run."""
+    """The possible working directories of the command; ``None`` for one that is not known."""
 
 
 class Rules(Protocol):
-    """The rules of a policy, as a decision needs them."""
+    """The rules of a policy, as a decision needs the rules."""
 
     @property
     def programs(self) -> Mapping[str, Profile]:
-        """Profiles by the name of their program."""
+        """Profiles by the name of the program."""
 
     @property
     def cmdlets(self) -> Cmdlets:
-        """Profiles of the cmdlets of PowerShell."""
+        """Profiles of PowerShell cmdlets."""
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """Trusted directories of programs, besides the system's: a name there says what the program is."""
+        """Trusted directories of programs, in addition to the system's: the name of a program there says what the program is."""
 
     @property
     def layers(self) -> tuple[tuple[Action, tuple[Rule, ...]], ...]:
-        """The rules in the order in which they decide."""
+        """The rules, grouped by action, in the order in which the groups decide."""
 
     @property
     def general(self) -> tuple[Rule, ...]:
-        """The rules that allow by what a command does, and not by which one it is."""
+        """The ``allow`` rules without ``program`` and ``command``: rules on what a command does."""
 
 
 def _most(commands: Sequence[ParsedCommand]) -> int:
-    """The number of commands that are decided on, so that the rules take milliseconds for a text."""
+    """Return the number of commands to decide on, bounded so that the rules take milliseconds for a text."""
     words = 0
     for at, command in enumerate(commands[:MOST_COMMANDS]):
         words += 1 + sum(map(weight, command.arguments)) + len(command.redirections)
@@ -89,7 +89,7 @@ def _most(commands: Sequence[ParsedCommand]) -> int:
 
 
 class Decision:
-    """A text, on a host, before a policy."""
+    """The decision of a policy on one text on one host."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Decision:
                     self.paths.variables.pop("~", None)
 
     def verdict(self) -> Verdict:
-        """Decide on each command."""
+        """Decide on each command and return the verdict on the text."""
         commands = tuple(map(self._command, self.seen, self.written))
         reasons = [reason for each in commands for reason in each.reasons]
         own = {why for each in self.parsed.commands for why in each.unknown}
@@ -136,7 +136,7 @@ class Decision:
         return Verdict(action, tuple(reasons), commands, understood)
 
     def holds(self, rule: Rule) -> bool:
-        """Whether a rule holds: an ``allow`` for every command of the text, another for one of them."""
+        """Whether a rule holds: an ``allow`` for every command of the text, another rule for at least one command."""
         if rule.action != "allow":
             return any(self._matches(rule, seen) for seen in self.seen)
         return self.parsed.understood and all(
@@ -145,7 +145,7 @@ class Decision:
 
     @cached_property
     def seen(self) -> list[SeenCommand]:
-        """Every command of the text."""
+        """The commands that are decided on, each with its facts."""
         found: list[SeenCommand] = []
         for at, bases in enumerate(directories(self.commands, self.parsed.text, self.paths)):
             found.append(self._see(at, bases, found))
@@ -174,7 +174,7 @@ class Decision:
         copied = () if command.host else self._copied(use, bases)
         words = (name, *(word.text for word in command.arguments))
         if self._cmdlets is not None and self.paths.windows:
-            words += tuple(word.lower() for word in words[1:])  # as rules have names of files
+            words += tuple(word.lower() for word in words[1:])  # rules name files in lower case
         found = tuple(
             path
             for each in read_of(command.arguments)
@@ -187,7 +187,7 @@ class Decision:
     def _arguments(
         self, at: int, profile: Profile, before: Sequence[SeenCommand], bases: Sequence[str | None]
     ) -> list[Argument]:
-        """The arguments of a command. What ``find`` or ``xargs`` puts in is below what was searched, or not known."""
+        """Return a command's arguments. Names from ``find`` or ``xargs`` become paths below the searched paths, or unknown."""
         command = self.commands[at]
         given = self._given(at, profile, before) if command.via else []
         arguments: list[Argument] = []
@@ -205,13 +205,13 @@ class Decision:
         return arguments
 
     def _is_no_flag(self, word: Argument, before: Sequence[SeenCommand], bases: Sequence[str | None]) -> bool:
-        """Whether a word is a pattern that finds names in the current directory, and none of these begins with a dash."""
+        """Whether a word is a pattern for names in the current directory, and no found name begins with a dash."""
         if word.text[:1] not in "*?[" or REPEATS.search(self.parsed.text) or self.parsed.functions:
             return False
         if any(each.background or each.piped for each in self.commands) or _PROCESS.search(self.parsed.text):
-            return False  # a later command may run before this one
+            return False  # a later command may run before this command
         if any(each.access.writes or each.use.unknown for each in before):
-            return False  # it may put such a name there
+            return False  # an earlier command may make a name with a dash
         written = [path for each in before for path in each.redirected.writes]
         found = (
             None
@@ -223,7 +223,7 @@ class Decision:
         )
 
     def _given(self, at: int, profile: Profile, before: Sequence[SeenCommand]) -> tuple[str, ...]:
-        """The paths below which all names lie that a command is given; none if that is not known."""
+        """Return the paths below which all names from ``find`` or ``xargs`` lie; empty if not known."""
         command = self.commands[at]
         *via, giver = command.via
         source = at - 1
@@ -235,7 +235,7 @@ class Decision:
             whole = any(word.text in ("-0", "--null") for word in before[source].command.arguments[:1])
             while before[source].name == "xargs" or before[source].use.output == "lines":
                 if before[source].access.reads or _has_own_input(before[source].command):
-                    return ()  # what it prints, or is given, is of a file
+                    return ()  # the names come from a file
                 source -= 1
                 if source < 0 or via or before[source].command.via:
                     return ()
@@ -244,10 +244,10 @@ class Decision:
                 ]
                 if between.strip() != "|":
                     return ()
-            # A name with blanks in it is several then: none of these need be below anything, and any may be a flag.
+            # Without -0, xargs splits a name at blanks. The parts can be flags, or paths anywhere.
             if not whole and not profile.harmless:
                 return ()
-            # Only find begins each name with what it was told to search.
+            # Only find begins each name with the path that find was told to search.
             if before[source].use.output != "names" or (
                 before[source].name != "find" and not profile.harmless
             ):
@@ -261,7 +261,7 @@ class Decision:
         return [None if path == UNKNOWN else path for path in self.paths.resolved(word, bases)]
 
     def _program(self, command: ParsedCommand) -> tuple[str, str, Profile | None]:
-        """The name of a program, why it need not be that, and its profile."""
+        """Return a program's name, a reason why the program may not be what its name says, and its profile."""
         program = command.program
         if not program:
             return "", "" if program == "" else "the program is not literal", None
@@ -272,7 +272,7 @@ class Decision:
             name = name.lower().removesuffix(".exe")
         profile = self.policy.programs.get(name)
         if profile is None and name.casefold() in self.policy.programs:
-            # On some systems it is the same file; on others HEAD connects to hosts, and head does not.
+            # On some systems both names are one file; on others HEAD connects to hosts, and head does not.
             return name, f"{name} is written in another case", self.policy.programs[name.casefold()]
         if command.host:
             return name, f"it runs on {command.host}", profile
@@ -302,7 +302,7 @@ class Decision:
         return name, "", profile
 
     def _runs_known(self, at: int, name: str) -> bool:
-        """Whether the text names what a program runs as a command of its own."""
+        """Whether the command that a program runs is also a command of the text."""
         command = self.commands[at]
         for other in self.commands[at + 1 :]:
             if other.via[: len(command.via)] != command.via or len(other.via) <= len(command.via):
@@ -332,11 +332,11 @@ class Decision:
                 continue
             text = word if isinstance(word, str) else word.text if word else ""
             if text == "-" and kind == "reads":
-                continue  # the input; to write or to delete it is a file of that name
+                continue  # reading: - is stdin; writing or deleting: - is a file of that name
             upwards = role == "links" and ".." in text.split("/")
             found[kind] += [UNKNOWN] if upwards else self.paths.resolved(word, bases)
             if role == "copies" and word is not None:
-                # A copy of a link can be written through by a later command.
+                # A later command can write through the copy of a link.
                 found["writes"] += self.paths.links(word, bases)
         paths = {kind: tuple(dict.fromkeys(values)) for kind, values in found.items()}
         return Access(**paths, network=tuple(dict.fromkeys(use.hosts)), privilege=use.privilege)
@@ -346,7 +346,7 @@ class Decision:
         for source, into in use.copies:
             names = self.paths.last_names(source, bases)
             for directory in self.paths.resolved(into, bases):
-                # An unknown path of either is among the paths that it reads or writes.
+                # An unknown source or target is already among the paths that the command reads or writes.
                 for name in names or () if directory != UNKNOWN else ():
                     found[self.paths.resolve(self.paths.join(directory, name) or "") or UNKNOWN] = None
         return tuple(found)
@@ -388,7 +388,7 @@ class Decision:
                 if not self._matches(rule, seen):
                     continue
                 if action == "deny" and not self._conditions(rule, seen, anywhere=False):
-                    perhaps = perhaps or rule  # something below a directory may be what it denies
+                    perhaps = perhaps or rule  # a path below a directory may be one that the rule denies
                     continue
                 if perhaps is not None and action != "deny":
                     why = self._reason(perhaps, seen)
@@ -406,7 +406,7 @@ class Decision:
         return Reason(text, rule.action, f"{rule.where}: {rule.name}", seen.command.span)
 
     def _denied_clause(self, seen: SeenCommand) -> str:
-        """The part of a command that no general rule allows, for a person."""
+        """Return a clause for people: the effect of a command that no general rule allows."""
         who = seen.name or "the shell"
         for kind, verb in (("deletes", "deletes"), ("writes", "writes"), ("reads", "reads")):
             for path in getattr(seen.access, kind) + getattr(seen.redirected, kind, ()):
@@ -455,7 +455,7 @@ class Decision:
         return not seen.use.unknown and self._covered(rule, everything)
 
     def _is_plain(self, command: ParsedCommand) -> bool:
-        """Whether only the words of a command, and where it runs, say what it does."""
+        """Whether a command's words and its working directory alone say what the command does."""
         redirected = any(
             (each.reads or not each.file) and not (each.target.literal and each.target.text == "/dev/null")
             for each in command.redirections
@@ -466,7 +466,7 @@ class Decision:
 
     @cached_property
     def _changes_the_shell(self) -> bool:
-        """Whether a command of the text may change what others are, or what they read."""
+        """Whether a command of the text may change what other commands mean or read."""
         return any(
             not each.program or each.defines or each.program.casefold() in CHANGES_THE_SHELL
             for each in self.parsed.commands
@@ -488,7 +488,7 @@ class Decision:
         return bool(one_of(rule.program).fullmatch(seen.name.casefold()))
 
     def _covered(self, rule: Rule, access: Access) -> bool:
-        """Whether an ``allow`` names all that a command touches."""
+        """Whether an ``allow`` rule names all paths and hosts that a command touches."""
         for kind in ("reads", "writes", "deletes"):
             items = getattr(rule, kind) or ()
             if not all(self.paths.within(path, items, strictly=True) for path in getattr(access, kind)):
@@ -500,18 +500,18 @@ class Decision:
         return rule.privilege is True or not access.privilege
 
     def _redirections_allowed(self, rule: Rule, seen: SeenCommand, general: Iterable[Rule]) -> bool:
-        """Whether an ``allow``, or a general one of any layer, names all that the redirections touch."""
+        """Whether an ``allow`` rule, or a general rule of any layer, names all targets of the redirections."""
         if seen.redirected == _NOTHING or (not rule.whatever and self._covered(rule, seen.redirected)):
             return True
         return any(not each.host and self._covered(each, seen.redirected) for each in general)
 
     def _conditions(self, rule: Rule, seen: SeenCommand, *, anywhere: bool = True) -> bool:
-        """Whether all that an ``ask`` or a ``deny`` says is so, and if it may be so.
+        """Whether a command meets, or may meet, all conditions of an ``ask`` or ``deny`` rule.
 
         Args:
-            rule: Of the policy.
+            rule: The rule of the policy.
             seen: The command.
-            anywhere: Whether any number of names, ``**``, may be those that the rule has anywhere.
+            anywhere: Whether ``**`` in a command's path may stand for names that a rule's ``**/…`` item has at any depth.
         """
         command = seen.command
         reads = seen.access.reads + seen.redirected.reads
@@ -523,7 +523,7 @@ class Decision:
             (rule.deletes, ((deletes, True),)),
             (rule.changes, ((writes, False), (deletes, True))),
         )
-        # A rule that asks or denies has to catch what only may be so: `strictly=False`. All its conditions have to hold.
+        # A rule that asks or denies also holds for a path that may be in its area: `strictly=False`. All conditions have to hold.
         for items, groups in touched:
             if items is not None and not any(
                 self.paths.within(path, items, strictly=False, deletes=below, anywhere=anywhere)
@@ -549,7 +549,7 @@ class Decision:
         return rule.input_of is None or self._is_fed(command, rule.input_of)
 
     def _is_fed(self, command: ParsedCommand, patterns: Sequence[str]) -> bool:
-        """Whether a command reads what certain programs print, by pipes or by a substitution in its words and redirections."""
+        """Whether a command reads the output of certain programs, by pipes or a substitution in its words or redirections."""
         commands = self.commands
         at = next(at for at, each in enumerate(commands) if each is command)
         spans = [command.span, *(each.target.span for each in command.redirections)]
@@ -569,21 +569,21 @@ class Decision:
 
 _NOTHING = Access()
 _FUNCTION = Profile(harmless=True, positionals=("text*",))
-"""A call of a function of the text, whose commands are decided on by themselves."""
+"""Profile of a call of a function of the text; the function's commands are decided on as commands of the text."""
 
 
 def _has_own_input(command: ParsedCommand) -> bool:
-    """Whether a command reads something else than the pipe before it."""
+    """Whether a command has an input redirection, and so does not read the pipe before it."""
     return any(each.operator.startswith("<") for each in command.redirections)
 
 
 def _runs_elsewhere(command: ParsedCommand) -> bool:
-    """Whether a ``find`` runs a command in the directories that it finds."""
+    """Whether a ``find`` command runs another command in the directories of the found files."""
     return any(word.text in ("-execdir", "-okdir") for word in command.arguments)
 
 
 def _summary(seen: SeenCommand) -> str:
-    """The effects of a command, in a clause."""
+    """Return a clause on the effects of a command."""
     parts = [
         f"{verb} {', '.join(_named(path, 'paths') for path in paths)}"
         for verb, paths in (

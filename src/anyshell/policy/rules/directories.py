@@ -1,4 +1,4 @@
-"""The directories in which the commands of a text may run, by the ``cd`` before them."""
+"""The directories in which the commands of a text may run, after each ``cd`` of the text."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
     from .paths import Paths
 
     Bases = tuple[str | None, ...]
-    """Directories that are possible; ``None`` for one that is not known."""
+    """Possible working directories; ``None`` for a directory that is not known."""
 
 MOST_DIRECTORIES = 8
-"""Directories that a command may be run in, by the ``cd`` before it; with more it is not known in which."""
+"""Directories that a command may run in, after the ``cd`` before it; with more, the directory is not known."""
 
 REPEATS = re.compile(r"\b(for|while|until|select|done)\b")
-"""The words of a text in which a later command may run before an earlier one."""
+"""Words of loops; a text with loops may run a later command before an earlier one."""
 
 _GOES = ("cd", "Set-Location")
 _MOVES = frozenset({"pushd", "popd", "chdir", *_GOES, "Push-Location", "Pop-Location"})
 
 
 def directories(commands: Sequence[ParsedCommand], text: str, paths: Paths) -> list[Bases]:
-    """The directories in which each command may be run.
+    """Return the directories in which each command may run.
 
-    A ``cd`` may fail, or stand in a subshell or behind a condition: after it, both the old directory and the new one
-    are possible. Only where ``&&`` alone stands between it and the next commands, the new one is certain.
+    A ``cd`` may fail, or stand in a subshell or behind a condition. So after a ``cd`` both the old and the new directory
+    are possible. The new directory is certain only for the next commands that ``&&`` alone joins to the ``cd``.
 
     Args:
         commands: The commands of the text, in their order.
-        text: As it is written.
-        paths: The paths of the decision; a text that moves leaves ``PWD`` unknown to it.
+        text: The text as written.
+        paths: The paths of the decision; ``PWD`` is removed from `paths` if the text changes the directory.
     """
     moves = [at for at, each in enumerate(commands) if each.program in _MOVES]
     start: Bases = (paths.cwd,)
@@ -43,7 +43,7 @@ def directories(commands: Sequence[ParsedCommand], text: str, paths: Paths) -> l
     if len(moves) > 2 * MOST_DIRECTORIES:
         return [(None,) for _ in commands]
     possible: Bases = (None,) if REPEATS.search(text) else start
-    certain: Bases | None = None  # while && joins the commands
+    certain: Bases | None = None  # set while && joins the commands
     found: list[Bases] = []
     for at, command in enumerate(commands):
         if at and not _joined(commands[at - 1], command, text):
@@ -55,7 +55,7 @@ def directories(commands: Sequence[ParsedCommand], text: str, paths: Paths) -> l
             possible = (*dict.fromkeys((*possible, *after)),)
             possible = possible if len(possible) <= MOST_DIRECTORIES else (None,)
             certain = after
-    # The commands of a function run where it is called.
+    # The commands of a function run in the directory of the call.
     return [possible if each.defines else here for each, here in zip(commands, found, strict=True)]
 
 
@@ -66,7 +66,7 @@ def _joined(before: ParsedCommand, after: ParsedCommand, text: str) -> bool:
 
 
 def _moved(command: ParsedCommand, bases: Bases, commands: Sequence[ParsedCommand], paths: Paths) -> Bases:
-    """The targets of a command that changes the directory, from each of several."""
+    """Return the directories after a command that changes the directory, from each of several bases."""
     words = [word for word in command.arguments if word.text not in ("-L", "-P", "--")]
     if command.program not in _GOES or len(words) > 1 or (words and words[0].text[:1] in ("-", "+")):
         return (None,)
@@ -80,7 +80,7 @@ def _moved(command: ParsedCommand, bases: Bases, commands: Sequence[ParsedComman
         whole = None if base is None and not path.startswith("/") else paths.join(base or "/", path)
         resolved = whole and paths.resolve(whole)
         found.append(resolved)
-        # The shell takes .. for what it was before a link; the kernel for what is above the link's target.
+        # For the shell, .. after a link is the directory that contains the link; for the kernel, the parent of its target.
         if resolved and whole and ".." in re.split(r"[/\\]", whole):
             found.append(paths.resolve(paths.plain(whole)))
     return tuple(dict.fromkeys(found))

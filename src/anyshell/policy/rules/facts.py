@@ -1,4 +1,4 @@
-"""Facts that a policy needs about the host on which a text is to run."""
+"""Facts about the host on which a text is to run, as a policy needs the facts."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Question = tuple[Literal["home", "find", "resolve", "names", "git_runs"], str]
-"""The name of a method of `HostFacts`, and its argument; empty for ``home``."""
+"""The name of a method of `HostFacts`, and the method's argument; the argument is empty for ``home``."""
 
 ROUNDS = 6
-"""Times that a caller answers the questions of a decision; what is asked for then is not known."""
+"""Times that a caller answers the questions of a decision; the facts of later questions count as not known."""
 
 MOST_NAMES = 10_000
-"""Names of a directory; in a larger one it is not known what a pattern finds."""
+"""Names of a directory; what a pattern finds in a larger directory is not known."""
 
 
 class HostFacts(Protocol):
-    """Answers about the host. ``None`` is not known, and so never allows a thing. None of these raises."""
+    """Answers about the host. ``None`` means not known, and never allows a command. No method raises."""
 
     @property
     def home(self) -> str | None:
         """The user's home directory; absolute."""
 
     def find(self, program: str) -> str | None:
-        """The file that PATH gives for a bare name, the links of its directory resolved; empty if there is none."""
+        """Return the file that PATH gives for a bare name, its directory's links resolved; empty if PATH has no such file."""
 
     def resolve(self, path: str) -> str | None:
-        """An absolute path with its links resolved, as far as it exists; what does not exist stays as it is."""
+        """Return an absolute path with links resolved as far as the path exists; the missing rest stays unchanged."""
 
     def names(self, directory: str) -> tuple[str, ...] | None:
-        """The names in a directory: behind that of a link stands ``@``, behind another directory's ``/``, else a blank."""
+        """Return the names in a directory, each with a last character: ``@`` for a link, ``/`` for a directory, else a blank."""
 
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
-        """The keys by which git's configuration, for a directory, has git run programs: filters, drivers, hooks, aliases."""
+        """Return the keys of git's configuration for a directory that make git run programs: filters, drivers, hooks, aliases."""
 
 
 class LocalFacts:
     """The facts of this machine.
 
     Args:
-        environ: The variables that the text is run with; by default those of this process.
+        environ: The variables that the text is run with; by default this process's variables.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
@@ -56,12 +56,12 @@ class LocalFacts:
         return home if os.path.isabs(home) else None
 
     def find(self, program: str) -> str | None:
-        """Find a program as the shell does; a name in PATH that is not absolute is not known."""
-        import shutil  # here, since with its modules for archives it takes 3 ms, and a host elsewhere does not need it
+        """Find a program as the shell does; a file from a relative directory of PATH is not known."""
+        import shutil  # imported here: shutil and its archive modules take 3 ms, and facts of a remote host do not need shutil
 
         path = self._environ.get("PATH", os.defpath)
         try:
-            if program.endswith(".ps1"):  # which PowerShell takes as it is
+            if program.endswith(".ps1"):  # PowerShell looks up the name of a script without PATHEXT
                 files = (os.path.join(directory, program) for directory in path.split(os.pathsep))
                 found = next(filter(os.path.isfile, files), None)
             else:
@@ -74,7 +74,7 @@ class LocalFacts:
             return None
 
     def resolve(self, path: str) -> str | None:
-        """Resolve links as the kernel does; a circle of links is not known."""
+        """Resolve links as the kernel does; the target of a circle of links is not known."""
         try:
             found = os.path.realpath(path)
             return None if os.path.islink(found) else found
@@ -82,7 +82,7 @@ class LocalFacts:
             return None
 
     def names(self, directory: str) -> tuple[str, ...] | None:
-        """The names in a directory, as listed; empty where no directory is."""
+        """Return the names in a directory, in the order of the listing; empty if the directory does not exist."""
         try:
             with os.scandir(directory) as listed:
                 entries = list(islice(listed, MOST_NAMES + 1))
@@ -93,8 +93,8 @@ class LocalFacts:
         return tuple(map(_marked, entries)) if len(entries) <= MOST_NAMES else None
 
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
-        """From the files of git's configuration, which are read, and not by git."""
-        from .git import keys_that_run  # here, since few texts ask for it
+        """Read the files of git's configuration, without running git."""
+        from .git import keys_that_run  # imported here, since few texts need the module
 
         try:
             return keys_that_run(directory, self.home, self._environ)
@@ -104,7 +104,7 @@ class LocalFacts:
 
 def _marked(entry: os.DirEntry[str]) -> str:
     try:
-        # A junction of Windows leads elsewhere as well, and is_junction() is of Python 3.12.
+        # A junction of Windows is a link as well. DirEntry.is_junction() exists since Python 3.12.
         leads = entry.is_symlink() or bool(getattr(entry, "is_junction", bool)())
         return entry.name + ("@" if leads else "/" if entry.is_dir(follow_symlinks=False) else " ")
     except OSError:
@@ -112,10 +112,10 @@ def _marked(entry: os.DirEntry[str]) -> str:
 
 
 class Answers:
-    """Facts of a host that is asked elsewhere: those that are known, and the questions about the others.
+    """Facts of a remote host: the known answers, and the questions that are still open.
 
-    Decide with it; while it has `questions` and for at most `ROUNDS` times, answer them and decide again with
-    what is known by then.
+    A caller decides with this object. While `questions` is not empty, and at most `ROUNDS` times, the caller gets the
+    answers from the host and decides again with a new `Answers` of all known answers.
     """
 
     def __init__(self, known: Mapping[Question, str | tuple[str, ...] | None]) -> None:
@@ -134,23 +134,23 @@ class Answers:
 
     @property
     def home(self) -> str | None:
-        """The answer of the host."""
+        """The home directory that the host answered."""
         return self._text(("home", ""))
 
     def find(self, program: str) -> str | None:
-        """The answer of the host."""
+        """Return the file that the host answered."""
         return self._text(("find", program))
 
     def resolve(self, path: str) -> str | None:
-        """The answer of the host."""
+        """Return the resolved path that the host answered."""
         return self._text(("resolve", path))
 
     def names(self, directory: str) -> tuple[str, ...] | None:
-        """The names of the host's answer."""
+        """Return the names that the host answered."""
         answer = self._answer(("names", directory))
         return answer if isinstance(answer, tuple) else None
 
     def git_runs(self, directory: str) -> tuple[str, ...] | None:
-        """The answer of the host."""
+        """Return the keys that the host answered."""
         answer = self._answer(("git_runs", directory))
         return answer if isinstance(answer, tuple) else None

@@ -1,7 +1,7 @@
-"""By which keys of its configuration git runs programs, from the files of that. Git itself is not asked.
+"""The keys of git's configuration that make git run programs, read from the configuration files without running git.
 
-The files of a directory may be made to mislead. What is not plain to read makes the whole not known: a reader that is more
-lenient than git, or less, would find another key than git does.
+A project's files may be made to mislead. So a line that is not plain makes the whole answer not known: a reader that is more
+lenient than git, or less lenient, would find other keys than git finds.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 LARGEST_CONFIGURATION = 256 * 1024
-"""Bytes of a file of git's configuration; of a larger one it is not known what it says."""
+"""Bytes of a file of git's configuration; the content of a larger file counts as not known."""
 
 LARGEST_INDEX = 64 * 1024 * 1024
-"""Bytes of an index of git that is searched for submodules; a larger one may have some."""
+"""Bytes of a git index that is searched for submodules; a larger index counts as one with submodules."""
 
 MOST_CONFIGURATIONS = 32
-"""Files of git's configuration that are read for one directory, included ones too; with more it is not known."""
+"""Files of git's configuration, with included files, that are read for one directory; with more, the keys are not known."""
 
 SYSTEM_CONFIGURATION = "/etc/gitconfig"
 
 SUBMODULE = b"\0\0\xe0\0"
-"""The mode 160000 in an index, in four bytes; a digest that happens to hold these is taken for one as well."""
+"""The mode 160000 of a submodule in an index, in four bytes; the same bytes in a digest count as a submodule as well."""
 
 _LONGEST_LINK = 4096
-"""Bytes of a file that says where a repository is; of a longer one it is not known."""
+"""Bytes of a file with the path of a repository; the path in a longer file is not known."""
 
 _RUNS = re.compile(
     r"alias\..*|core\.(fsmonitor|hookspath|pager|editor|sshcommand|gitproxy|askpass|alternaterefscommand|worktree|attributesfile)"
@@ -61,31 +61,31 @@ _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*?))?[ \t]*")
 
 
 class ConfigFiles(Protocol):
-    """The files of a host. What cannot be read raises `OSError`."""
+    """The files of a host. A method raises `OSError` for a file that cannot be read."""
 
     def join(self, directory: str, path: str) -> str:
-        """A path, relative to a directory unless it is absolute."""
+        """Return a path, joined to a directory unless the path is absolute."""
 
     def above(self, path: str) -> str:
-        """The directory in which it is."""
+        """Return the parent directory of a path."""
 
     def real(self, path: str) -> str:
-        """An absolute path without links."""
+        """Return an absolute path without links."""
 
     def is_directory(self, path: str) -> bool:
-        """Whether it is a directory, or a link to one."""
+        """Whether a path is a directory, or a link to a directory."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is something, be it a link that leads nowhere."""
+        """Whether a path exists; a broken link exists as well."""
 
     def names(self, directory: str) -> Sequence[str]:
-        """The names in a directory; none if it does not exist."""
+        """Return the names in a directory; empty if the directory does not exist."""
 
     def content(self, path: str, largest: int) -> bytes | None:
-        """Read a file; empty if there is none, ``None`` if it is no plain file or too large."""
+        """Read a file; empty if the file does not exist, ``None`` if it is not a regular file or is too large."""
 
     def holds(self, path: str, data: bytes, largest: int) -> bool | None:
-        """Whether a file has these bytes; ``None`` if it is no plain file or too large."""
+        """Whether a file contains the bytes `data`; ``None`` if it is not a regular file or is too large."""
 
 
 class LocalConfigFiles:
@@ -96,7 +96,7 @@ class LocalConfigFiles:
         return os.path.join(directory, path)
 
     def above(self, path: str) -> str:
-        """Its name left out."""
+        """Return the path without its last name."""
         return os.path.dirname(path)
 
     def real(self, path: str) -> str:
@@ -104,15 +104,15 @@ class LocalConfigFiles:
         return os.path.realpath(path)
 
     def is_directory(self, path: str) -> bool:
-        """Links are followed."""
+        """Whether a path is a directory; links are followed."""
         return os.path.isdir(path)
 
     def exists(self, path: str) -> bool:
-        """Links are not followed."""
+        """Whether a path exists; links are not followed."""
         return os.path.lexists(path)
 
     def names(self, directory: str) -> Sequence[str]:
-        """The names in a directory."""
+        """Return the names in a directory; empty if the directory does not exist."""
         try:
             return os.listdir(directory)
         except FileNotFoundError:
@@ -131,7 +131,7 @@ class LocalConfigFiles:
         return data if len(data) <= largest else None
 
     def holds(self, path: str, data: bytes, largest: int) -> bool | None:
-        """Read it whole, and look."""
+        """Read the whole file and search the content."""
         content = self.content(path, largest)
         return None if content is None else data in content
 
@@ -144,9 +144,10 @@ def keys_that_run(
     system: str = SYSTEM_CONFIGURATION,
     files: ConfigFiles | None = None,
 ) -> tuple[str, ...] | None:
-    """The keys for a directory by which git runs a program, in lower case but for the middle part; ``None`` if not known.
+    """Return the keys that make git run a program in a directory; ``None`` if not known.
 
-    Besides, ``hooks.NAME`` for a hook that is there, ``submodule`` where the index has one, and the variables of git.
+    The keys are in lower case except for their middle part. The result also has ``hooks.NAME`` for each hook that exists,
+    ``submodule`` if the index has a submodule, and the names of git's environment variables.
 
     Raises:
         OSError: A file cannot be read.
@@ -187,8 +188,8 @@ def keys_that_run(
             if key == "include.path" or (key.startswith("includeif.") and key.endswith(".path")):
                 included = f"{home}{value[1:]}" if value.startswith("~/") else value
                 if re.match("[~:%]", included) or re.search(r'["\\]', value):
-                    return None  # a part in quotes, an escape, or what git puts another path for
-                # A file that is included under a condition counts as if the condition held.
+                    return None  # a part in quotes, an escape, or a prefix for which git puts a path
+                # The condition of a conditional include is assumed to hold.
                 waiting.append(files.join(files.above(path), included))
             elif _RUNS.fullmatch(key) and (key, value) not in _HARMLESS:
                 found.add(key)
@@ -196,9 +197,9 @@ def keys_that_run(
 
 
 def _repositories(directory: str, files: ConfigFiles) -> Iterator[str | None]:
-    """The directories of git at a directory and above: git takes the first, but not one that it finds damaged.
+    """Yield the repositories at a directory and above: git takes the first one that git does not find damaged.
 
-    ``None`` for one that is not known.
+    ``None`` stands for a repository whose path is not known.
     """
     current = files.real(directory)
     while True:
@@ -209,7 +210,7 @@ def _repositories(directory: str, files: ConfigFiles) -> Iterator[str | None]:
             text = (files.content(marker, _LONGEST_LINK) or b"").decode("utf-8", "surrogateescape")
             link = re.fullmatch(r"gitdir: ([^\r\n\0]+)[\r\n]*", text)
             yield files.join(current, link[1]) if link else None
-        # A bare repository is one by its content, so that a directory of a project can be one.
+        # Git recognises a bare repository by its content, so any directory of a project can be a bare repository.
         if files.exists(files.join(current, "HEAD")) and files.exists(files.join(current, "objects")):
             yield current
         above = files.above(current)
@@ -219,7 +220,7 @@ def _repositories(directory: str, files: ConfigFiles) -> Iterator[str | None]:
 
 
 def _common(repository: str, files: ConfigFiles) -> str | None:
-    """The directory that the worktrees of a repository share; ``None`` if it is not known."""
+    """Return the directory that the worktrees of a repository share; ``None`` if not known."""
     text = files.content(f"{repository}/commondir", _LONGEST_LINK)
     if text is None:
         return None
@@ -230,16 +231,16 @@ def _common(repository: str, files: ConfigFiles) -> str | None:
 
 
 def _has_submodules(repository: str, files: ConfigFiles) -> bool:
-    """Whether the index may have an entry of another repository, in which git runs as its configuration says."""
+    """Whether the index may have a submodule; git runs in a submodule with the submodule's own configuration."""
     if any(name.startswith("sharedindex.") for name in files.names(repository)):
         return True
     return files.holds(f"{repository}/index", SUBMODULE, LARGEST_INDEX) is not False
 
 
 def _entries(data: bytes) -> Iterator[tuple[str | None, str]]:
-    """The keys of a file with their values; ``None`` as the key for a line that is not plain."""
+    """Yield the keys of a file with their values; the key is ``None`` for a line that is not plain."""
     text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").replace("\r\n", "\n")
-    # In a value, a backslash at the end of a line goes on in the next; a comment does not, so one of both is not plain.
+    # A backslash at the end of a line continues a value, but not a comment; so a line with both is not plain.
     if re.search(r"[#;][^#;\n]*\\\n|\\\\\n|[^\S\n \t]|[\0\x01-\x08\x0e-\x1f]|\\\Z", text):
         yield None, ""
         return

@@ -1,4 +1,4 @@
-"""Rules, and the files that have them. `docs/reference/policy.md` says what each key means."""
+"""Rules and rule files. `docs/reference/policy.md` says what each key means."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from .verdict import Action
 
 LARGEST_FILE = 1024 * 1024
-"""Bytes of a file of rules; a larger one is refused."""
+"""Bytes of a rule file; a larger file is refused."""
 
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9-]*", re.ASCII)
 
 
 class Rule(NamedTuple):
-    """One rule. ``None`` for a condition that it does not have."""
+    """One rule. A condition is ``None`` if the rule's table does not have the key."""
 
     action: Action
     name: str
@@ -54,18 +54,18 @@ class Rule(NamedTuple):
 
     @property
     def whatever(self) -> bool:
-        """Whether an ``allow`` holds for its command whatever that does."""
+        """Whether an ``allow`` rule holds for its command whatever the command does."""
         limits = (self.reads, self.writes, self.deletes, self.changes, self.network, self.privilege)
         return self.command is not None and all(limit is None for limit in limits)
 
     @property
     def general(self) -> bool:
-        """Whether it is about what a command does, and not which one it is."""
+        """Whether the rule is about what a command does: it names no program and no command."""
         return self.program is None and self.command is None
 
 
 class RuleFile(NamedTuple):
-    """The content of a file of rules."""
+    """The content of a rule file."""
 
     rules: tuple[Rule, ...] = ()
     preset: str = ""
@@ -151,19 +151,19 @@ SCHEMA: Mapping[str, Any] = {
     },
     "additionalProperties": False,
 }
-"""The JSON schema of a file of rules."""
+"""The JSON schema of a rule file."""
 
 
 def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
-    """Read a file of rules.
+    """Read a rule file.
 
     Args:
-        data: Its content.
-        source: Its name in messages and reasons.
-        tightens: Whether it may only ask and deny, as that of a project.
+        data: The content of the file.
+        source: The name of the file in messages and reasons.
+        tightens: Whether the file may only ask and deny, as a project's file.
 
     Raises:
-        PolicyError: It is invalid, with the line and the reason.
+        PolicyError: The file is invalid. The message has the line and the reason.
     """
     if len(data) > LARGEST_FILE:
         raise PolicyError(
@@ -185,7 +185,7 @@ def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
                 else f"the keys are {', '.join(sorted(allowed))}"
             )
             raise PolicyError(f"{source}:{line}: {key}: {why}")
-    # TOML gives no line numbers, and a message has to have one: `_line` finds the n-th table of a kind in the text.
+    # tomllib gives no line numbers, and a message needs a line: `_line` finds the n-th table of a kind in the text.
     rules: list[Rule] = []
     actions: tuple[Action, ...] = ("allow", "ask", "deny")
     for action in actions:
@@ -221,7 +221,7 @@ def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
 
 
 def _destinations(entries: Any) -> tuple[str, ...]:
-    """The destinations that every reach with names has."""
+    """Return the network destinations that are added to every reach with names of hosts."""
     keys = {"write", "read", "host"}
     if not isinstance(entries, list) or not all(
         isinstance(each, dict) and (each.keys() == {"network"} or {"host"} < each.keys() | {"host"} <= keys)
@@ -241,7 +241,7 @@ def _destinations(entries: Any) -> tuple[str, ...]:
 
 
 def _places(entries: list[dict[str, Any]]) -> tuple[tuple[str, str, str], ...]:
-    """The paths that a command may be given beside its reach."""
+    """Return the paths that a command may be granted beyond its reach: host, ``write`` or ``read``, and path."""
     given = [
         (_checked("widened", each.get("host", ""), {"type": "string"}), kind, path)
         for each in entries
@@ -255,7 +255,7 @@ def _places(entries: list[dict[str, Any]]) -> tuple[tuple[str, str, str], ...]:
 
 
 def _variables(table: Any) -> Variables | None:
-    """The choice of variables that a file makes."""
+    """Return the choice of variables that a file makes."""
     if table is None:
         return None
     keys = SCHEMA["properties"]["variables"]["properties"]
@@ -274,7 +274,7 @@ def _variables(table: Any) -> Variables | None:
 
 
 def _reach(given: Any) -> Reach | None:
-    """The reach that a file asks for."""
+    """Return the reach that a file asks for."""
     if given is None:
         return None
     try:
@@ -285,7 +285,7 @@ def _reach(given: Any) -> Reach | None:
 
 
 def _line(text: str, pattern: str, count: int) -> int:
-    """The line of one of the headings of a file; 1 where it is not found."""
+    """Return the line of the heading with an index among the headings that match a pattern; 1 if not found."""
     found = list(re.finditer(rf"^[ \t]*{pattern}", text, re.MULTILINE))
     return text.count("\n", 0, found[count].start()) + 1 if count < len(found) else 1
 
@@ -294,7 +294,7 @@ _OPERATOR = re.compile(r"(?:\A|\s)(?:[;|&]+|[0-9]*[<>]+&?)(?:\s|\Z)|;\s*\Z")
 
 
 _LABELS = ("action", "name", "where", "message", "match", "not_match")
-"""The keys of a rule besides its conditions."""
+"""The keys of a rule that are not conditions."""
 
 
 def _rule(action: Action, entry: Any, where: str) -> Rule:
@@ -303,7 +303,7 @@ def _rule(action: Action, entry: Any, where: str) -> Rule:
     values: dict[str, Any] = {}
     for key, value in entry.items():
         if key not in _RULE_KEYS:
-            from difflib import get_close_matches  # here, since few files have a mistake
+            from difflib import get_close_matches  # imported here, since few files have a mistake
 
             near = get_close_matches(key, _RULE_KEYS, 1)
             meant = f"; did you mean {near[0]}?" if near else f": {', '.join(_RULE_KEYS)}"

@@ -1,4 +1,4 @@
-"""Whether the words and hosts of a command are those that a rule names."""
+"""Matches of a command's words and hosts with the words and hosts of a rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def hosts_match(patterns: Iterable[str], hosts: Iterable[str]) -> bool:
-    """Whether one of several hosts or URLs is one of those that a rule names."""
+    """Whether at least one of several hosts or URLs matches a host pattern of a rule."""
     return any(
         host and fnmatchcase(_host(host), pattern.casefold())
         for host in hosts
@@ -26,7 +26,7 @@ def hosts_match(patterns: Iterable[str], hosts: Iterable[str]) -> bool:
 
 
 def _host(text: str) -> str:
-    """The host of a URL, or of what ``ssh`` and ``git`` take for one."""
+    """Return the host of a URL, or of a destination as ``ssh`` and ``git`` take it; ``?`` if the text is neither."""
     found = re.fullmatch(
         r"(?:[a-z][a-z0-9+.-]*://)?(?:[\w.%:~!$&'*+,;=-]*@)?(\[[0-9a-f:.]*\]|[\w.-]+)(?:[:/].*)?",
         text,
@@ -37,32 +37,32 @@ def _host(text: str) -> str:
 
 @cache
 def one_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """One regular expression for names with ``*`` and ``?``, in lower case."""
+    """Compile names with ``*`` and ``?`` into one regular expression, in lower case."""
     return re.compile("|".join(translate(each.casefold()) for each in patterns))
 
 
 @cache
 def with_slash(patterns: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The patterns that are paths."""
+    """Return the patterns that are paths."""
     return tuple(pattern for pattern in patterns or () if "/" in pattern)
 
 
 @cache
 def first_words(commands: tuple[tuple[str, ...], ...]) -> re.Pattern[str]:
-    """One for the programs that commands of a rule begin with."""
+    """Compile the programs that the commands of a rule begin with into one regular expression, in lower case."""
     return one_of(tuple(words[0] for words in commands))
 
 
 def begins(
     pattern: tuple[str, ...], words: Sequence[str], arguments: Sequence[Argument], *, exact: bool
 ) -> bool:
-    """Whether a command begins with words.
+    """Whether a command begins with the words of a rule, and these words of the command are literal.
 
     Args:
-        pattern: The words that a rule has.
+        pattern: The words of the rule.
         words: The words of the command; the first is the program's name.
-        arguments: The same, but for the name.
-        exact: Whether the command has no more.
+        arguments: The words of the command without the program's name.
+        exact: Whether the command must not have more words than the rule.
     """
     if len(words) < len(pattern) or (exact and len(words) != len(pattern)):
         return False
@@ -76,7 +76,7 @@ def begins(
 def contains(
     pattern: tuple[str, ...], words: Sequence[str], arguments: Sequence[Argument], *, exact: bool
 ) -> bool:
-    """Whether words stand in a command in their order: the first is the program, flags may be abbreviated or combined."""
+    """Whether a rule's words stand in a command in the rule's order, the program first; flags may be abbreviated or combined."""
     if exact:
         return begins(pattern, words, arguments, exact=True)
     if not fnmatchcase(words[0].casefold(), pattern[0].casefold()):
@@ -100,4 +100,4 @@ _BUILTINS = (
     "sl, set-location, push-location, pop-location"
 )
 CHANGES_THE_SHELL = frozenset(_BUILTINS.split(", "))
-"""After these a command may do something else: it runs elsewhere, with other variables, or is another."""
+"""Builtins that change later commands: the working directory, the variables, or the program that a name runs."""

@@ -1,4 +1,4 @@
-"""The targets of a command's words on a host, and their areas."""
+"""The paths that a command's words name on a host, and the areas that contain the paths."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from .facts import HostFacts
 
 UNKNOWN = "*"
-"""Stands for a path, or a host, that the words do not name."""
+"""Placeholder for a path, or a host, that the words do not name."""
 
 DEEPEST_PATH = 256
-"""Names of a path; a longer one counts as not known."""
+"""Names of a path; a longer path counts as not known."""
 
 LONGEST_NAME = 255
-"""Characters of a name in a path with a pattern; one with a longer name counts as not known."""
+"""Characters of a name in a path with a pattern; a path with a longer name counts as not known."""
 
 _NOWHERE = re.compile(r"/dev/(null|zero|full|u?random|tty|std(in|out|err)|fd/[0-9]+)", re.ASCII)
 _WINDOWS_PROGRAMS = ("?:/Windows", "?:/Program Files", "?:/Program Files (x86)")
@@ -78,8 +78,8 @@ class Paths:
 
     Args:
         facts: The facts of the host.
-        cwd: Absolute; where the text begins.
-        workspace: Absolute.
+        cwd: The working directory in which the text begins, absolute.
+        workspace: The workspace directory, absolute.
         dots: Whether any pattern finds names that begin with a dot.
     """
 
@@ -93,33 +93,33 @@ class Paths:
         self.cwd = resolve(cwd) or cwd
         self.workspace = resolve(workspace) or workspace
         self.variables = {"~": self.home, "HOME": self.home, "PWD": self.cwd}
-        """The values of these in the shell, as far as the text leaves them alone."""
+        """The shell's values of variables with paths; a variable that the text may change is removed."""
         starts = {"workspace": self.workspace, "cwd": self.cwd, "home": self.home, "~": self.home}
         if self.windows:
             starts = {name: start and start.replace("\\", "/") for name, start in starts.items()}
         self._roots = tuple(starts.items())
 
     def join(self, base: str, path: str) -> str | None:
-        """Make a path absolute; ``None`` if what it is relative to is not known."""
+        """Make a path absolute; ``None`` if the directory that the path is relative to is not known."""
         if self.windows:
             drive, rest = ntpath.splitdrive(path)
-            # C:x is relative to whatever directory the drive is in, /x to the root that Git for Windows gives it.
+            # C:x is relative to the current directory of the drive, /x to a root that Git for Windows chooses.
             if (drive and not rest.startswith(("/", "\\"))) or (not drive and rest.startswith(("/", "\\"))):
                 return None
         return str(self._path.join(base, path))
 
     def plain(self, path: str) -> str:
-        """An absolute path without ``..``, as a shell takes it."""
+        """Return an absolute path with ``..`` removed from its text, as a shell does without looking at links."""
         return str(self._path.normpath(path))
 
     def resolved_program(self, program: str, base: str | None) -> str | None:
-        """The path of a program that is called by a path, the links of its directory resolved."""
+        """Return the absolute path of a program that is called by a path, with the links of its directory resolved."""
         whole = None if base is None else self.join(base, program)
         directory = whole and self.resolve(self._path.dirname(whole))
         return directory and whole and self._path.join(directory, self._path.basename(whole))
 
     def named(self, word: Argument | str | None) -> str | None:
-        """The path that a word is, patterns in it kept; ``None`` if it does not say."""
+        """Return the path that a word names, with its patterns kept; ``None`` if the word names no known path."""
         if word is None or isinstance(word, str):
             return word
         if word.literal:
@@ -132,16 +132,16 @@ class Paths:
             start, text = self.variables.get(found[0].strip("${}")), text[found.end() :]
         if start is None or not re.fullmatch(r"(?![~=])[^$`\"'\\()<>!#;&|\n]*", text):
             return None
-        # ~ and ^ within a word are themselves, or for zsh, if told so, a pattern of names in that directory.
+        # ~ and ^ within a word are plain characters. In zsh, with an option, they are patterns of names in that directory.
         text = re.sub(r"[~^][^/]*", "*", text)
         return start + text if "{" not in text or _SIMPLE_BRACES.fullmatch(text) else None
 
     def is_plain(self, word: Argument) -> bool:
-        """Whether a word is literal, but for the home directory before it."""
+        """Whether a word is literal, except for a home or working directory at its beginning."""
         return word.literal or ((path := self.named(word)) is not None and not PATTERN.search(path))
 
     def resolved(self, word: Argument | str | None, bases: Sequence[str | None]) -> list[str]:
-        """The paths that a word may be, from each directory that it may be relative to; none for /dev/null and its like."""
+        """Return the paths that a word may be, from each possible base directory; empty for /dev/null and similar devices."""
         path = self.named(word)
         if path is None:
             return [UNKNOWN]
@@ -151,7 +151,7 @@ class Paths:
         return sorted({each for base in bases for each in self._resolved(path, base, literal=literal)})
 
     def _resolved(self, path: str, base: str | None, *, literal: bool) -> tuple[str, ...]:
-        """The path, and where a pattern in it leads by links."""
+        """Return the path, and the targets of the links that a pattern in the path matches."""
         if literal:
             whole = self._whole(path, base)
             return ((whole and self.resolve(whole)) or UNKNOWN,)
@@ -162,7 +162,7 @@ class Paths:
         return (UNKNOWN,) if linked is None else ("/".join([start.rstrip("/"), *names]), *linked)
 
     def links(self, word: Argument | str, bases: Sequence[str | None]) -> list[str]:
-        """The targets of a word, or of paths of its pattern, that are links themselves."""
+        """Return the targets of links: of the word itself, or of the paths that the word's pattern matches."""
         path = self.named(word) or ""
         literal = isinstance(word, str) or word.literal
         found: list[str] = []
@@ -176,7 +176,7 @@ class Paths:
         return found
 
     def last_names(self, word: Argument, bases: Sequence[str | None]) -> set[str] | None:
-        """The last names of the paths that a word stands for; ``None`` if these are not known."""
+        """Return the last names of the paths that a word stands for; ``None`` if not known."""
         path = (self.named(word) or "").rstrip("/")
         if word.literal or not PATTERN.search(path):
             return {self._path.basename(path)} if path else None
@@ -184,7 +184,7 @@ class Paths:
         return None if found is None else set(map(self._path.basename, found))
 
     def found(self, word: Argument, bases: Sequence[str | None]) -> list[str] | None:
-        """The paths that a pattern finds now; ``None`` if that is not known."""
+        """Return the paths that a pattern finds now; ``None`` if not known."""
         path = (self.named(word) or "").rstrip("/")
         paths: list[str] = []
         for base in bases:
@@ -196,29 +196,29 @@ class Paths:
         return paths
 
     def _found_now(self, path: str) -> list[tuple[str, ...]] | None:
-        """The names, in lower case, of each path that a pattern in a path finds now; ``None`` if that is not known.
+        """Return the names, in lower case, of each path that a pattern finds now; ``None`` if not known.
 
-        A text that makes such a path first names it there.
+        If an earlier command of the text makes a matching path, that command names the path.
         """
         start, names = self._split(path, None) or ("", [])
         found = None if not names or "{" in path or "**" in path else self._patterns.found(start, names)
         return None if found is None else [tuple(map(str.casefold, self._names(each))) for each in found]
 
     def _whole(self, path: str, base: str | None) -> str | None:
-        """A path made absolute, if that is known and not too long."""
+        """Make a path absolute; ``None`` if its base is not known or the path is too long."""
         whole = None if base is None and not self._path.isabs(path) else self.join(base or self.cwd, path)
         if whole is None or whole.count("/") + whole.count("\\") > DEEPEST_PATH or "\0" in whole:
             return None
         return whole
 
     def _split(self, path: str, base: str | None) -> tuple[str, list[str]] | None:
-        """The directory before a pattern, resolved, and the names from there on; ``None`` if it is not known which."""
+        """Split a path into the resolved directory before its pattern and the names after; ``None`` if not known."""
         whole = self._whole(path, base)
         if whole is None:
             return None
         names = (whole.replace("\\", "/") if self.windows else whole).split("/")
         first = next((at for at, name in enumerate(names) if PATTERN.search(name)), len(names))
-        # A pattern with a dot before it finds the directory above as well, in shells that are older than bash 5.2.
+        # In shells older than bash 5.2, a pattern such as .* also finds the parent directory.
         if any(name == ".." or re.match(r"\.[^\w.-]|\.\.[^\w.-]", name) for name in names[first:]):
             return None
         known = all(len(name) <= LONGEST_NAME for name in names)
@@ -231,12 +231,12 @@ class Paths:
         """Whether a path is in one of several areas.
 
         Args:
-            path: Resolved, or `UNKNOWN`.
-            items: As a rule has them.
-            strictly: Whether all that a pattern may stand for has to be there; else it is enough that some may be.
-            deletes: Whether it is deleted, so that what is below it goes as well.
-            anywhere: Whether ``*`` and ``**`` in a path of which it is not known what it finds may be names of an item that
-                begins with ``**``.
+            path: A resolved path, or `UNKNOWN`.
+            items: The paths and areas of a rule, as written.
+            strictly: Whether all paths that a pattern may match have to be in an area; else one possible match is enough.
+            deletes: Whether the path is deleted, and all paths below with it.
+            anywhere: Whether ``*`` and ``**`` may stand for names of an item that begins with ``**``, if the paths that the
+                pattern finds are not known.
         """
         if path == UNKNOWN:
             return "unknown" in items
@@ -255,7 +255,7 @@ class Paths:
                 if len(whole) <= len(lower) and _match(whole, lower[: len(whole)], loose=True):
                     return True
             elif strictly:
-                # The directories of the system itself are these in any case: C:/WINDOWS, where an older one was there before.
+                # Windows' own directories are the same in any case of letters: an upgraded system has C:/WINDOWS.
                 item, whole = (lower, folded) if kind == "?" else (wanted, names)
                 if _match(item, whole, loose=False):
                     return True
@@ -279,7 +279,10 @@ class Paths:
 def _areas(
     items: tuple[str, ...], roots: tuple[tuple[str, str | None], ...]
 ) -> tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]:
-    """For each path of items: ``=``, ``anywhere``, ``?`` for one on any drive or nothing; its names, of which ``**`` is any number; these in lower case."""
+    """Return for each path of a rule's items: its kind, its names, and its names in lower case.
+
+    The kind is ``=``, ``anywhere``, ``elsewhere``, ``?`` for a path on any drive, or empty. ``**`` is any number of names.
+    """
     found: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = []
     starts = dict(roots)
     for item in items:
@@ -303,9 +306,10 @@ def _names(path: str) -> tuple[str, ...]:
 
 @lru_cache(1024)
 def _forms(path: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The names of a path; these in lower case; and these without the signs of a pattern, which may be a part of a name.
+    """Return three forms of a path's names: as written, in lower case, and in lower case with pattern characters replaced.
 
-    What a rule asks about or denies is the same in any case: on some systems it is the same file.
+    Pattern characters may be part of a name. Rules that ask or deny ignore case: on some systems a name in another case
+    is the same file.
     """
     names = _names(path)
     folded = tuple(map(str.casefold, names))
@@ -313,8 +317,8 @@ def _forms(path: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]
 
 
 def _match(item: tuple[str, ...], names: tuple[str, ...], *, loose: bool, above: bool = False) -> bool:
-    """Whether a path is at or below what an item names; `loose`: whether it may be, as patterns go."""
-    same = 0  # of the names at the beginning, which is the most frequent case by far
+    """Whether a path is at or below an item's path; `loose`: whether the path may be, if it has patterns."""
+    same = 0  # equal names at the beginning: the most frequent case by far
     for has, wants in zip(names, item, strict=False):
         if has != wants or wants == "**":
             break

@@ -1,4 +1,4 @@
-"""The matches of a shell's pattern on a host, and their targets."""
+"""Matches of a shell pattern on a host, and the targets of matched links."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MOST_FOUND = 1000
-"""Directories that a pattern may find on the way to its last name; with more it is not known where it leads."""
+"""Directories that a pattern may find on the way to its last name; with more, the pattern's paths are not known."""
 
 MOST_LISTED = 20_000
-"""Names that are looked at for the patterns of a text; with more it is not known where they lead."""
+"""Names that are compared with the patterns of a text; with more, the patterns' paths are not known."""
 
 ANYTHING = ("*/",)
-"""The names in a directory of which it is known alone that none is a link's."""
+"""The names in a directory whose only known fact is that it contains no link."""
 
 PATTERN = re.compile(r"[*?\[{]")
 
@@ -25,12 +25,12 @@ PATTERN = re.compile(r"[*?\[{]")
 class Patterns:
     """The patterns of one decision.
 
-    More may be found than the shell would: its options say whether a pattern is for names in another case as well, and what
-    ``**`` is.
+    A pattern may find more here than in the shell. The shell's options decide whether names in another case match and
+    what ``**`` means, and the options are not known.
 
     Args:
-        names: The names in a directory, as `Facts` has them.
-        resolve: The path without links.
+        names: Lists the names in a directory, as `HostFacts.names`.
+        resolve: Resolves the links of a path, as `HostFacts.resolve`.
         dots: Whether any pattern finds names that begin with a dot, as in PowerShell.
     """
 
@@ -47,11 +47,11 @@ class Patterns:
         self._left = MOST_LISTED
 
     def linked(self, start: str, pattern: Sequence[str]) -> list[str] | None:
-        """The paths below a directory that a pattern leads to by a link, resolved; ``None`` if that is not known.
+        """Return the resolved paths that a pattern leads to by a link; ``None`` if not known.
 
         Args:
-            start: Resolved.
-            pattern: Its names; the last may be a pattern in a path that is given back.
+            start: The directory in which the pattern begins, resolved.
+            pattern: The names of the pattern. The last name stays a pattern in returned paths, if an earlier name is a link.
         """
         *way, last = pattern
         found = self._directories(start, way)
@@ -70,9 +70,10 @@ class Patterns:
         return paths
 
     def found(self, start: str, pattern: Sequence[str]) -> list[str] | None:
-        """The paths below a directory that a pattern finds; ``None`` if that is not known.
+        """Return the paths below a directory that a pattern finds; ``None`` if not known.
 
-        Names that begin with a dot are found by a pattern that does: a text in which a shell is told otherwise is asked about.
+        Only a pattern that begins with a dot finds names that begin with a dot. A text that sets the shell's option
+        otherwise is asked about.
         """
         *way, last = pattern
         directories = self._directories(start, way, dots=False)
@@ -87,7 +88,7 @@ class Patterns:
     def _directories(
         self, start: str, pattern: Sequence[str], *, dots: bool = True
     ) -> dict[str, bool] | None:
-        """The directories that a pattern finds, resolved, and whether a link was on the way to each."""
+        """Return the directories that a pattern finds, resolved, and for each whether a link was on the way."""
         level = {start: False}
         for name in pattern:
             if name in ("", "."):
@@ -115,7 +116,7 @@ class Patterns:
         return level
 
     def _matching(self, directory: str, pattern: str, *, dots: bool = True) -> list[str] | None:
-        """The names in a directory that a name of a pattern may stand for; `dots`: also those that it leaves out by default."""
+        """Return the names in a directory that one name of a pattern may match; `dots`: also names that begin with a dot."""
         entries = self._names(directory)
         if entries == ANYTHING:
             return [] if dots else None
@@ -134,7 +135,10 @@ def _join(directory: str, name: str) -> str:
 
 @lru_cache(1024)
 def _wider(pattern: str) -> re.Pattern[str]:
-    """A pattern that matches at least the names of a shell pattern: any case, any character for a list, anything for the rest."""
+    """Return a regular expression that matches at least the names of a shell pattern.
+
+    It ignores case, takes any character for a simple ``[list]``, and any text for braces and for other lists.
+    """
     wide = re.sub(r"\[[\w-]+\]", "?", pattern, flags=re.ASCII)
     wide = re.sub(r"\{.*?\}|[\[{].*", "*", wide)
     return re.compile(translate(wide), re.IGNORECASE)

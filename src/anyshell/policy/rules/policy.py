@@ -1,4 +1,4 @@
-"""A policy, which decides on a text, command by command."""
+"""The policy: it decides on a shell text, command by command."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ INSTALL = "python -m pip install 'anyshell[policy]', or '.[policy]' in a clone"
 
 @dataclass(frozen=True)
 class Policy:
-    """Rules in their layers, and what the words of programs mean. Made by `load` or `preset`.
+    """Rules in layers, and profiles that say what the words of programs mean. `load` and `preset` make a policy.
 
     Attributes:
-        administrator, refused, own, base: The rules that win; those that hold under every preset; the user's and the
-            project's; the preset's.
-        programs: Profiles by the name of their program.
-        directories: Trusted directories of programs, besides the system's.
+        administrator, refused, own, base: The administrator's rules, which win; the rules under every preset; the rules
+            of the user and of the project; the rules of the preset.
+        programs: Profiles by the name of the program.
+        directories: Trusted directories of programs, in addition to the system's directories.
         name: The name of the preset.
-        variables: The host's variables that commands have in an environment of this policy; ``None`` is all.
-        reach: The reach of commands in an environment of this policy; ``None`` does not confine them.
-        destinations: The destinations that every reach with names has as well.
-        places: What a command may be given beside its reach when it asks: the host, ``write`` or ``read``, and the path; an
-            empty host is every one.
-        file: To which an answer for always is written; empty if it is written nowhere, and holds for the session.
+        variables: The host's variables that commands have in an environment of this policy; ``None`` means all.
+        reach: The reach of commands in an environment of this policy; ``None`` does not confine commands.
+        destinations: Network destinations that are added to every reach with names of hosts.
+        places: Paths that a command may be granted beyond its reach when the command asks: the host, ``write`` or ``read``,
+            and the path. An empty host means every host.
+        file: The file to which an answer for always is written; empty if an answer for always only holds for the session.
     """
 
     administrator: tuple[Rule, ...] = ()
@@ -74,12 +74,12 @@ class Policy:
 
     @classmethod
     def preset(cls, name: str) -> Policy:
-        """The policy of a preset: ``read-only``, ``workspace``, ``ask-everything`` or ``trusted``.
+        """Make the policy of a preset: ``read-only``, ``workspace``, ``ask-everything`` or ``trusted``.
 
-        It has no rules of the user, and an answer for always holds for the session. The administrator's rules hold.
+        The policy has no rules of the user, and an answer for always holds for the session. The administrator's rules hold.
 
         Raises:
-            PolicyError: There is no preset of that name; the administrator's file cannot be loaded; the extra ``policy`` is missing.
+            PolicyError: No preset has that name; the administrator's file cannot be loaded; the extra ``policy`` is missing.
         """
         return replace(cls._load((), preset=name), file="")
 
@@ -96,19 +96,19 @@ class Policy:
         """Load rules from files in TOML.
 
         Args:
-            files: The user's; by default the one that answers for always are written to, if it is there. Of several, they are
-                written to the last.
-            preset: Beneath them; by default the one that a file names, or ``ask-everything``.
-            project: A file that may only ask and deny. It is believed if its content was before, or if `trust` says so;
-                then its content is remembered in the user's own directory.
-            administrator: The file whose rules win; by default ``/etc/anyshell/policy.toml`` if it is there, on macOS the same
-                below ``/Library/Application Support``.
-            trust: Asked with the path and the content of a project's file.
+            files: The user's rule files; by default the user's own ``policy.toml``, if the file exists. Answers for always
+                are written to the last file.
+            preset: The preset beneath the rules; by default the preset that a file names, or ``ask-everything``.
+            project: A project's rule file, which may only ask and deny. The file is accepted if the same content was accepted
+                before, or if `trust` accepts it; the content is then remembered in the user's own directory.
+            administrator: The file whose rules win; by default ``/etc/anyshell/policy.toml`` if the file exists, on macOS also
+                ``anyshell/policy.toml`` below ``/Library/Application Support``.
+            trust: A callback that gets the path and the content of the project's file, and returns whether to accept the file.
             check: Whether the examples of the rules are checked.
 
         Raises:
-            PolicyError: A file cannot be read or holds no rules, an example in it does not hold, or the project's is not believed; the
-                extra ``policy`` is missing.
+            PolicyError: A file cannot be read or is not a rule file; an example does not hold; the project's file is not
+                accepted; the extra ``policy`` is missing.
         """
         users: tuple[str | os.PathLike[str], ...] = files or (user_rules(),)
         policy = cls._load(
@@ -169,7 +169,7 @@ class Policy:
 
     @cached_property
     def layers(self) -> tuple[tuple[Action, tuple[Rule, ...]], ...]:
-        """The rules in the order in which they decide."""
+        """The rules, grouped by action, in the order in which the groups decide."""
         order: tuple[tuple[Action, tuple[Rule, ...]], ...] = (
             ("deny", self.administrator),
             ("ask", self.administrator),
@@ -186,21 +186,21 @@ class Policy:
 
     @cached_property
     def cmdlets(self) -> Cmdlets:
-        """Profiles of the cmdlets of PowerShell, read when a text of PowerShell is decided on first."""
+        """Profiles of PowerShell cmdlets; the file is read at the first decision on a PowerShell text."""
         return cmdlets_of(_packaged("powershell").programs, self.programs)
 
     @cached_property
     def general(self) -> tuple[Rule, ...]:
-        """The rules that allow by what a command does, and not by which one it is."""
+        """The ``allow`` rules without ``program`` and ``command``: rules on what a command does."""
         return tuple(
             rule for action, rules in self.layers for rule in rules if action == "allow" and rule.general
         )
 
     def extended(self, rules: str, source: str) -> Policy:
-        """Add rules of the user, as the text of a file.
+        """Return this policy with more rules of the user, given as the text of a rule file.
 
         Raises:
-            PolicyError: The text is no file of rules, or one of them does not hold for its examples.
+            PolicyError: The text is not a rule file, or a rule does not hold for its examples.
         """
         file = loading.load(rules.encode(), source)
         policy = replace(
@@ -213,16 +213,16 @@ class Policy:
         return policy
 
     def check(self, rules: tuple[Rule, ...]) -> None:
-        """Raise for the first example that does not hold.
+        """Check the examples of rules.
 
         Raises:
-            PolicyError: It names the rule and the example.
+            PolicyError: An example does not hold. The message names the rule and the first example that does not hold.
         """
         for mistake in self.mistakes(rules):
             raise PolicyError(mistake)
 
     def mistakes(self, rules: tuple[Rule, ...] | None = None) -> list[str]:
-        """The examples of rules that do not hold, by default of all; empty if all hold."""
+        """Return a message for each example that does not hold, by default of all rules."""
         if rules is None:
             rules = self.administrator + self.refused + self.own + self.base
         found = []
@@ -248,16 +248,15 @@ class Policy:
         facts: HostFacts | None = None,
         given: bool = False,
     ) -> Verdict:
-        """Decide on a text. Never raises for any text.
+        """Decide on a text. No text makes the method raise.
 
         Args:
             text: The text for the shell, or its `parse` result.
             shell: The shell that runs it.
-            cwd: In which it is run, absolute; by default this process's own.
-            workspace: The directory that the rules call so; by default `cwd`.
-            facts: The facts of the host that it is to run on; by default this machine's.
-            given: Whether it is run with input or variables of its own, which its words do not show. No rule that is `plain`
-                holds then.
+            cwd: The working directory of the text, absolute; by default this process's own.
+            workspace: The directory that rules call ``workspace``; by default `cwd`.
+            facts: The facts of the host that the text is to run on; by default this machine's.
+            given: Whether the call gives the text input or variables, which the words do not show. No `plain` rule holds then.
         """
         parsed = _parse(text, shell) if isinstance(text, str) else text
         cwd = cwd or os.getcwd()
@@ -272,13 +271,13 @@ class Policy:
         workspace: str | None = None,
         facts: HostFacts | None = None,
     ) -> str:
-        """Say for a text which command has which verdict, by which rule; safe to print. The arguments are those of `decide`."""
+        """Return lines with each command's verdict and rule, safe to print. The arguments are as for `decide`."""
         parsed = _parse(text, shell) if isinstance(text, str) else text
         return explained(parsed, self.decide(parsed, cwd=cwd, workspace=workspace, facts=facts))
 
 
 def explained(parsed: Parsed, verdict: Verdict) -> str:
-    """A verdict as lines of text that are safe to print."""
+    """Return a verdict as lines of text that are safe to print."""
     lines = [f"{verdict.action}: {visible(parsed.text)}"]
     lines += [f"  not understood: {visible(why)}" for why in parsed.unknown]
     for each in verdict.commands:
@@ -304,7 +303,7 @@ EXAMPLE_CWD = "/home/user/project"
 
 
 class _ExampleFacts:
-    """The host on which examples are checked: without links, and with every program in /usr/bin."""
+    """The host on which examples are checked: no links, and every program is in /usr/bin."""
 
     home = "/home/user"
 
@@ -348,7 +347,7 @@ def _loaded(path: str | os.PathLike[str]) -> RuleFile:
 
 
 def _own_files(given: Sequence[str | os.PathLike[str]]) -> Rule:
-    """Refuse changes to the files that this policy is made of, wherever they are."""
+    """Return a rule that denies changes to the files of this policy and to the user's policy files, wherever the files are."""
     files = [Path(os.path.abspath(each)) for each in (*given, *user_files())]
     changes = dict.fromkeys(
         re.sub(r"[*?\[]", "?", path.as_posix()) for each in files for path in (each, each.resolve())

@@ -1,4 +1,4 @@
-"""The meaning of a program's words: the flags, the paths, and the effects on these."""
+"""The meaning of a program's words: the flags, the paths, and the effects on paths."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ..parse.parsed import Argument
 
 LONGEST_VALUE = 1024
-"""Characters of a value that are compared with a regular expression of a profile; a longer one is not known."""
+"""Characters of a value that are compared with a regular expression of a profile; a longer value counts as not known."""
 
 MOST_WORDS = 100
-"""Arguments and redirections of a text that are decided on, where a long path and a pattern count as several (`weight`); with
-more it asks, unless one of the commands before is denied."""
+"""Arguments and redirections of a text that are decided on; a text with more is asked about, unless an earlier command is
+denied. A long path or a pattern counts as several words (`weight`)."""
 
 FLAG_ROLES = frozenset({"none", "info", "optional", "text", "runs", "command", "directory", "host", "into"})
 _POSITIONAL_ROLES = FLAG_ROLES - {"none", "info", "optional", "command", "into"}
@@ -39,7 +39,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Profile(NamedTuple):
-    """A program or a sub-command; `docs/reference/policy.md` says what each attribute means."""
+    """The profile of a program or a sub-command; `docs/reference/policy.md` says what each attribute means."""
 
     builtin: bool = False
     unknown: str = ""
@@ -62,12 +62,12 @@ class Profile(NamedTuple):
     input: str = ""
 
     def roles(self) -> Iterator[str]:
-        """The roles of paths that a word of it may have."""
+        """Yield the path roles that a positional of the program may have."""
         for role in self.positionals:
             yield from (part for part in role.rstrip("*").split("+") if part in PATH_ROLES)
 
     def only_reads(self) -> bool:
-        """Whether it does nothing with a word that is no flag but to read it."""
+        """Whether the program does nothing with its positionals except read them."""
         return self.harmless or (
             {*self.roles()} == {"reads"} and not (self.here or self.network or self.commands)
         )
@@ -78,16 +78,18 @@ class Use:
     """The effects of one command, as far as its profile says.
 
     Attributes:
-        words: The program's sub-commands.
-        paths: What becomes of a path: ``reads``, ``writes``, ``deletes``, ``links`` to it are made, it ``copies`` links; and its word, ``None`` for one that is not
-            known. An empty word is the current directory.
-        copies: Words with names that are written in a directory, and that directory's word.
-        directories: The starts of relative paths, besides the current directory.
-        hosts: To which it connects.
-        unknown: Why it is not known what it does.
-        runs: Whether it runs a command that its words name.
-        output: ``names`` of files below what it reads, ``lines`` of its input, or anything.
-        git: The keys of git's configuration by which it would run a program.
+        words: The sub-commands that the words name.
+        paths: The role of each path and its word. Roles: ``reads``, ``writes``, ``deletes``, ``links`` (a link to the path is
+            made), ``copies`` (read, and links are copied as links). The word is ``None`` for a path that is not known, and
+            empty for the current directory.
+        copies: Pairs of words: a path whose last name is written in a directory, and the directory.
+        directories: Base directories of relative paths, in addition to the current directory.
+        hosts: The hosts that the command connects to.
+        privilege: Whether the command runs as another user.
+        unknown: Reasons why the effects of the command are not known.
+        runs: Whether the command runs another command that its words name.
+        output: ``names`` of files below the read paths, ``lines`` of its input, or empty for any output.
+        git: Globs of the keys of git's configuration that would make the command run a program.
     """
 
     words: list[str] = field(default_factory=list)
@@ -103,19 +105,19 @@ class Use:
 
 
 def weight(word: Argument) -> int:
-    """The cost of a decision on a word, in short words."""
+    """Return the cost of a decision on a word; a short word costs 1."""
     finds = not word.literal and PATTERN.search(word.text) is not None
     return 1 + word.text.count("/") // 5 + 3 * finds
 
 
 def read_of(arguments: Sequence[Argument]) -> list[Argument]:
-    """The first of a command's arguments, as many as are read."""
+    """Return the first arguments of a command, up to a total weight of `MOST_WORDS`."""
     reached = accumulate(map(weight, arguments))
     return [word for word, weighs in zip(arguments, reached, strict=True) if weighs <= MOST_WORDS]
 
 
 def use_of(name: str, profile: Profile, arguments: Sequence[Argument]) -> Use:
-    """Read the arguments of a program."""
+    """Read the arguments of a program by its profile and return the effects."""
     use = Use()
     reader = _WordsReader(name, use)
     words = read_of(arguments)
@@ -127,7 +129,7 @@ def use_of(name: str, profile: Profile, arguments: Sequence[Argument]) -> Use:
 
 
 class _WordsReader:
-    """One walk over the arguments of a program, its sub-commands' included."""
+    """One walk over the arguments of a program and of its sub-commands."""
 
     def __init__(self, name: str, use: Use) -> None:
         self.name = name
@@ -154,7 +156,7 @@ class _WordsReader:
                 ended = True
             elif not ended and (_is_flag(text) or f"{text.partition('=')[0]}=" in profile.flags):
                 taken = self._flag(profile, word, words, seen)
-                # The programs of BSD take a flag after a positional for one more positional, and its value too.
+                # BSD programs take a flag after a positional, and the flag's value, as more positionals.
                 if taken is not None and positionals and profile.style == "gnu":
                     late.append(taken)
             elif not ended and not word.literal and _may_be_flag(text) and not profile.harmless:
@@ -176,7 +178,7 @@ class _WordsReader:
             elif not any(profile.flags.get(flag) == "info" for flag in seen):
                 self.unknown(f"{self.name} stands without a sub-command")
         profile = self._apply(profile, seen)
-        # A path that a flag reads may be written after all, by a flag behind it.
+        # A later flag can make the program write a path that an earlier flag reads.
         self.use.paths[before:] = [
             (profile.reads if role == "reads" else role, word) for role, word in self.use.paths[before:]
         ]
@@ -224,7 +226,7 @@ class _WordsReader:
     def _flag(
         self, profile: Profile, word: Argument, words: list[Argument], seen: set[str]
     ) -> Argument | None:
-        """Read one word that is a flag, or several short ones, and the value; return that if it is a word of its own."""
+        """Read a word with one flag or several short flags, and the value; return the value if it is a separate word."""
         text, flags = word.text, profile.flags
         left = words[:1]
         if not word.single and not profile.harmless and re.search(r"[$`<({]", text):
@@ -270,7 +272,7 @@ class _WordsReader:
                 break
 
     def _old_flags(self, profile: Profile, words: list[Argument], seen: set[str]) -> list[Argument]:
-        """Read the flags of tar that have no dash: their values follow in their order."""
+        """Read the flags of tar that have no dash: the values follow as words, in the order of the flags."""
         first, *words = words
         for letter in first.text:
             name = f"-{letter}"
@@ -301,7 +303,7 @@ class _WordsReader:
                 self.unknown(f"{word.text} may end the command that {self.name} runs")
 
     def _value(self, profile: Profile, role: str, word: Argument | None) -> None:
-        """Note what becomes of a value of a flag, or of a positional."""
+        """Record the effect of a flag's value or of a positional, by its role."""
         if word is None:
             return
         for part in role.split("+"):
@@ -320,7 +322,7 @@ class _WordsReader:
                 self.unknown(f"it is not known what {word.text} makes {self.name} do")
 
     def _positionals(self, profile: Profile, words: list[Argument]) -> None:
-        """Give each positional its role: those before the role with ``*`` from the left, those behind it from the right."""
+        """Give each positional its role: roles before the role with ``*`` from the left, roles after it from the right."""
         roles = list(profile.positionals)
         if profile.here:
             self.use.paths += [(profile.here, word) for word in self.use.directories or ("",)]
@@ -352,7 +354,7 @@ class _WordsReader:
             self.use.copies += [(source, into) for source in sources if into]
 
     def _several(self, profile: Profile, word: Argument) -> None:
-        """Note a word that may be several, and so moves those that follow it: each may have any role then."""
+        """Record a word that may be several words: it moves the later words, so each word may have any role."""
         self.use.paths += [(role, None) for role in {*profile.roles()}]
         parts = {part for role in profile.positionals for part in role.rstrip("*").split("+")}
         if parts & ({"runs", "host", "directory"} | profile.kinds.keys()):
@@ -368,7 +370,7 @@ def _fits(pattern: re.Pattern[str], word: Argument) -> bool:
 
 
 def _part(word: Argument, text: str) -> Argument:
-    """A part of a word. It is as literal as the whole."""
+    """Return a part of a word, as literal as the whole word."""
     return replace(word, text=text)
 
 
@@ -424,10 +426,10 @@ _CHANGES = frozenset(
 
 
 def profiles_of(tables: Mapping[str, Any]) -> dict[str, Profile]:
-    """Build profiles from the tables of a file, each also under its other names.
+    """Build profiles from the tables of a file; each profile is also listed under its other names.
 
     Raises:
-        ValueError: A table is not one of a profile; says which, and why.
+        ValueError: A table is not a valid profile. The message names the table and the reason.
     """
     profiles: dict[str, Profile] = {}
     for name, table in tables.items():
@@ -459,7 +461,7 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
             kinds[kind] = re.compile(pattern)
         except (re.error, TypeError) as error:
             raise ValueError(f"programs.{where}: kinds.{kind} is no regular expression: {error}") from None
-    # A role may name a kind of this profile, or of the profile above it that lets its commands inherit. So the kinds come first.
+    # A role may name a kind of this profile, or of a parent profile whose commands inherit. So kinds are read first.
     known |= kinds.keys()
     flags: dict[str, str] = {}
     for role, names in table.get("flags", {}).items():
@@ -529,6 +531,6 @@ def _converted(where: str, key: str, value: Any, known: frozenset[str]) -> Any:
 
 
 def _check_role(where: str, role: str, others: frozenset[str]) -> None:
-    own = others - FLAG_ROLES  # kinds, which a path may be as well
+    own = others - FLAG_ROLES  # kinds; a role may combine a kind with a path role
     if role not in others and not set(role.split("+")) <= PATH_ROLES | own | {"host"}:
         raise ValueError(f"programs.{where}: {role} is no role")

@@ -1,4 +1,4 @@
-"""The files of projects that the user has believed, by their digests, in a file that is the user's alone."""
+"""The project files that the user has accepted: their digests, kept in a file that only the user can write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..._exceptions import PolicyError
 from ..._private import check_directory, create_file, make_directories
 
 MOST_BELIEVED = 4096
-"""Digests of projects' files that are remembered; the oldest is forgotten."""
+"""Digests of accepted project files that are remembered; beyond that the oldest digest is forgotten."""
 
 _ADMINISTRATOR = (
     Path("/etc/anyshell/policy.toml"),
@@ -22,15 +22,15 @@ _REFUSAL = "it may hold what this user did not put there: {fault}"
 
 
 def remembered(digest: str) -> bool:
-    """Whether a file's digest is among those that were believed."""
+    """Whether a file's digest is among the digests of accepted files."""
     return digest in _digests()
 
 
 def remember(digest: str) -> None:
-    """Add a digest.
+    """Remember the digest of an accepted file.
 
     Raises:
-        PolicyError: It cannot be written.
+        PolicyError: The digest cannot be written.
     """
     directory = configuration()
     digests = [*(each for each in _digests() if each != digest), digest][-MOST_BELIEVED:]
@@ -61,35 +61,35 @@ def _digests() -> list[str]:
 
 
 def user_rules() -> Path:
-    """The file of the user's rules on this machine, whether or not it is there."""
+    """Return the path of the user's rule file on this machine, whether or not the file exists."""
     return configuration() / "policy.toml"
 
 
 def user_files() -> tuple[Path, ...]:
-    """Every file of this user that has a say in a policy, whether or not it is there."""
+    """Return the paths of all user files that influence a policy, whether or not the files exist."""
     return user_rules(), configuration() / _BELIEVED
 
 
 def administrator_rules() -> Path | None:
-    """The file of the administrator's rules on this machine; ``None`` if there is none.
+    """Return the path of the administrator's rule file on this machine; ``None`` if no such file exists.
 
-    Windows has no such place: every user may make directories in the one for the settings of all.
+    Windows has no safe place for this file: every user may make directories in the directory of the settings for all users.
     """
-    # Without a drive, neither is absolute on Windows.
+    # On Windows neither path is absolute, because both have no drive.
     return next((path for path in _ADMINISTRATOR if path.is_absolute() and path.exists()), None)
 
 
 def configuration() -> Path:
-    """Below $ANYSHELL_CONFIG_DIR, or else the user's own configuration.
+    """Return the directory of anyshell's configuration: $ANYSHELL_CONFIG_DIR, or the user's own directory.
 
     Raises:
         PolicyError: The user has no home directory.
     """
     if given := os.environ.get("ANYSHELL_CONFIG_DIR"):
         return Path(given)
-    import platformdirs  # here, since most policies have no project
+    import platformdirs  # imported here, since most policies have no project
 
     try:
         return platformdirs.user_config_path("anyshell")
-    except RuntimeError as error:  # a user without a home, as in a container of an arbitrary uid
+    except RuntimeError as error:  # a user without a home directory, as in a container with an arbitrary uid
         raise PolicyError("there is no home directory for your own rules; set ANYSHELL_CONFIG_DIR") from error

@@ -1,4 +1,4 @@
-"""The verdict of a policy on a text, as values. They travel with a request for approval, so `_types/verdict.py` has them."""
+"""The verdict of a policy on a text. The classes are in `_types/verdict.py`, because requests for approval carry verdicts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The shells on a host that start a job which outlives this program, write down its end, and find it again.
+"""The shells on a host that start a job which outlives this program, record its end, and find the job again.
 
-Three texts of POSIX sh (`place.sh` is a part of two), run by ``/bin/sh`` whatever runs the job: ``start.sh`` ends at once, ``job.sh`` waits for the
-job and becomes it, and ``look.sh`` comes later. All that differs from job to job is an argument, so that
-nothing has to be quoted.
+Three texts of POSIX sh (`place.sh` is a part of two), run by ``/bin/sh`` whatever shell runs the job: ``start.sh`` ends at
+once, ``job.sh`` runs twice, as the supervisor and as the shell that becomes the job, and ``look.sh`` runs later. Everything
+that differs from job to job is an argument, so nothing must be quoted.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ Verb = Literal["list", "signal", "remove"]
 _SH = "/bin/sh"
 
 PLACES = frozenset({"ANYSHELL_STATE_DIR", "XDG_STATE_HOME", "HOME"})
-"""Variables that say where jobs are, unless the caller does: a job that sets its own would otherwise be written down
-where the caller does not look."""
+"""Variables that determine the directory of jobs, unless the caller gives it: otherwise a job with its own value would be
+recorded where the caller does not look.
+"""
 
 
 @cache
 def _text(name: str) -> str:
-    """One of the texts, less its comments: it is sent each time."""
+    """Return one of the texts, without its comments: every call sends its text to the host."""
     if name in ("job", "look"):
         return _lines("place") + _lines(name)
     return _lines(name)
@@ -39,22 +40,23 @@ def _lines(name: str) -> str:
 def start(
     argv: Iterable[str], *, directory: str | None, id_: str, most: int, script: bool, request: str
 ) -> tuple[str, ...]:
-    """Say what starts a program as a job.
+    """Return the argument list that starts a program as a job.
 
-    It prints one line, ``started PID TIME JOB`` or ``error WORDS``, and ends. Its own variables are the job's.
+    The start prints one line, ``started PID TIME JOB`` or ``error WORDS``, and ends. The environment variables of the start
+    are the job's.
 
     Args:
         argv: The program and its arguments.
-        directory: The directory of jobs; ``None`` for the user's own place.
-        id_: The job's name; what is there already is not touched.
-        most: Jobs that there may be, this one included.
+        directory: The directory of jobs; ``None`` for the user's own directory.
+        id_: The id of the job; an existing job is not changed.
+        most: Jobs that may exist, this one included.
         script: Whether the program reads its text from the file that ``ANYSHELL_SCRIPT`` names.
-        request: One line that is written down with it.
+        request: One line that is recorded with the job.
     """
     words = (_text("job"), directory or "", id_, str(most), "1" if script else "", request, *argv)
     return (_SH, "-c", _text("start"), "anyshell", *words)
 
 
 def look(verb: Verb, *arguments: str, directory: str | None) -> tuple[str, ...]:
-    """Say what finds jobs again. What it prints is told at the top of ``look.sh``."""
+    """Return the argument list that finds jobs again. The top of ``look.sh`` describes its output."""
     return (_SH, "-c", _text("look"), "anyshell", directory or "", verb, *arguments)

@@ -1,17 +1,19 @@
-# The two shells of a job: one waits for its program and writes down how it ended, the other becomes that program.
+# The two shells of a job: the supervisor waits for the program and records its end; the other shell becomes the program.
 #
 #   JOB/job.sh supervise LEAVE UMASK PATH PROGRAM ARGUMENT...
 #   JOB/job.sh begin SUPERVISOR UMASK PATH PROGRAM ARGUMENT...
 #
-# The first is all that is left of anyshell on the host while a job runs. Each leads a session of its own: what is sent
-# to the program's group does not end its supervisor. Descriptor 3 takes one line for the process that started the job.
+# While a job runs, the supervisor is the only process of anyshell's on the host. Supervisor and program each lead a
+# session: a signal to the program's process group does not end the supervisor. LEAVE is setsid or perl, which make a
+# session. SUPERVISOR is the supervisor's "PID BEGAN". UMASK and PATH are the caller's. Descriptor 3 takes one line for the
+# process that started the job.
 
 # shellcheck shell=sh disable=SC2016,SC2046,SC2086,SC3045
 
 ANYSHELL_JOB_place=${0%/*} ANYSHELL_JOB_verb=$1 ANYSHELL_JOB_first=$2 ANYSHELL_JOB_umask=$3 ANYSHELL_JOB_path=$4
 shift 4
 
-# When this very shell started: in clock ticks since the boot, or as a date where there is no /proc.
+# find_began: set $ANYSHELL_JOB_began to the start of this shell, in clock ticks since boot; without /proc, to a date.
 find_began() {
     ANYSHELL_JOB_stat=
     while read -r ANYSHELL_JOB_line; do
@@ -27,9 +29,11 @@ find_began() {
 }
 
 supervise() {
-    # Not ignored, which the program would inherit. It waits in the foreground, so what comes is acted on at the end.
+    # Catch these signals: the program would inherit ignored signals. A shell that waits for a program in the foreground
+    # acts on a signal only when the program has ended.
     trap : HUP INT QUIT TERM
-    # The tag in an unused limit is that of the command which started the job; here, since it may be set a moment late.
+    # Remove the tag, an unused limit: it is the tag of the command that started the job. This shell removes the tag, not
+    # start.sh, since the tag may be set a moment after the command's start.
     { ulimit -S -x unlimited || ulimit -S -w unlimited || prlimit --pid $$ --locks=unlimited: ; } >/dev/null 2>&1
     find_began
     (
@@ -45,14 +49,15 @@ supervise() {
         printf '%s %s\n' "$ANYSHELL_JOB_code" "$(date +%s)" >"$ANYSHELL_JOB_place/exit.part" &&
             mv -f "$ANYSHELL_JOB_place/exit.part" "$ANYSHELL_JOB_place/exit"
     else
-        # If its record cannot be written, cat tells why.
+        # Without a record, the program did not begin. If the record cannot be written, cat prints the reason.
         ANYSHELL_JOB_said=$({ echo | cat >"$ANYSHELL_JOB_place/record.part"; } 2>&1)
         rm -rf "$ANYSHELL_JOB_place"
         printf 'error it did not begin; nothing was run%s\n' "${ANYSHELL_JOB_said:+: ${ANYSHELL_JOB_said##*: }}" >&3
     fi
 }
 
-# The record: "PID BEGAN PID BEGAN BOOT TIME", the program's and its supervisor's; in a second line "MACHINE NAMESPACE".
+# record: write the record of the job. Its first line is "PID BEGAN PID BEGAN BOOT TIME": the first pair is the program's, the
+# second pair the supervisor's. The second line is "MACHINE NAMESPACE".
 record() {
     find_began
     read -r ANYSHELL_JOB_boot 2>/dev/null </proc/sys/kernel/random/boot_id || ANYSHELL_JOB_boot=-

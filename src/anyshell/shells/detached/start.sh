@@ -1,15 +1,17 @@
-# Start a job that outlives anyshell, say how that went in one line ("started PID TIME JOB" or "error WORDS"), and end.
+# Start a job that outlives anyshell, print the result in one line ("started PID TIME JOB" or "error WORDS"), and end.
 #
 #   start.sh TEXT DIRECTORY ID MOST SCRIPT REQUEST PROGRAM ARGUMENT...
 #
-# TEXT is that of the next two shells, job.sh; DIRECTORY holds the jobs, and is the user's own if empty.
-# SCRIPT is 1 if $ANYSHELL_SCRIPT is of our making, and REQUEST one line that is kept as it is.
-# Every name here begins with ANYSHELL_JOB_: the caller's variables are there too, and must reach the job as they are.
+# TEXT is the text of job.sh, which the next two shells run. DIRECTORY holds the jobs; an empty DIRECTORY means the user's own.
+# ID names the job, and MOST is the number of jobs that may be recorded, this one included.
+# SCRIPT is 1 if anyshell made the file of $ANYSHELL_SCRIPT. REQUEST is one line, which is recorded unchanged.
+# Every variable of this text begins with ANYSHELL_JOB_: the caller's variables must reach the job unchanged.
 
 # shellcheck shell=sh disable=SC2010,SC2012,SC2015,SC2016,SC2030,SC2031,SC2094
 
-# A process that carries a mark is stopped with a command. A job is not, nor with the job that it was started from. First of all,
-# since what has one of the names below would become part of the job's environment.
+# Remove marks: a process with a mark is stopped with the command or job of that mark, and the new job must outlive both.
+# This step comes first: a variable of the caller's that has one of the names below stays exported. So the value that
+# this text gives to the variable would become part of the job's environment.
 for ANYSHELL_JOB_mark in $(
     PATH=$PATH:/usr/bin:/bin
     env | sed -n -e 's/^\(ANYSHELL_MARK_[A-Za-z0-9_]*\)=.*/\1/p' -e 's/^\(ANYSHELL_REMOTE_[A-Za-z0-9_]*\)=.*/\1/p' \
@@ -26,7 +28,8 @@ umask 077
 ANYSHELL_JOB_path=$PATH
 PATH=$PATH:/usr/bin:/bin:/usr/sbin:/sbin
 
-# anyshell_fail WORDS [SAID]: behind the last colon of what a program has said stands the reason.
+# anyshell_fail WORDS [SAID]: remove the job's directory, report the error and exit. SAID is the message of a program; its
+# part after the last colon is the reason.
 anyshell_fail() {
     [ "$ANYSHELL_JOB_place" ] && rm -rf "$ANYSHELL_JOB_place"
     printf 'error %s%s\n' "$1" "${2:+: ${2##*: }}"
@@ -44,7 +47,7 @@ case $ANYSHELL_JOB_all in
 esac
 ANYSHELL_JOB_said=$(mkdir -p "$ANYSHELL_JOB_all" 2>&1)
 [ -d "$ANYSHELL_JOB_all" ] || anyshell_fail "$ANYSHELL_JOB_all cannot be made" "$ANYSHELL_JOB_said"
-# What lies in another user's directory need not be what was put there.
+# In another user's directory, that user could replace the files.
 [ ! -L "$ANYSHELL_JOB_all" ] && [ -O "$ANYSHELL_JOB_all" ] ||
     anyshell_fail "$ANYSHELL_JOB_all is a link, or another user's"
 case $(ls -ld "$ANYSHELL_JOB_all") in
@@ -65,23 +68,24 @@ ANYSHELL_JOB_said=$(mkdir "$ANYSHELL_JOB_place" 2>&1) || {
     anyshell_fail "$ANYSHELL_JOB_all/$ANYSHELL_JOB_id cannot be made" "$ANYSHELL_JOB_said"
 }
 ANYSHELL_JOB_said=$({
-    # By cat, since dash calls a full disk an I/O error; and no ":", at whose redirection dash would end.
+    # Write through cat, since dash itself reports a full disk as an I/O error. Use true, since dash ends when the
+    # redirection of ":" fails.
     true >"$ANYSHELL_JOB_place/log" && mkfifo "$ANYSHELL_JOB_place/ready" &&
-        # In a file, since the list of processes would show it for as long as the job runs.
+        # Write the text to a file: the list of processes would show an argument for as long as the job runs.
         printf '%s\n' "$ANYSHELL_JOB_text" | cat >"$ANYSHELL_JOB_place/job.sh" &&
         printf '%s\n' "$ANYSHELL_JOB_request" | cat >"$ANYSHELL_JOB_place/request"
 } 2>&1) || anyshell_fail "$ANYSHELL_JOB_place cannot be written to" "$ANYSHELL_JOB_said"
 exec 3<>"$ANYSHELL_JOB_place/ready" 4<"$ANYSHELL_JOB_place/ready"
 rm -f "$ANYSHELL_JOB_place/ready"
 if [ "$ANYSHELL_JOB_script" = 1 ]; then
-    # A long text, in a file that ends with this shell.
+    # Copy the script, a long text: the original file lives only as long as this shell.
     ANYSHELL_JOB_said=$({ cat <"$ANYSHELL_SCRIPT" >"$ANYSHELL_JOB_place/script"; } 2>&1) ||
         anyshell_fail "$ANYSHELL_JOB_place cannot be written to" "$ANYSHELL_JOB_said"
     ANYSHELL_SCRIPT=$ANYSHELL_JOB_place/script
 fi
 
-# Passes on the word of the job's first shell. It is this one that runs beside, and not the job: what a shell runs
-# beside ignores interrupts for ever (POSIX, 2.11).
+# Pass on the report of the supervisor, the job's first shell. This reader runs in the background, and the job does not: a
+# process that a shell starts with & ignores interrupts for ever (POSIX, 2.11).
 {
     exec 3>&-
     IFS= read -r ANYSHELL_JOB_word <&4 || ANYSHELL_JOB_word="error the shell that was to supervise it did not start"
@@ -90,8 +94,8 @@ fi
 exec 4<&-
 
 unset ANYSHELL_USED  # with the descriptor that it names
-# Whatever else was inherited goes, such as the life pipe: a job that held it would be taken for left behind. Not every
-# shell can name a descriptor above 9 (dash); then another program closes it.
+# Close all other inherited descriptors, such as the life pipe: a job that held the life pipe would count as a remaining
+# process of the command. dash cannot name a descriptor above 9; then another program (below) closes that descriptor.
 ANYSHELL_JOB_high=
 for ANYSHELL_JOB_fd in /dev/fd/* /proc/self/fd/*; do
     ANYSHELL_JOB_fd=${ANYSHELL_JOB_fd##*/}
@@ -106,7 +110,7 @@ if (eval 'exec 10>&-') 2>/dev/null; then
 fi
 
 set -- /bin/sh "$ANYSHELL_JOB_place/job.sh" supervise "$ANYSHELL_JOB_leave" "$ANYSHELL_JOB_umask" "$ANYSHELL_JOB_path" "$@"
-# This shell leads its session, so that either of them goes on in a new process, and this one ends.
+# This shell leads its session. So both setsid and perl fork: the supervisor runs in the new process, and this process ends.
 case $ANYSHELL_JOB_leave in
 setsid) set -- setsid "$@" ;;
 perl) set -- perl -MPOSIX -e 'fork and exit if getpgrp == $$; POSIX::setsid(); exec {$ARGV[0]} @ARGV' "$@" ;;

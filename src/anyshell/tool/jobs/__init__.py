@@ -1,1 +1,1 @@
-"""The tool ``job``: commands that go on when a call has returned, in the background or on a terminal."""
+"""The tool ``job``, for commands that go on after their call, in the background or on a terminal."""

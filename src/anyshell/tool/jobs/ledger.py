@@ -1,4 +1,4 @@
-"""The jobs of a tool's calls, and the model's knowledge of them."""
+"""The jobs of a tool's calls, and the model's knowledge of these jobs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from ...jobs import Job, Jobs
 
 NEWS = 10
-"""Jobs whose end one result tells; others wait for the next."""
+"""Jobs whose end one result tells; the others wait for the next result."""
 
 
 @dataclass(slots=True)
 class LedgerEntry:
-    """A job, and what a model knows of it.
+    """A job, and the model's knowledge of the job.
 
     Attributes:
         job: The job.
-        directory: The directory in which its command began.
-        description: The model's own words for its command; empty when it has given none.
-        seen: Bytes of its output that a model was shown, or was told of.
-        told: Whether a model was told that it has ended.
+        directory: The directory in which the job's command began.
+        description: The model's own words for the command; may be empty.
+        seen: Bytes of the job's output that the model was shown, or was told of.
+        told: Whether the model was told that the job has ended.
     """
 
     job: Job
@@ -37,17 +37,17 @@ class LedgerEntry:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended."""
+        """Whether the job has ended."""
         return self.job.status != "running"
 
     @property
     def unseen(self) -> int:
-        """Bytes of its output that a model was neither shown nor told of."""
+        """Bytes of the job's output that the model was neither shown nor told of."""
         return self.job.printed - self.seen
 
 
 class Ledger:
-    """The jobs of one tool: what its calls have started or left behind, and no others.
+    """The jobs of one tool: only those that the tool's calls have started or left behind.
 
     Args:
         jobs: The jobs of the environment.
@@ -58,18 +58,18 @@ class Ledger:
         self._entries: dict[str, LedgerEntry] = {}
 
     def add(self, job_id: str, directory: str, *, description: str = "", seen: int = 0) -> None:
-        """Take a job that came of a call, unless it has ended so long ago that it is forgotten."""
+        """Add the job of a call, unless the environment has already forgotten the job."""
         with contextlib.suppress(JobNotFound):
             self._entries[job_id] = LedgerEntry(self._jobs.get(job_id), directory, description, seen)
 
     def entries(self) -> Sequence[LedgerEntry]:
-        """The jobs that the environment still knows, and those whose end a model was not told, in their order."""
+        """Return the jobs that the environment still knows, and the jobs whose end the model was not told, in order."""
         known = {job.id for job in self._jobs.list()}
         for entry in tuple(self._entries.values()):
             outcome = entry.job.outcome
             left = None if outcome is None else outcome.job
             if left is not None and left in known and left not in self._entries:
-                self.add(left, entry.directory)  # what a job left behind in turn
+                self.add(left, entry.directory)  # the processes that a job left behind are a job too
         self._entries = {
             job_id: entry
             for job_id, entry in self._entries.items()
@@ -78,11 +78,11 @@ class Ledger:
         return tuple(self._entries.values())
 
     def known(self) -> Mapping[str, LedgerEntry]:
-        """The entries by the ids of their jobs."""
+        """Return the entries by the ids of their jobs."""
         return {entry.job.id: entry for entry in self.entries()}
 
     def news(self) -> Sequence[LedgerEntry]:
-        """Jobs whose end a model has not been told; it is told now."""
+        """Return the jobs whose end the model was not told, and record that the model is told now."""
         ended = [entry for entry in self.entries() if entry.over and not entry.told][:NEWS]
         for entry in ended:
             entry.told = True

@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from ..limits import ToolLimits
 
 MOST_IDS = 16
-"""Jobs that one call waits for."""
+"""Jobs that one call waits for; more are refused."""
 
 REACTION = 10.0
-"""Seconds for a program on a terminal to react to what was typed, without `wait`."""
+"""Seconds for a program on a terminal to react to typed input, without `wait`; then the call returns."""
 
 PATIENCE = 30.0
-"""Seconds to wait for what `until` names, without `wait`."""
+"""Seconds to wait for the text or end that `until` names, without `wait`; then the call returns."""
 
 LONGEST_UNTIL = 1000
-"""Characters of what can be waited for; more are refused."""
+"""Characters of the text or pattern that a call waits for with `until`; more are refused."""
 
 _SIZE = re.compile(r"\s*(\d{1,6})\s*[x,: ]\s*(\d{1,6})\s*", re.IGNORECASE)
 
@@ -112,7 +112,7 @@ _OF: Mapping[str, tuple[JobAction, ...]] = {
 }
 """The actions of each parameter."""
 
-# Names of the same in other agents' tools; in small letters, nothing between.
+# Names of the same parameters in other agents' tools, in small letters without separators.
 _ALSO_CALLED = {
     "job": "id",
     "jobid": "id",
@@ -156,7 +156,7 @@ _MILLISECONDS = {
     "waitms": "wait",
     "yieldtimems": "wait",
 }
-# The parts of an output, as parameters of their own.
+# Parameters that name a part of an output, with the text of `part` for each.
 _PARTS = {
     "lines": "lines {}",
     "bytes": "bytes {}",
@@ -197,7 +197,7 @@ class Offered:
     """The kinds of jobs and the actions that a tool offers.
 
     Attributes:
-        terminals: Whether some have terminals.
+        terminals: Whether jobs can have terminals.
         secrets: Whether a secret can be asked for.
     """
 
@@ -206,7 +206,7 @@ class Offered:
 
     @property
     def actions(self) -> tuple[JobAction, ...]:
-        """The actions that there are."""
+        """The offered actions."""
         actions: tuple[JobAction, ...] = ("list", "output", "send")
         if self.terminals:
             actions += ("screen", "secret", "resize") if self.secrets else ("screen", "resize")
@@ -214,26 +214,26 @@ class Offered:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The parameters that there are."""
+        """The names of the offered parameters."""
         return tuple(name for name in KEYS if name != "keys" or self.terminals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCall:
-    """A call that can be carried out.
+    """A checked call.
 
     Attributes:
         action: The action.
-        ids: The jobs, each once; several where any of them is waited for, none for ``list``.
-        wait: Seconds to wait at most; ``None`` when the model did not say.
-        requested_wait: Seconds that were asked for.
-        until_end: Whether the end is waited for.
-        until: Another text to wait for in the output.
-        said: The model's own words for that.
+        ids: The ids of the jobs, each once; several to wait for any of the jobs, none for ``list``.
+        wait: Seconds to wait at most, within the limits; ``None`` without a request.
+        requested_wait: Seconds that the model asked for.
+        until_end: Whether the call waits for the end.
+        until: The pattern to wait for in the output, if any.
+        said: The model's own words for `until`.
         text: The typed text.
-        keys: The keys that are pressed after that.
+        keys: The keys that are pressed after the text.
         enter: Whether Enter is pressed last.
-        end_of_input: Whether its input ends then.
+        end_of_input: Whether the job's input ends after the text and keys.
         part: The part of an output that is shown.
         size: The new size of a terminal.
     """
@@ -254,14 +254,14 @@ class JobCall:
 
     @property
     def waits(self) -> bool:
-        """Whether something is waited for."""
+        """Whether the call waits for output, a text or the end."""
         return bool(self.wait) or self.until_end or self.until is not None
 
     def patience(self, usual: float, limits: ToolLimits) -> float:
-        """Seconds to wait at most.
+        """Return the seconds to wait at most.
 
         Args:
-            usual: Those of the action where nothing is said.
+            usual: The seconds of the action, for a call without `wait` and `until`.
             limits: The limits in force.
         """
         usual = PATIENCE if self.until_end or self.until is not None else usual
@@ -269,10 +269,10 @@ class JobCall:
 
 
 def parse(params: Mapping[str, object] | JobParams, limits: ToolLimits, offered: Offered) -> JobCall:
-    """Check what a model says, against the schema and the limits.
+    """Check a model's parameters against the schema and the limits.
 
     Raises:
-        InvalidParams: With everything that is wrong, for the model to read.
+        InvalidParams: The parameters are wrong; the message tells the model all mistakes.
     """
     asked = params if isinstance(params, JobParams) else _asked(params, offered)
     problems = list(_problems(asked, limits, offered))
@@ -353,7 +353,7 @@ def _advice(name: str) -> str:
 
 
 def _named(key: str) -> str:
-    """A key by a name that can be read."""
+    """Return a readable name of a key: a final space becomes ``Space``."""
     return f"{key[:-1]}Space" if key.endswith(" ") else key
 
 
@@ -369,7 +369,7 @@ def _problems(asked: JobParams, limits: ToolLimits, offered: Offered) -> Iterato
             else:
                 there = " and ".join(each for each in actions if each in offered.actions)
                 yield f"{name} is a parameter of {there}, not of {action}"
-    # The first one is told of problems that follow from each other; all others are told together, so one more call suffices.
+    # Of problems that follow from each other, only the first is told. All others are told together: one more call suffices.
     ids = _ids(asked)
     if action != "list" and not ids:
         yield f"id is missing: {action} needs that of a job, as results name it or list says it"
@@ -412,5 +412,5 @@ def _key_problems(keys: Sequence[str], limits: ToolLimits) -> Iterator[str]:
 
 
 def text_problems(text: str, most: int) -> str:
-    """Say why a text cannot be sent; empty when it can."""
+    """Say why a text cannot be sent; empty for a valid text."""
     return next(too_long("text", text, most), "")

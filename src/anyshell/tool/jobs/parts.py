@@ -1,4 +1,4 @@
-"""A part of an output: some of its lines or bytes, or the lines that match."""
+"""A part of an output: a range of lines or bytes, or the lines that match a pattern."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LARGEST_NUMBER = 2**63 - 1
 """Lines or bytes of an output that can be asked for: more than any output has."""
 
 LAST_LINES = 4 * 1024 * 1024
-"""Characters of the last lines of an output that are held; of more, only the last."""
+"""Characters of the last lines of an output that are held; beyond that the earlier lines are dropped."""
 
 SEARCH_SECONDS = 20.0
-"""Seconds for a search through an output; then the result says how far it came."""
+"""Seconds for a search through an output; then the result tells how many lines were searched."""
 
 _RANGE = re.compile(r"(lines|bytes)\s*:?\s*(\d{0,19})\s*(?:(-|to|:|\.\.)\s*(\d{0,19}))?", re.IGNORECASE)
 _GREP = re.compile(r"grep\s*:?\s+(.+)", re.IGNORECASE | re.DOTALL)
@@ -34,10 +34,10 @@ class Part:
     """The part of an output that is shown.
 
     Attributes:
-        kind: What is counted, or that lines are searched.
-        first: The first of them, lines from 1 and bytes from 0; ``None`` for as many as `last` from the end.
-        last: The last of them; ``None`` is the end.
-        pattern: The pattern that a line holds.
+        kind: The unit of the range, ``lines`` or ``bytes``, or ``grep`` for a search in the lines.
+        first: The first line, counted from 1, or byte, from 0; ``None`` for the last `last` lines or bytes.
+        last: The last line, or the byte before which the part ends; ``None`` is the end of the output.
+        pattern: The pattern that a line must contain.
     """
 
     kind: Literal["lines", "bytes", "grep"]
@@ -47,10 +47,10 @@ class Part:
 
 
 def part_of(said: str) -> Part:
-    """Read what a model says.
+    """Parse a model's text for a part, such as ``lines 40-80``.
 
     Raises:
-        ValueError: It is no part, or its pattern could take long; the message says how one is written.
+        ValueError: The text is not a part, or its pattern could take long; the message tells the right form.
         re.error: A pattern does not compile.
     """
     said = said.strip()
@@ -73,12 +73,12 @@ def part_of(said: str) -> Part:
 def select(
     chunks: Iterable[bytes], part: Part, limits: OutputLimits, *, code_page: int | None
 ) -> tuple[Output, str]:
-    """Take a part of raw output as text, within limits, and say what it is.
+    """Return a part of raw output as text, within limits, and a sentence that describes the part.
 
     Args:
-        chunks: The whole, in order.
+        chunks: The whole output, in order.
         part: The part.
-        limits: The limits of its text.
+        limits: The limits of the text.
         code_page: The number of the host's code page.
     """
     builder = OutputBuilder(
@@ -125,7 +125,7 @@ def _lines(
 
     give_up = time.monotonic() + SEARCH_SECONDS
     for text, whole in lines():
-        number += complete  # a piece of a long line is no line of its own
+        number += complete  # the further pieces of a long line are no lines of their own
         if part.pattern is not None and time.monotonic() > give_up:
             return f"{matched:,} of the first {number - 1:,} lines match; the search was stopped after {SEARCH_SECONDS:g} s."
         complete = whole

@@ -1,4 +1,4 @@
-"""The question of a program on a terminal, and the check that it is still the same when an answer comes."""
+"""The question of a program on a terminal, and the check that the question is still the same at the time of an answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..._types import Foreground, Screen
 
 NAMED_PROGRAMS = 5
-"""Programs in the foreground of a terminal that are named."""
+"""Programs in the foreground of a terminal that are named; the others are only counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +19,12 @@ class ProgramQuestion:
     """The question of a program at one moment.
 
     Attributes:
-        foreground: The processes that had its terminal.
+        foreground: The processes in the foreground of the terminal.
         line: The text of the cursor's line.
-        waits: Whether it waited for input.
-        asked: When that was, by the monotonic clock.
-        events: The number of bytes printed there before, and of inputs typed.
-        stand: Where its cursor stood, and on what.
+        waits: Whether the program waited for input.
+        asked: The time of the question, by the monotonic clock.
+        events: The number of bytes printed on the terminal before, and of inputs typed.
+        stand: The screen in use, the number of final lines, and the place and line of a visible cursor.
     """
 
     foreground: Foreground | None
@@ -36,12 +36,12 @@ class ProgramQuestion:
 
 
 class OtherQuestion(Exception):  # noqa: N818 - becomes a result; never leaves the tool
-    """The input was meant for another question than the one that would get it.
+    """The input was meant for another question than the present question.
 
     Args:
-        before: The processes that were asked about.
-        now: Those that may read now; ``None`` when none is known.
-        line: The present question of the same program; ``None`` when the program is another.
+        before: The programs for which the input was meant.
+        now: The programs that may read now; ``None`` when no program is known.
+        line: The present question of the same program; ``None`` for another program.
     """
 
     def __init__(self, before: str | None, now: str | None, *, line: str | None = None) -> None:
@@ -52,7 +52,7 @@ class OtherQuestion(Exception):  # noqa: N818 - becomes a result; never leaves t
 
 
 def reads_still(before: Foreground | None, now: Foreground | None) -> bool:
-    """Whether only processes that could read before may read now. Others may have come and gone."""
+    """Whether only processes that could read before may read now; other processes may have come and gone."""
     if before is None or now is None:
         return before is now
     if now.waiting:
@@ -63,12 +63,12 @@ def reads_still(before: Foreground | None, now: Foreground | None) -> bool:
 
 
 def may_draw(foreground: Foreground | None) -> bool:
-    """Whether a program may draw by itself between two keys: it reads keys rather than lines, and not these alone."""
+    """Whether a program may draw by itself between two keys: it reads keys rather than lines, and is not asleep in a read."""
     return foreground is not None and foreground.line_mode is False and foreground.asleep_in != "read"
 
 
 def reading_programs(foreground: Foreground | None) -> str | None:
-    """The programs that may read what is typed."""
+    """Return the names of the programs that may read typed input; ``None`` when unknown."""
     return names(
         replace(foreground, processes=foreground.waiting)
         if foreground is not None and foreground.waiting
@@ -77,13 +77,13 @@ def reading_programs(foreground: Foreground | None) -> str | None:
 
 
 def cursor_line(screen: Screen) -> str:
-    """The row that the cursor is in."""
+    """Return the text of the cursor's row."""
     row, _ = screen.cursor
     return screen.rows[row].strip() if row < len(screen.rows) else ""
 
 
 def names(foreground: Foreground | None) -> str | None:
-    """The programs in the foreground of a terminal, with a comma between them; ``None`` when that is not known."""
+    """Return the names of the programs in the foreground, separated by commas; ``None`` when unknown."""
     if foreground is None or not foreground.processes:
         return None
     found = list(dict.fromkeys(visible(process.name) for process in foreground.processes))

@@ -1,4 +1,4 @@
-"""The making of the job tool's results, for the model, the person and the program."""
+"""The builder of the job tool's results for the model, the person and the program."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class JobResults:
-    """Makes the results of one `JobTool`.
+    """The builder of the results of one `JobTool`.
 
     Args:
-        context: The part that the tool shares with others.
-        ledger: Its jobs without terminals, if it has any.
-        terminals: Its terminals, if it has any.
+        context: The objects that the tool shares with its `ShellTool`.
+        ledger: The jobs without terminals; ``None`` if the tool has no such jobs.
+        terminals: The terminals; ``None`` if the tool has no terminals.
     """
 
     def __init__(self, context: ToolContext, ledger: Ledger | None, terminals: Terminals | None) -> None:
@@ -51,7 +51,7 @@ class JobResults:
         total_bytes: int | None = None,
         found: bool | None = None,
     ) -> JobResult:
-        """Say what came of a call about jobs without terminals, or about none."""
+        """Make the result of a call about jobs without terminals, or about no job."""
         details = JobDetails(
             status=status,
             action=None if call is None else call.action,
@@ -72,7 +72,7 @@ class JobResults:
         *,
         found: bool | None = None,
     ) -> JobResult:
-        """Make the result of a call about a terminal, with the view of it."""
+        """Make the result of a call about a terminal, with a view of the terminal."""
         outcome = None if view is None else view.outcome
         artifact, exit_code = None, None
         if outcome is not None:
@@ -127,7 +127,7 @@ class JobResults:
 
 
 def news(ledger: Ledger | None, terminals: Terminals | None) -> Iterator[str]:
-    """Say which jobs have ended since the last result."""
+    """Yield a sentence for each job and terminal that ended since the last result."""
     if terminals is not None:
         yield from map(terminal_words.news, terminals.news())
     if ledger is not None:
@@ -135,7 +135,7 @@ def news(ledger: Ledger | None, terminals: Terminals | None) -> Iterator[str]:
 
 
 def state_of(job: Job) -> JobState:
-    """A job without a terminal, as a fact of a result."""
+    """Return the state of a job without a terminal, as a fact of a result."""
     return JobState(
         id=job.id,
         command=job_words.command(job.command),
@@ -148,7 +148,7 @@ def state_of(job: Job) -> JobState:
 
 
 def state_of_terminal(terminal: TrackedTerminal) -> JobState:
-    """A terminal, as a fact of a result."""
+    """Return the state of a terminal, as a fact of a result."""
     outcome = terminal.outcome
     status: JobStatus = "running"
     if outcome is not None:
@@ -166,7 +166,7 @@ def state_of_terminal(terminal: TrackedTerminal) -> JobState:
 
 
 def _typed(call: JobCall | None) -> list[DisplayBlock]:
-    """Show a person what was typed on a terminal."""
+    """Return a block that shows a person the text and keys typed on a terminal."""
     if call is None or call.action != "send" or not (call.text or call.keys or call.enter):
         return []
     keys = "".join(f" [{policy.visible(key)}]" for key in (*call.keys, *["Enter"] * call.enter))
@@ -174,7 +174,7 @@ def _typed(call: JobCall | None) -> list[DisplayBlock]:
 
 
 def input_state(view: TerminalReport) -> InputState | None:
-    """The input that a program waits for, as a fact of a result."""
+    """Return the input that a program waits for, as a fact of a result; ``None`` if the program does not wait."""
     if view.waiting is None:
         return None
     return InputState(

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class TerminalActions:
-    """Types on, shows and stops the terminals of one `ShellTool`, for its `JobTool`.
+    """The actions of a `JobTool` on terminals: type, show, resize and stop.
 
-    Whatever is typed passes the approver, and is not typed if another program may read it by the time of the answer, or the
-    program waited and something was printed or typed there since; to look, to wait and to stop does not.
+    All typed input passes the approver. After the answer, the input is typed only if no other program may read it, and if
+    the terminal of a waiting program has had no output and no input since. Looking, waiting and stopping need no approval.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class TerminalActions:
         """Carry out a call.
 
         Raises:
-            AnyshellError: What was asked for cannot be done.
+            AnyshellError: The action cannot be carried out.
         """
         match call.action:
             case "screen":
@@ -76,7 +76,7 @@ class TerminalActions:
         return await self._awaited(call, terminal, [], ongoing, usual=0)
 
     async def _part(self, call: JobCall, terminal: TrackedTerminal) -> JobResult:
-        """Show a part of the lines that were printed, as far as they are kept."""
+        """Show a part of the printed lines that are kept."""
         assert call.part is not None
         lines, limits = terminal.driven.lines(), self._context.env.limits
         text = "\n".join([*lines.texts, ""])
@@ -114,7 +114,7 @@ class TerminalActions:
         usual: float,
         typed: bool = False,
     ) -> JobResult:
-        """Wait for what the call names, or for what the program does, and tell it."""
+        """Wait for the call's text or end, or for the program's reaction, and return the result."""
         found: bool | None = None
         waiting: WaitState = "ask"
         most = call.patience(usual, self._context.limits)
@@ -142,7 +142,7 @@ class TerminalActions:
         ongoing: Ongoing,
         make: Callable[..., TerminalInputRequest | SecretInputRequest],
     ) -> ProgramQuestion | JobResult:
-        """Ask the approver about what is to be typed: the question that it answers, or why nothing is typed."""
+        """Ask the approver about input to type; return the question that the input answers, or a result if not approved."""
         if terminal.over:
             return await self._view_of(call, terminal, [terminal_words.OVER], status="failed")
         asked, started = await terminal.question(), terminal.request
@@ -206,7 +206,7 @@ class TerminalActions:
 
             async def guarded(request: SecretRequest) -> str | None:
                 nonlocal given, waited
-                # The answer may take long: other calls may type meanwhile, or close it.
+                # The person may answer late: meanwhile other calls may type, or stop the terminal.
                 secret = None
                 with ongoing.interruptible():
                     secret = await ask_for_secret(self._ask_for_secret, request)
@@ -251,10 +251,10 @@ class TerminalActions:
         return await self._awaited(call, terminal, messages, ongoing, usual=REACTION, typed=True)
 
     async def _ask_for_secret(self, request: SecretRequest) -> str | None:
-        """Ask for a secret.
+        """Ask the source for a secret.
 
         Raises:
-            _NoSourceError: Its source has failed. A source may raise anything, with a secret in it.
+            _NoSourceError: The source has failed. Only the error's type is kept, since its text may hold a secret.
         """
         source = self._secrets
         assert source is not None
@@ -265,7 +265,7 @@ class TerminalActions:
             raise _NoSourceError(type(error).__name__) from None
 
     async def _other(self, call: JobCall, terminal: TrackedTerminal, error: OtherQuestion) -> JobResult:
-        """Say that nothing was typed, since it was meant for something else."""
+        """Return the result that nothing was typed, since the question or the program has changed."""
         if terminal.over:
             message = terminal_words.OVER
         elif error.line is None:
@@ -286,7 +286,7 @@ class TerminalActions:
         waiting: WaitState = "ask",
         no_secret: bool = False,
     ) -> JobResult:
-        """Tell the action that was done, and the view of the terminal now."""
+        """Return the result of an action, with the present view of the terminal."""
         view = await terminal.look(self._context.env.limits, screen=screen, waiting=waiting)
         secrets = None if no_secret else self._secrets is not None
         messages = [*messages, *terminal_words.state(terminal, view, secrets=secrets)]
@@ -295,15 +295,15 @@ class TerminalActions:
 
 
 class _NoSourceError(Exception):
-    """The source of secrets has failed: the name of the error. Becomes a result; never leaves this module."""
+    """The source of secrets has failed; holds the error's type name. Becomes a result; never leaves this module."""
 
 
 def _end(line: str) -> str:
-    """The end of a line, and that there is more of it."""
+    """Return the end of a line, with a mark if the beginning is cut."""
     most = terminal_words.SHOWN_LINE
     return line if len(line) <= most else f"…{line[1 - most :]}"
 
 
 def _pressed(call: JobCall) -> tuple[str, ...]:
-    """The keys that are pressed after the text."""
+    """Return the keys that are pressed after the text."""
     return (*call.keys, *["Enter"] * call.enter, *["Ctrl-D"] * call.end_of_input)

@@ -1,4 +1,4 @@
-"""Sentences on terminals for a model, of one line each; none invites to ask again."""
+"""Sentences on terminals for a model, of one line each; no sentence invites a repeated call."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from .tracked import TerminalReport, TrackedTerminal
 
 SHOWN_LINE = 200
-"""Characters of a prompt, or of the cursor's line, in a sentence about it: those at its end."""
+"""Characters of a prompt, or of the cursor's line, in a sentence; of a longer text, only the end."""
 
 OVER = "Nothing was done."
 """The sentence for input that no program would read; the reason follows."""
 
 NOT_THESE = "The alternate screen is not among these: action screen shows it."
-"""The sentence for lines of the main screen that are shown while a program draws on the other."""
+"""The sentence for shown lines of the main screen while a program draws on the alternate screen."""
 
 NOT_HERE = "no terminal is given here, since ANYSHELL_NO_PTY is set"
-"""Why there is no terminal where none was tried for."""
+"""The reason for no terminal where anyshell did not try to make a terminal."""
 
 
 def text(shown: str, messages: Sequence[str], frame: str | None = None) -> str:
-    """The shown part of a terminal, an empty line, and the sentences of anyshell.
+    """Return the shown part of a terminal, an empty line, and the sentences of anyshell.
 
     Args:
-        shown: What is new on it, or its screen.
+        shown: The new lines of the terminal, or its screen.
         messages: The sentences of anyshell.
         frame: The last frame of the alternate screen of a program that has ended.
     """
@@ -43,7 +43,7 @@ def text(shown: str, messages: Sequence[str], frame: str | None = None) -> str:
 
 
 def framed(frame: str | None) -> Iterator[str]:
-    """Show what an alternate screen showed last, so that none of its rows can pass for what we say."""
+    """Yield the last frame of an alternate screen with marked rows: no row can pass for a sentence of anyshell."""
     if frame is None or not frame.strip():
         return
     yield "Its alternate screen showed at last:"
@@ -52,11 +52,11 @@ def framed(frame: str | None) -> Iterator[str]:
 
 
 def ended(outcome: Outcome | None, *, by_person: bool = False) -> str:
-    """The end of a terminal's program: the rest of a sentence that begins with the terminal.
+    """Return the end of a terminal's program, as the rest of a sentence that begins with the terminal.
 
     Args:
-        outcome: That.
-        by_person: Whether a person stopped it who saw it in a console.
+        outcome: The outcome of the program.
+        by_person: Whether a person stopped the program in a console.
     """
     if outcome is None or outcome.status == "lost":
         return "was lost (it may still run)"
@@ -76,14 +76,14 @@ def _ended(terminal: TrackedTerminal, outcome: Outcome | None) -> str:
 
 
 def news(terminal: TrackedTerminal) -> str:
-    """Say that a terminal's program has ended, with the result of something else."""
+    """Say that a terminal's program has ended, in the result of another call."""
     outcome = terminal.outcome
     message = f"{_ended(terminal, outcome)} after {exact(round(terminal.seconds, 1))} s ({command(terminal.request.text)})."
     return f"{message} {last_lines(outcome)}".rstrip()
 
 
 def listed(terminal: TrackedTerminal) -> str:
-    """Say how a terminal is, in a list."""
+    """Return the line of a terminal in a list."""
     how = "runs"
     if terminal.over:
         how = ended(terminal.outcome, by_person=terminal.stopped_by_person)
@@ -91,12 +91,12 @@ def listed(terminal: TrackedTerminal) -> str:
 
 
 def waits(terminal: TrackedTerminal, view: TerminalReport, *, secrets: bool | None) -> str:
-    """Say what a program waits for, and how to answer.
+    """Say that a program waits for input, and how to answer.
 
     Args:
         terminal: The terminal.
-        view: What there is to tell of it; it waits.
-        secrets: Whether a secret can be asked for; ``None`` when it is said already what to do without one.
+        view: The report on the terminal, whose program waits.
+        secrets: Whether a secret can be asked for; ``None`` when another sentence already gives the advice.
     """
     assert view.waiting is not None
     certain = view.waiting.certainty == "certain"
@@ -121,7 +121,7 @@ def waits(terminal: TrackedTerminal, view: TerminalReport, *, secrets: bool | No
 
 
 def state(terminal: TrackedTerminal, view: TerminalReport, *, secrets: bool | None) -> Iterator[str]:
-    """Say how a terminal is, and what of it is shown."""
+    """Say the state of a terminal, and which part of the terminal is shown."""
     who = "" if view.program is None else f" ({view.program})"
     if view.outcome is not None:
         yield f"{_ended(terminal, view.outcome)}."
@@ -137,7 +137,7 @@ def state(terminal: TrackedTerminal, view: TerminalReport, *, secrets: bool | No
 
 
 def shown(view: TerminalReport) -> Iterator[str]:
-    """Say what is shown."""
+    """Say whether the screen or new lines are shown, and how many lines are left out."""
     left_out = "1 line" if view.left_out == 1 else f"{view.left_out:,} lines"
     if view.is_screen:
         which = "the alternate screen" if view.screen.alternate else "the screen"
@@ -155,7 +155,7 @@ def shown(view: TerminalReport) -> Iterator[str]:
 
 
 def kept(artifact: OutputArtifact | None, *, readable: bool) -> Iterator[str]:
-    """Say where all is that a program has printed on its terminal."""
+    """Say where the whole output of a terminal's program is."""
     if artifact is not None and readable:
         yield f"Whole output, with control sequences: {visible(artifact.path)}."
     elif artifact is not None:
@@ -163,7 +163,7 @@ def kept(artifact: OutputArtifact | None, *, readable: bool) -> Iterator[str]:
 
 
 def skipped(output: Output) -> Iterator[str]:
-    """Say that not all was drawn."""
+    """Say that some printed bytes were not drawn on the terminal, if any."""
     if output.skipped_bytes:
         yield (
             f"{output.skipped_bytes:,} bytes were not drawn, since they came too fast: lines are missing, and older text may "
@@ -172,7 +172,7 @@ def skipped(output: Output) -> Iterator[str]:
 
 
 def _cursor(view: TerminalReport) -> str:
-    """The place of the cursor on a shown screen: the rest of a clause."""
+    """Return the place of the cursor on a shown screen, as the rest of a clause."""
     if not view.is_screen:
         return ""
     row, column = view.screen.cursor
@@ -180,7 +180,7 @@ def _cursor(view: TerminalReport) -> str:
 
 
 def unasked() -> str:
-    """Say that a program did not wait for what it was sent."""
+    """Say that a program was not waiting for input when the input was typed."""
     return "It did not wait for input when that was typed: it may read it later, or not."
 
 
@@ -209,7 +209,7 @@ def changed(before: str | None, now: str | None) -> str:
 
 
 def asked_anew(line: str) -> str:
-    """Say that nothing was typed because something else may be asked."""
+    """Say that nothing was typed because the question may have changed."""
     now = f'its line is now "{visible(line.strip()[-SHOWN_LINE:])}"' if line else "its line is blank"
     return f"Nothing was typed: the terminal has changed since it was approved; {now}. Decide anew."
 
@@ -227,19 +227,19 @@ def stopped(terminal: TrackedTerminal, *, before: bool) -> str:
 
 
 def failed_typing(problem: str) -> str:
-    """Say that not all could be typed."""
+    """Say that not all input could be typed."""
     return (
         f"Not all was typed: {visible(problem).rstrip('.')}. See what is shown before typing any of it again."
     )
 
 
 def without(reason: str) -> str:
-    """Say that a command had no terminal."""
+    """Say that a command ran without a terminal."""
     return f"It ran without a terminal: {visible(reason).rstrip('.')}."
 
 
 def none_here(reason: str) -> str:
-    """Say that a terminal cannot be had."""
+    """Say that nothing ran because no terminal could be given."""
     return f"Nothing ran: {visible(reason).rstrip('.')}. Run it without pty, with options or stdin."
 
 

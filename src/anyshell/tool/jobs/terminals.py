@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from .ledger import Ledger
 
 KEPT = 16
-"""Terminals whose program has ended and that are still known, to tell their end; then the oldest is forgotten."""
+"""Terminals whose program has ended and that are kept to tell the end; beyond that the oldest is forgotten."""
 
 NEWS = 10
-"""Terminals whose end one result tells; others wait for the next."""
+"""Terminals whose end one result tells; the others wait for the next result."""
 
 SCROLLBACK = 1_000
-"""Rows above the screen that are kept for a person who sees a terminal in a console."""
+"""Rows above the screen that are kept for a person with a console; older rows are dropped."""
 
 
 class Terminals:
-    """The terminals of one tool: those that its calls have begun, and no others.
+    """The terminals of one tool: only those that the tool's calls have begun.
 
     Args:
-        env: Their environment.
-        limits: The largest number of terminals.
-        ledger: The ledger for jobs that they leave behind; ``None`` when that is stopped.
-        hidden: The secrets that are not shown of them.
-        console: Shows them to a person; ``None`` where that cannot be done.
+        env: The environment of the tool.
+        limits: The limits of the tool, such as the largest number of terminals.
+        ledger: The ledger for processes that a terminal leaves behind; ``None`` when these processes are stopped.
+        hidden: The secrets that are masked in shown text.
+        console: The function that shows a terminal to a person; ``None`` without a console.
 
     Attributes:
-        closed: Whether none is started any more.
-        console_error: The name of what kept one from being shown since that was told last, if anything did.
+        closed: Whether the tool was closed.
+        console_error: The type name of the last exception of a console that no result has told yet; ``None`` without one.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class Terminals:
         self._count = 0
 
     def check_room(self) -> None:
-        """See whether one more may be there.
+        """Check that one more terminal may run.
 
         Raises:
-            AnyshellError: It may not; the message names those that there are.
+            AnyshellError: The largest number of terminals runs already; the message names the running terminals.
         """
         self._live = {terminal for terminal in self._live if not self._is_over(terminal)}
         if len(self._live) >= self._limits.max_terminals:
@@ -85,10 +85,10 @@ class Terminals:
     async def begin(
         self, request: CommandRequest, control: Control, listener: Listener | None = None
     ) -> AsyncIterator[TrackedTerminal]:
-        """Start what was approved. When this is left, it is stopped, unless it was kept.
+        """Start an approved command on a terminal; the end of the context stops the command, unless `keep` was called.
 
         Raises:
-            AnyshellError: It cannot be started, or there are too many.
+            AnyshellError: The command cannot be started, or too many terminals run.
         """
         self.check_room()
         terminal = TrackedTerminal(
@@ -115,18 +115,18 @@ class Terminals:
                 stack.pop_all()
 
     async def _show(self, terminal: TrackedTerminal, console: ConsoleOpener) -> None:
-        """Show one to a person. It goes on unseen where that fails; when it is dismissed, it is stopped."""
+        """Show a terminal to a person. A failed console leaves the command running; a dismissed console stops the command."""
         try:
             dismissed = await console(terminal.driven)
         except Exception as error:  # noqa: BLE001 - whatever a UI raises, the command is not to suffer from it
             self.console_error = type(error).__name__
             return
         if dismissed and terminal.driven.running:
-            with contextlib.suppress(Exception):  # its outcome tells
+            with contextlib.suppress(Exception):  # the terminal's outcome tells a failed stop
                 await terminal.driven.stop(by_person=True)
 
     def keep(self, terminal: TrackedTerminal) -> None:
-        """Give one an id, and let it live on."""
+        """Give a terminal an id, so that the terminal outlives its call."""
         self._count += 1
         terminal.id = f"t{self._count}"
         self._known[terminal.id] = terminal
@@ -135,21 +135,21 @@ class Terminals:
             del self._known[known.id]
 
     def known(self) -> Mapping[str, TrackedTerminal]:
-        """The terminals that have an id, by that."""
+        """Return the kept terminals by id."""
         return self._known
 
     def hide(self, secret: str) -> None:
-        """Show a secret nowhere from now on.
+        """Mask a secret from now on, in results and on all running terminals.
 
         Raises:
-            AnyshellError: There are too many.
+            AnyshellError: The tool hides as many secrets as it can already.
         """
         self._hidden.add(secret)
         for terminal in self._live:
             terminal.driven.hide(secret)
 
     def news(self) -> Sequence[TrackedTerminal]:
-        """Terminals whose end the model has not been told; it is told now."""
+        """Return the terminals whose end the model was not told, and record that the model is told now."""
         self._live = {terminal for terminal in self._live if not self._is_over(terminal)}
         ended = [terminal for terminal in self._known.values() if terminal.over and not terminal.told][:NEWS]
         for terminal in ended:
@@ -157,7 +157,7 @@ class Terminals:
         return ended
 
     def _is_over(self, terminal: TrackedTerminal) -> bool:
-        """Whether it has ended; what it has left behind is taken then, if jobs are offered."""
+        """Whether a terminal's program has ended; if so and with jobs, add the left-behind processes to the ledger."""
         outcome = terminal.outcome
         if outcome is None:
             return False

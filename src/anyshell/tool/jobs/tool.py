@@ -1,4 +1,4 @@
-"""The tool by which a model looks after jobs, with terminals or without, when a call has returned."""
+"""The tool by which a model controls jobs, with terminals or without, after their call has returned."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from .terminals import Terminals
 
 PIECE = 1024 * 1024
-"""Bytes of a kept output, or of a job's, that are read at once where a part of it is chosen."""
+"""Bytes of a kept output, or of a job's output, that are read at once when a part is selected."""
 
 NAMED = 10
-"""Jobs that an error about an unknown id names: the newest ones."""
+"""Jobs that an error about an unknown id names: the newest jobs; the others are left out."""
 
 _DESCRIPTION = (
     "Reads, feeds and stops the jobs of the tool shell: what runs in the background{or_terminal}. output shows what is new, and "
@@ -49,11 +49,11 @@ _DESCRIPTION = (
 
 
 def definition(limits: ToolLimits, offered: Offered) -> ToolDefinition:
-    """The definition of the tool for a model.
+    """Return the definition of the job tool for a model.
 
     Args:
         limits: The limits in force.
-        offered: The kinds of its jobs.
+        offered: The offered kinds of jobs and actions.
     """
     properties = properties_of(JobParams, offered.keys)
     properties["action"]["enum"] = list(offered.actions)
@@ -78,10 +78,10 @@ def definition(limits: ToolLimits, offered: Offered) -> ToolDefinition:
 
 
 class JobTool:
-    """Lists, reads, feeds and stops the jobs of one `ShellTool`, whose `ShellTool.job_tool` makes it.
+    """The tool that lists, reads, feeds and stops the jobs of one `ShellTool`; made by `ShellTool.job_tool`.
 
-    A model sees the jobs of its own calls alone. Whatever is sent to a job or typed on its terminal passes the approver; to
-    read and to stop does not.
+    A model sees only the jobs of its own calls. All input sent to a job or typed on a terminal passes the approver; reading
+    and stopping do not.
     """
 
     def __init__(
@@ -111,17 +111,18 @@ class JobTool:
         """Carry out one call.
 
         Args:
-            params: As the model gave them, unchecked.
-            call_id: What `ShellTool.cancel` takes, as for that tool. The call then waits no longer for a job, the approver
-                or a secret, with the result ``cancelled``; the job goes on. What is being sent or stopped is done first.
+            params: The model's parameters, unchecked.
+            call_id: The id for `ShellTool.cancel`, as for a `ShellTool`. A cancelled call no longer waits for a job, the
+                approver or a secret, and its result is ``cancelled``; the job goes on. A send or stop under way is
+                completed first.
 
         Returns:
-            What came of it. Wrong parameters, a refusal and a job that there is not are results.
+            The result of the call. Wrong parameters, a refusal and an unknown job are results.
 
         Raises:
-            InvalidCommand: `call_id` is empty, or that of another call under way.
-            asyncio.CancelledError: The calling task was cancelled. The job goes on, or on being stopped; some of what was
-                being typed may have been typed.
+            InvalidCommand: `call_id` is empty, or is the id of another call under way.
+            asyncio.CancelledError: The calling task was cancelled. The job goes on, and so does a stop under way; a part
+                of the input may have been typed.
         """
         with self._context.calls.begin(call_id, "job", params) as ongoing:
             result = await self._call(params, ongoing)
@@ -139,7 +140,7 @@ class JobTool:
         try:
             if call.action == "list":
                 return self._list(call)
-            artifact_id = PurePath(call.ids[0]).name.removesuffix(".out")  # of its file, too
+            artifact_id = PurePath(call.ids[0]).name.removesuffix(".out")  # of the file's path, too
             if artifact_id in self._context.kept and len(call.ids) == 1:
                 return await self._kept(call, artifact_id)
             return await self._carried_out(call, [self._job(job_id) for job_id in call.ids], ongoing)
@@ -168,7 +169,7 @@ class JobTool:
         """Find a job.
 
         Raises:
-            JobNotFound: No job here has that id; the message names those that there are.
+            JobNotFound: No job of this tool has the id; the message names the newest existing jobs.
         """
         entries = {} if self._ledger is None else self._ledger.known()
         terminals = {} if self._terminals is None else self._terminals.known()
@@ -193,7 +194,7 @@ class JobTool:
         return self._results.make(call, "done", messages or ["There are no jobs."], states)
 
     async def _kept(self, call: JobCall, artifact_id: str) -> JobResult:
-        """Show a part of an output that was kept whole."""
+        """Show a part of a kept output."""
         store = self._context.env.artifacts
         if call.action != "output" or store is None:
             raise AnyshellError(f"{artifact_id} is a kept output: action output shows it, with part")
@@ -205,7 +206,7 @@ class JobTool:
         code_page = self._context.env.info.code_page
 
         def chunks() -> Iterator[bytes]:
-            with store.open(artifact_id) as file:  # which no pruning removes meanwhile
+            with store.open(artifact_id) as file:  # an open artifact is never pruned
                 while data := file.read(PIECE):
                     yield data
 
@@ -229,7 +230,7 @@ class JobTool:
     async def _first(
         self, call: JobCall, entries: Sequence[LedgerEntry], ongoing: Ongoing, most: float
     ) -> LedgerEntry:
-        """Wait for the first of several jobs that has something to tell. At most so long; then the first that runs."""
+        """Wait at most `most` seconds for the first of several jobs with news; without news return the first running job."""
 
         def tells(entry: LedgerEntry) -> bool:
             if entry.over and not entry.told:
@@ -237,7 +238,7 @@ class JobTool:
             return not call.until_end and call.until is None and entry.unseen > 0
 
         async def comes(entry: LedgerEntry) -> None:
-            with contextlib.suppress(Exception):  # how it ended is told below
+            with contextlib.suppress(Exception):  # the result tells the job's end
                 if call.until is not None:
                     found = await entry.job.wait_for(call.until, since=entry.seen, timeout=most)
                     if found is None and not entry.over:
@@ -297,7 +298,7 @@ class JobTool:
             lost = min(piece.omitted_bytes, skipped)
             since += skipped
             piece = await job.output(since, limit=most)
-        # Its rest may be the beginning of a character or of an escape sequence, which is shown when it is whole.
+        # The remaining bytes may be an incomplete character or escape sequence, which is shown only once complete.
         follows = piece.offset < piece.total_bytes and bool((await job.output(piece.offset, limit=most)).data)
         entry.seen = max(entry.seen, piece.offset)
         entry.told = entry.over
@@ -342,7 +343,7 @@ class JobTool:
         )
 
     async def _part_of_job(self, call: JobCall, entry: LedgerEntry) -> JobResult:
-        """Show a part of what a job has printed, as far as that is kept."""
+        """Show a part of a job's kept output."""
         assert call.part is not None
         chunks, offset, lost = [], 0, 0
         while (piece := await entry.job.output(offset, limit=PIECE)).data:
@@ -371,7 +372,7 @@ class JobTool:
         if entry.over:
             raise AnyshellError(f"job {job.id} reads nothing more, since it {job_words.ended(job)}")
         if job.adopted:
-            await job.send(b"")  # says why that cannot be, before the approver is asked
+            await job.send(b"")  # raises with the reason, before the approver is asked
         request = self._context.request(
             JobInputRequest,
             ongoing,
@@ -403,7 +404,7 @@ class JobTool:
 
 
 def bounded(context: ToolContext, piece: JobOutput) -> Output:
-    """Make text of a piece within the same limits as that of a command."""
+    """Return a piece of a job's output as text, within the limits of a command's output."""
     limits, hidden = context.env.limits, context.hidden
     end = len(piece.data) if piece.utf8_bytes is None else piece.utf8_bytes
     utf8, other = hidden.data(piece.data[:end]), hidden.data(piece.data[end:])
@@ -413,4 +414,4 @@ def bounded(context: ToolContext, piece: JobOutput) -> Output:
         utf8_bytes=len(utf8),
     )
     builder.feed(utf8 + other)
-    return hidden.output(builder.finish())  # again: in a code page it is spelt otherwise
+    return hidden.output(builder.finish())  # mask again: a code page spells a secret with other bytes

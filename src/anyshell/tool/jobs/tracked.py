@@ -1,4 +1,4 @@
-"""A terminal of a tool's call, and the part of it that a model has seen."""
+"""A terminal of a tool's call, and the part of its output that the model has seen."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ALL = re.compile(r"[\s\S]*")
 
 
 WaitState = Waiting | Literal["ask"] | None
-"""The input that a program waits for; ``None`` when it does not wait; ``"ask"`` when the host is to be asked."""
+"""The input that a program waits for; ``None`` if the program does not wait; ``"ask"`` if the host is to be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +45,17 @@ class TerminalReport:
     """The report on a terminal at one moment.
 
     Attributes:
-        text: The new text on it, or the screen.
-        left_out: New lines that are not in it, since they were too many.
-        elsewhere: If it is the screen: new lines that do not all stand there, and are still to be told.
-        is_screen: Whether it is the screen, rather than what is new.
+        text: The new lines of the terminal, or the text of the screen.
+        left_out: Lines before `text` that are left out, since the lines were too many.
+        elsewhere: With the screen as text: new lines that are still to be told, since not all stand on the screen.
+        is_screen: Whether `text` is the screen, rather than the new lines.
         screen: The screen.
         waiting: The input that the program waits for.
-        password: Whether it is set to read a line that is not shown.
-        foreground_known: Whether the host can tell which processes have the terminal, and so whether they wait.
-        program: The program in the foreground; ``None`` when that is not known.
-        outcome: The outcome of the program; ``None`` while it runs.
-        frame: When it has ended: what the alternate screen showed last, if that was not shown.
+        password: Whether the program reads a line that is not shown, such as a password.
+        foreground_known: Whether the host can tell the processes in the foreground, and so whether one waits.
+        program: The programs in the foreground; ``None`` when unknown.
+        outcome: The outcome of the program; ``None`` while the program runs.
+        frame: The last frame of the alternate screen of an ended program, if the model was not shown it yet.
     """
 
     text: str
@@ -72,25 +72,25 @@ class TerminalReport:
 
 
 class TrackedTerminal:
-    """A terminal, and what a model has seen of it.
+    """A terminal, and the model's knowledge of the terminal.
 
     Args:
-        request: The approved request that runs on it.
-        env: Its environment.
+        request: The approved request that runs on the terminal.
+        env: The environment of the terminal.
         grace: Seconds between the request to end and the kill.
-        jobs: Whether what it leaves behind becomes a job, rather than being stopped.
-        listener: Hears what is printed, for as long as the call takes that started it.
-        hidden: The secrets that are not shown of it.
-        scrollback: Rows that are kept for a console; ``None`` when it is not shown in one.
-        control: Stops it.
+        jobs: Whether left-behind processes become a job, rather than being stopped.
+        listener: The listener for printed bytes, until the call that started the terminal returns.
+        hidden: The secrets that are masked in shown text.
+        scrollback: Rows that are kept for a console; ``None`` without a console.
+        control: The control that stops the command.
 
     Attributes:
-        id: Its id for the model; empty until it is kept.
-        told: Whether the model was told that it has ended.
-        listener: That.
-        turn: Whose turn it is to type: what one call types stays together.
-        printed: Bytes that were printed on it.
-        line_feeds: Line feeds of these.
+        id: The terminal's id for the model; empty until the terminal is kept.
+        told: Whether the model was told the end of the program.
+        listener: The listener; ``None`` after the call.
+        turn: The lock for typing: the input of one call stays together.
+        printed: Bytes printed on the terminal.
+        line_feeds: Line feeds among the printed bytes.
     """
 
     def __init__(
@@ -134,19 +134,19 @@ class TrackedTerminal:
         self._final = 0
         self._shown: tuple[str, ...] = ()
         self._frame_shown = False
-        self._printed = asyncio.Event()  # since it was looked at
+        self._printed = asyncio.Event()  # set once bytes were printed since the last look
         self._heard = self._began
-        self._known: Waiting | None = None  # what the model knows that it waits for
+        self._known: Waiting | None = None  # the awaited input that the model was told
         self._typings = 0
 
     @property
     def over(self) -> bool:
-        """Whether its program has ended."""
+        """Whether the terminal's program has ended."""
         return not self.driven.running
 
     @property
     def outcome(self) -> Outcome | None:
-        """The outcome of the program; ``None`` while it runs."""
+        """The outcome of the program; ``None`` while the program runs, ``lost`` if the outcome is unknown."""
         try:
             return self.driven.outcome
         except Exception:  # noqa: BLE001 - whatever kept it from being learnt
@@ -154,18 +154,18 @@ class TrackedTerminal:
 
     @property
     def stopped_by_person(self) -> bool:
-        """Whether a person who saw it in a console has stopped it."""
+        """Whether a person has stopped the command in a console."""
         return self.driven.stopped_by_person
 
     @property
     def left(self) -> float | None:
-        """Seconds until it is stopped; ``None`` if it may run on."""
+        """Seconds until the timeout stops the command; ``None`` without a timeout."""
         timeout = self.request.timeout
         return None if timeout is None else max(0.0, self._began + timeout - time.monotonic())
 
     @property
     def seconds(self) -> float:
-        """For how long it has run, or ran."""
+        """Seconds that the command has run, or ran until its end."""
         outcome = self.outcome
         return time.monotonic() - self._began if outcome is None else outcome.duration
 
@@ -176,18 +176,18 @@ class TrackedTerminal:
         screen: bool = False,
         waiting: WaitState = "ask",
     ) -> TerminalReport:
-        """Read the news of the terminal, which the model is told now.
+        """Report on the terminal, and record that the model is told the report.
 
         Args:
             limits: The limits of the shown text.
-            screen: Whether the screen is asked for, rather than what is new.
-            waiting: The input that it waits for, if that was found out already.
+            screen: Whether the screen is asked for, rather than the new lines.
+            waiting: The input that the program waits for, if known already.
         """
         driven, hide = self.driven, self._hidden.text
         if waiting == "ask":
             waiting = await driven.waiting()
         foreground = await driven.foreground() if driven.running else None
-        await driven.find(_ALL, timeout=0)  # what comes after this is looked for later
+        await driven.find(_ALL, timeout=0)  # a later search begins after this text
         self._printed.clear()
         outcome, shown = self.outcome, driven.screen
         is_screen = screen or (outcome is None and shown.alternate)
@@ -205,7 +205,7 @@ class TrackedTerminal:
             text, left_out = self._news(limits)
         self._frame_shown |= frame is not None or (is_screen and shown.alternate)
         self._known = waiting
-        # The line from before a secret was given may hold the secret.
+        # The screen may still show a secret that was printed before it was hidden.
         shown = replace(shown, rows=tuple(map(hide, shown.rows)))
         return TerminalReport(
             text=hide(text),
@@ -222,7 +222,7 @@ class TrackedTerminal:
         )
 
     async def question(self) -> ProgramQuestion:
-        """Find out what is asked on it now, and by which program."""
+        """Return the present question on the terminal, with the programs that ask."""
         waiting = None if self._printed.is_set() else self._known
         if waiting is None:
             waiting = await self.driven.waiting()
@@ -238,22 +238,22 @@ class TrackedTerminal:
         )
 
     async def check(self, before: ProgramQuestion) -> bool:
-        """See that the same question is asked as before, if one was, and by a program that was there; then it is typed.
+        """Check that the question is the same as before and that no new program may read; then count the input as typed.
 
-        It is not the same any more once anything was printed or typed: the words that count may stand on other lines
-        than the cursor's. What draws by itself, as ``top`` does, could never be answered so: of that the line of the
-        cursor is what counts, and where it is, if it is shown.
+        A question changes with every printed byte and every typed input, since the words that matter may stand on other
+        lines than the cursor's. A program that draws by itself, such as ``top``, could then never get an answer: for a
+        drawing program, only the line and the place of a visible cursor count.
 
         Returns:
             Whether the program waits for input now.
 
         Raises:
-            OtherQuestion: Another program may read what is typed, or something else is asked.
+            OtherQuestion: Another program may read the input, or the question is another.
         """
         waits = before.waits
         passed = time.monotonic() - before.asked
         if passed > QUIET:
-            await asyncio.sleep(ARRIVAL)  # of a question that has just been put
+            await asyncio.sleep(ARRIVAL)  # the output of a new question may still be on its way
         if passed > IDLE_SECONDS:
             waits = await self.driven.waiting() is not None
         now = await self.driven.foreground()
@@ -268,7 +268,7 @@ class TrackedTerminal:
         return waits
 
     async def settle(self, seconds: float) -> WaitState:
-        """Wait until the program has reacted: it waits for input, is silent, or has ended. At most so long."""
+        """Wait at most `seconds` until the program has reacted: waits for input, is silent, or has ended."""
         waits = asyncio.ensure_future(self.driven.wait_for_input(timeout=seconds))
         began = time.monotonic()
         try:
@@ -276,7 +276,7 @@ class TrackedTerminal:
                 now = time.monotonic()
                 silent = max(began, self._heard) + IDLE_SECONDS - now
                 if silent <= 0:
-                    return "ask"  # one that has drawn by itself may be watched for longer than this
+                    return "ask"  # `wait_for_input` may watch a program that draws by itself for longer
                 if now >= began + seconds:
                     return self._unseen(seconds)
                 await asyncio.wait([waits], timeout=min(silent, began + seconds - now))
@@ -285,10 +285,10 @@ class TrackedTerminal:
             await _give_up(waits)
 
     async def wait(self, seconds: float) -> WaitState:
-        """Wait until there is something to tell, at most so long.
+        """Wait at most `seconds` for news of the program.
 
-        That is: the program waits for input; it is silent, after it has printed something; or it has ended. That it likely
-        waits is nothing to tell when the model knows that, and waits all the same.
+        The news: the program waits for input, is silent after printing, or has ended. A likely wait that the model already
+        knows is no news.
         """
         driven = self.driven
         give_up = time.monotonic() + seconds
@@ -309,10 +309,10 @@ class TrackedTerminal:
             await _give_up(prints, ends, waits)
 
     async def wait_end(self, seconds: float) -> tuple[bool, WaitState]:
-        """Wait until the program has ended, or certainly waits for input. At most so long.
+        """Wait at most `seconds` until the program has ended, or certainly waits for input.
 
         Returns:
-            Whether it has ended, and what it waits for.
+            Whether the program has ended, and the input that it waits for.
         """
         ends = asyncio.ensure_future(self.driven.wait())
         waits = asyncio.ensure_future(self.driven.wait_for_input(timeout=seconds))
@@ -328,10 +328,10 @@ class TrackedTerminal:
             await _give_up(ends, waits)
 
     async def wait_until(self, pattern: re.Pattern[str], seconds: float) -> tuple[bool, WaitState]:
-        """Wait until something is printed or shown, or the program certainly waits for input, or has ended. At most so long.
+        """Wait at most `seconds` until a pattern is printed or shown, or the program certainly waits for input or has ended.
 
         Returns:
-            Whether it was, and what it waits for.
+            Whether the pattern was found, and the input that the program waits for.
         """
         driven = self.driven
         comes = asyncio.ensure_future(driven.find(pattern, timeout=seconds))
@@ -341,7 +341,7 @@ class TrackedTerminal:
             if not comes.done():
                 found = waits.result()
                 if found is not None and found.certainty == "certain":
-                    # It may have been printed with the question.
+                    # The pattern may have been printed together with the question.
                     return await driven.find(pattern, timeout=0) is not None, found
             came = await comes is not None
             return came, "ask" if came else self._unseen(seconds)
@@ -349,11 +349,11 @@ class TrackedTerminal:
             await _give_up(comes, waits)
 
     def _unseen(self, seconds: float) -> WaitState:
-        """The guess about a program that was not seen to wait for so many seconds: one that prints all the time does not wait."""
+        """Guess the state of a program not seen waiting within `seconds`: ``None`` if output still comes, else ``"ask"``."""
         return None if seconds >= LOOK_SECONDS and time.monotonic() - self._heard < QUIET else "ask"
 
     def _line(self, waiting: Waiting | None = None) -> str:
-        """The line of the cursor: its row, and the rows before that it goes on from, as far as these are known."""
+        """Return the line of the cursor: the cursor's row, after the earlier rows of the same prompt if `waiting` has them."""
         line = cursor_line(self.driven.screen)
         if waiting is not None:
             prompt = waiting.prompt.strip()
@@ -365,31 +365,31 @@ class TrackedTerminal:
         screen = self.driven.screen
         scrolled = self.driven.lines(self._final).final
         whole = screen.alternate, screen.cursor_visible, scrolled
-        # One that hides its cursor leaves it wherever it has drawn last.
+        # A program that hides its cursor leaves the cursor at the last drawn place: that place tells nothing.
         return (*whole, screen.cursor, cursor_line(screen)) if screen.cursor_visible else whole
 
     def _news(self, limits: OutputLimits) -> tuple[str, int]:
-        """The new text since the last report, and the number of new lines left out of it."""
+        """Return the new text since the last report, and the number of new lines left out."""
         lines, gone, told = self._untold()
         self._take(lines)
         text, left_out = _last(lines.texts[told:], limits)
         return text, gone + left_out
 
     def _not_on(self, screen: Screen) -> int:
-        """The number of new lines, unless all of them stand on a screen that is told instead: then they are told."""
+        """Return the number of new lines; 0 if all new lines stand on the told screen, and then count as told."""
         lines, gone, told = self._untold()
         new = gone + len(lines.texts) - told
         changing = lines.texts[lines.final - lines.first :]
         whole = not changing or changing[0].startswith(
             screen.rows[0].rstrip()
-        )  # or its beginning has left the screen
+        )  # otherwise the beginning of the line has left the screen
         if screen.alternate or gone or lines.first + told < lines.final or not whole:
             return new
         self._take(lines)
         return 0
 
     def _untold(self) -> tuple[TerminalLines, int, int]:
-        """The lines since those that are told for good, how many before them are not kept, and how many of them are told."""
+        """Return the lines since the last final told line, the number of lost lines before, and of told lines among them."""
         lines = self.driven.lines(self._final)
         gone = lines.first - self._final
         told = 0
@@ -399,7 +399,7 @@ class TrackedTerminal:
         return lines, gone, told
 
     def _take(self, lines: TerminalLines) -> None:
-        """Take note that they are told."""
+        """Record that the model was told the lines."""
         self._final, self._shown = lines.final, lines.texts[lines.final - lines.first :]
 
     async def _hear(self, channel: Channel, data: bytes) -> None:
@@ -412,14 +412,14 @@ class TrackedTerminal:
 
 
 async def _give_up(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel tasks that are not awaited any more."""
+    """Cancel tasks, and wait for their end."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
 
 
 def _last(lines: Sequence[str], limits: OutputLimits) -> tuple[str, int]:
-    """As many lines from the end as may be shown, as text, and how many are not."""
+    """Return the last lines within the limits as text, and the number of lines left out before."""
     room = limits.size
     shown: list[str] = []
     for line in reversed(lines):

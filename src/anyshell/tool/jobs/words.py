@@ -1,4 +1,4 @@
-"""Sentences on jobs for a model, of one line each; none invites to ask again."""
+"""Sentences on jobs for a model, of one line each; no sentence invites a repeated call."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from .ledger import LedgerEntry
 
 SHOWN_COMMAND = 60
-"""Characters of a job's command, in a sentence about the job."""
+"""Characters of a job's command in a sentence about the job; the rest is cut."""
 
 LISTED = 50
-"""Jobs that are listed one by one, the newest; of the rest, only the number is said."""
+"""Jobs that are listed one by one, the newest; the older jobs are only counted."""
 
 LAST_LINES = 3
-"""Last lines of a job that the news of its end carries, at most."""
+"""Last lines of a job that the news of the job's end quotes; earlier lines are left out."""
 
 LAST_CHARACTERS = 300
-"""Characters of these lines, at most; of more, the last."""
+"""Characters of the quoted last lines of a job; of more, only the last are quoted."""
 
 
 def command(text: str) -> str:
-    """A job's command on one line, cut."""
+    """Return a job's command on one line, cut to `SHOWN_COMMAND` characters."""
     words = " ".join(text[: 4 * SHOWN_COMMAND].split())
     return visible(words if len(words) <= SHOWN_COMMAND else f"{words[:SHOWN_COMMAND]}…")
 
 
 def seconds(job: Job) -> float:
-    """For how long it has run, or ran."""
+    """Return the seconds that a job has run, or ran until its end."""
     return max(0.0, round(((job.ended or datetime.now(UTC)) - job.started).total_seconds(), 1))
 
 
 def ended(job: Job) -> str:
-    """The end of a job: the rest of a sentence that begins with the job."""
+    """Return the end of a job, as the rest of a sentence that begins with the job."""
     match job.status:
         case "stopped":
             return "was stopped"
@@ -65,27 +65,27 @@ def started(job: Job, *, sends: bool) -> str:
 
     Args:
         job: The job.
-        sends: Whether it can be sent input.
+        sends: Whether the job's stdin is open for input.
     """
     pid = "" if job.pid is None else f" (pid {job.pid})"
     return f"Started as job {job.id}{pid}{', its stdin open' if sends else ''}."
 
 
 def cut(output: Output, job_id: str) -> str:
-    """Say that of what a job has printed before it was one not all is shown."""
+    """Say that not all output is shown that a command printed before becoming a job."""
     shown = output.total_bytes - output.omitted_bytes
     return f"{shown:,} of {output.total_bytes:,} bytes shown: job, output, id {job_id}, part bytes 0- shows the rest."
 
 
 def news(entry: LedgerEntry) -> str:
-    """Say that a job has ended, with the result of something else."""
+    """Say that a job has ended, in the result of another call."""
     job = entry.job
     message = f"Job {job.id} {ended(job)} after {exact(seconds(job))} s ({command(job.command)}). {left_running(job)}"
     return f"{message}{last_lines(job.outcome)}".rstrip()
 
 
 def last_lines(outcome: Outcome | None) -> str:
-    """The last lines that a program has printed, bounded: a sentence, or nothing."""
+    """Return a sentence with the last lines of a program's output, bounded; empty without text."""
     if outcome is None or outcome.output.binary is not None:
         return ""
     output = outcome.output.text
@@ -98,14 +98,14 @@ def last_lines(outcome: Outcome | None) -> str:
 
 
 def left_running(job: Job) -> str:
-    """Say what it has left behind: nothing, or a sentence and a space."""
+    """Name the job of a job's left-behind processes, in a sentence with a final space; empty without such a job."""
     if job.outcome is None or job.outcome.job is None:
         return ""
     return f"What it left running is job {job.outcome.job}. "
 
 
 def listed(entries: Sequence[LedgerEntry]) -> Iterator[str]:
-    """Say which jobs there are without a terminal."""
+    """Yield a line for each job without a terminal."""
     if len(entries) > LISTED:
         yield f"{len(entries) - LISTED:,} older ones are not listed."
     for entry in entries[-LISTED:]:
@@ -126,17 +126,17 @@ def read(
     shown_at_most: int,
     follows: bool,
 ) -> Iterator[str]:
-    """Say how a job is, and what of its output is shown.
+    """Say the state of a job, and which part of its output is shown.
 
     Args:
         entry: The job.
-        piece: The shown piece of its output.
-        since: The byte that was asked for.
+        piece: The shown piece of the job's output.
+        since: The byte at which the piece was to begin.
         skipped: Bytes before `since` that the model has not seen.
-        lost: The first of these that are not kept.
-        waited: Seconds that could be waited.
+        lost: The number of skipped bytes that are not kept any more.
+        waited: Seconds that the call could wait.
         shown_at_most: Bytes that are shown at once.
-        follows: Whether more can be shown at once, after the piece.
+        follows: Whether a next call would show more output at once.
     """
     job = entry.job
     running = job.status == "running"
@@ -164,13 +164,13 @@ def read(
 
 
 def not_kept(count: int, what: str = "bytes") -> Iterator[str]:
-    """Say that of an output of which a part is shown not all is kept, if it is so."""
+    """Say that some lines or bytes of a partly shown output are not kept, if `count` is not 0."""
     if count:
         yield f"{count:,} {what} are not kept: these are counted without them."
 
 
 def other(entry: LedgerEntry) -> str:
-    """Say how a job is that was waited for as well, while the output of another is shown."""
+    """Say the state of a further awaited job, whose output is not shown."""
     job = entry.job
     return (
         f"Job {job.id} runs."
@@ -180,7 +180,7 @@ def other(entry: LedgerEntry) -> str:
 
 
 def shortened(output: Output, max_line: int) -> Iterator[str]:
-    """Say that of a piece not all is shown, if it is so, and what shows the rest.
+    """Say that a piece is truncated, if it is, and which request shows the rest.
 
     Args:
         output: The piece.
@@ -210,13 +210,13 @@ def stopped(entry: LedgerEntry, *, before: bool) -> str:
 
 
 def sent(job: Job, size: int, *, end: bool, taken: bool) -> str:
-    """Say that a job was sent something.
+    """Say that input was sent to a job.
 
     Args:
         job: The job.
-        size: Bytes of that.
-        end: Whether its input was to end then.
-        taken: Whether all of that is done, rather than on its way.
+        size: Bytes of the input.
+        end: Whether the job's input was to end afterwards.
+        taken: Whether the job has taken all input, rather than input still being on its way.
     """
     what = f"{size:,} bytes" if size != 1 else "1 byte"
     if not taken:
@@ -228,5 +228,5 @@ def sent(job: Job, size: int, *, end: bool, taken: bool) -> str:
 
 
 def sent_in_part(problem: str) -> str:
-    """Say that a job may have read the beginning of what it was sent, and will read no more."""
+    """Say that a job may have read the beginning of the sent input, and will read no further input."""
     return f"Not all was sent: {visible(problem).rstrip('.')}. See its output before sending any of it again."

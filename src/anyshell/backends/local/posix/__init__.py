@@ -1,1 +1,1 @@
-"""Programs, terminals and files of this machine, where it is POSIX."""
+"""Programs, terminals and files of this machine, on POSIX systems."""

@@ -1,4 +1,4 @@
-"""The tree of a command where neither limits nor environments of processes can be read: macOS."""
+"""The tree of a command on macOS, where neither the limits nor the environments of processes can be read."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
 RECORD_SECONDS = 1.0
-"""Seconds between two looks at a running command's descendants, on macOS."""
+"""Seconds between two scans for a running command's descendants, on macOS."""
 
 
 class DescendantTree:
-    """The processes of one command where they can only be known by group, session and descent.
+    """The processes of one command, known only by group, session and descent.
 
-    A child whose parent has ended has lost its descent. So the descendants are written down now and
-    then while the command runs, and count from then on.
+    A child whose parent has ended is no longer visible as a descendant. So the descendants are recorded at intervals while
+    the command runs, and recorded processes stay members.
 
     Args:
-        leader: The pid of the process that was started; also its process group and its session.
-        shell: For a part, the pid of the shell whose command it is, the leader or a child of it.
-        since: For a part, its beginning, in seconds since the epoch. The whole is written down, and no part of it.
+        leader: The pid of the started process, which is also the number of the process group and session.
+        shell: For a part, the pid of the shell that runs the part's command: the leader, or a child of the leader.
+        since: For a part, the part's start in seconds since the epoch; 0 for a whole tree. Descendants are recorded only for
+            a whole tree.
     """
 
     def __init__(self, leader: int, *, shell: int = 0, since: float = 0.0) -> None:
@@ -47,15 +48,15 @@ class DescendantTree:
             self._recording = asyncio.get_running_loop().create_task(self._record())
 
     def part(self, shell: int, *, mark: bytes, number: int, pipes: Collection[str]) -> DescendantTree:
-        """The processes of a part: of what the shell, the leader or a child of it, starts from now on.
+        """Return the tree of a part: the processes that the shell, the leader or a child of the leader, starts from now on.
 
-        Neither mark nor tag nor pipes can be read here. A process that was started since belongs to it, unless its parent
-        was there before.
+        Neither mark nor tag nor pipes can be read on macOS. A new process belongs to the part, unless the process's parent
+        is older than the part.
         """
         return DescendantTree(self._leader, shell=shell, since=time.time())
 
     def hides_holder(self, held: Collection[str]) -> bool:
-        """Return false: macOS does not show it."""
+        """Return false: macOS does not show which process holds a pipe."""
         return False
 
     copied = True
@@ -63,11 +64,11 @@ class DescendantTree:
 
     @property
     def limit(self) -> int | None:
-        """Return ``None``: macOS has no such limit."""
+        """The tag; always ``None``, because macOS has no limit for tags."""
         return None
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """Every member that is alive, by group, session or descent."""
+        """Return the living members, by group, session or descent."""
         young: dict[int, _Row] = {}
         before: set[int] = set()
         for count, process in enumerate(psutil.process_iter(), 1):
@@ -77,7 +78,8 @@ class DescendantTree:
                 before.add(process.pid)
             elif process.pid != os.getpid() and (row := _read(process)) is not None:
                 young[process.pid] = row
-        # No process is a member of a part that an earlier process has started, nor are its descendants.
+        # For a part: children of processes older than the part, and their descendants, are no members. The exceptions are
+        # children of the leader, of the shell, and of pid 1, which adopts orphans.
         home = {self._leader, self._shell} - {0}
         others = {pid for pid, row in young.items() if row.parent in before - home and row.parent > 1}
         for pid in others | descendants(young, others):
@@ -95,29 +97,29 @@ class DescendantTree:
         return sorted(found, key=by_age)
 
     def free_number(self) -> None:
-        """Do nothing: macOS does not show whether the number means others by now."""
+        """Do nothing: macOS does not show whether the number belongs to another process group now."""
 
     def may_live(self) -> bool:
-        """True: that cannot be told without looking."""
+        """Return true: only a scan could tell."""
         return True
 
     def input_of(self, pid: int) -> None:
-        """Return ``None``: macOS does not show it."""
+        """Return ``None``: macOS does not show descriptors."""
 
     def signal(self, member: ProcessInfo, number: int) -> None:
-        """Signal one member after its start time was compared."""
+        """Signal one member right after a comparison of the member's start time."""
         try:
             process = psutil.Process(member.pid)
             if process.create_time() == member.started:
                 process.send_signal(number)
         except (psutil.Error, OSError):
-            pass  # gone meanwhile, or of another user: survivors() goes on naming it
+            pass  # the process is gone, or another user's, which survivors() still returns
 
     def chase(self) -> None:
-        """Do nothing: macOS does not tell the newest processes."""
+        """Do nothing: macOS does not show the newest pid."""
 
     def close(self) -> None:
-        """Stop writing down."""
+        """Stop recording descendants."""
         if self._recording is not None:
             self._recording.cancel()
 
@@ -135,7 +137,7 @@ class DescendantTree:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A process as one look shows it: neither its limit nor its variables can be read here."""
+    """A process as one scan shows it, without limit and variables, which macOS does not show."""
 
     process: psutil.Process
     parent: int
@@ -166,72 +168,72 @@ def _started(process: psutil.Process) -> float:
 
 
 class ProcessScan:
-    """The counterpart of Linux's scan for several trees; macOS has nothing to share."""
+    """The counterpart of Linux's shared scan; macOS has nothing to share."""
 
     def close(self) -> None:
         """Do nothing: the object holds no descriptor."""
 
 
 class Net:
-    """The counterpart of Linux's stop of commands after the end of this process; macOS has none."""
+    """The counterpart of Linux's net, which stops commands after the end of this process; macOS has no net."""
 
     @contextmanager
     def noting(self, since: int, mark: bytes) -> Iterator[int]:
-        """Note a command that is started within."""
+        """Record nothing, and yield -1 as the command's place."""
         yield -1
 
     def hold(self, place: int, tree: DescendantTree) -> None:
-        """Note all by which the command's tree is known."""
+        """Do nothing: there is no net to note the tree in."""
 
     def drop(self, place: int) -> None:
-        """Forget a command."""
+        """Do nothing: no command is noted."""
 
     def close(self) -> None:
         """Do nothing: the object holds no descriptor."""
 
 
 def make_tree(leader: int, **_: object) -> DescendantTree:
-    """Know a child that was just started, and what it starts from now on: only its pid counts here."""
+    """Return the tree of a child that was just started. Only the child's pid is used; Linux uses the other arguments."""
     return DescendantTree(leader)
 
 
 def now() -> int:
-    """The time in the unit of start times; nothing is compared with it here."""
+    """Return 0 instead of the time in the unit of start times, which macOS trees do not use."""
     return 0
 
 
 def own_start() -> int:
-    """When this process started; marks, which would say it, cannot be read here."""
+    """Return 0 instead of this process's start time for marks: macOS does not show marks."""
     return 0
 
 
 def namespace(pid: int | str) -> int:
-    """The pid namespace of a process: there is but one here."""
+    """Return 0 for the pid namespace of every process: macOS has only one."""
     return 0
 
 
 def own_pid(pid: int) -> int:
-    """The pid by which a process knows itself: the same, since there are no pid namespaces."""
+    """Return `pid`: without pid namespaces, a process has only one pid."""
     return pid
 
 
 def open_traffic(pid: int) -> int | None:
-    """The counterpart of Linux's byte counts of a child; macOS has none."""
+    """Return ``None``: macOS has no byte counts of a child."""
     return None
 
 
 def read_traffic(fd: int) -> tuple[int, int] | None:
-    """The byte counts of a child: not known on macOS."""
+    """Return ``None``: macOS does not show the byte counts of a child."""
     return None
 
 
 def read_cpu(pid: int) -> tuple[float, float] | None:
-    """Seconds that a process and those that it waited for have used: not known on macOS."""
+    """Return ``None``: macOS does not show the CPU seconds of a process with the children it waited for."""
     return None
 
 
 def shares_session(leader: int) -> bool:
-    """Whether a process besides its leader is in a session."""
+    """Whether a session has a process other than its leader."""
     return any(_session(pid) == leader for pid in psutil.pids() if pid != leader)
 
 
@@ -243,5 +245,5 @@ def _session(pid: int) -> int:
 
 
 def orphans() -> list[ProcessInfo]:
-    """Return none: orphans cannot be told without reading marks."""
+    """Return no processes: orphans can be found only by marks, which macOS does not show."""
     return []

@@ -1,4 +1,4 @@
-"""Start a program without the shell that would only look for it and replace itself by it."""
+"""Start of a program without its shell, where the shell would only find the program and replace itself with it."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ _OF_BASH = frozenset(
     b"COMP_WORDBREAKS EPOCHREALTIME EPOCHSECONDS EUID EXECIGNORE HISTCMD IFS LINENO OLDPWD OPTERR OPTIND POSIXLY_CORRECT PPID "
     b"PS4 RANDOM SHELLOPTS SRANDOM UID".split()
 )
-"""Variables, besides those that begin with BASH, by which bash does something else, or which it changes."""
+"""Variables that change bash's behaviour, or that bash changes; so do all variables that begin with BASH."""
 
 _LEVEL = re.compile(rb"0|[1-9][0-9]{0,2}(?<!999)")
-"""A depth of shells that bash takes as it is."""
+"""A value of SHLVL that bash accepts unchanged."""
 
 _PROMPTS = (b"PS1", b"PS2")
-"""Variables that bash takes away from its programs where no person types."""
+"""Variables that a non-interactive bash removes from its programs' environment."""
 
 
 def start_directly(
     program: ProgramStart, spawn: Callable[[ProgramStart, Sequence[int]], int], standard: Sequence[int]
 ) -> int:
-    """Start a program, or what its shell would only start: with the variables that the shell would give it.
+    """Start a program, without its shell if the shell would only start one other program.
 
-    What cannot be started directly, the shell is given. It says why, or runs a file without a first line ``#!``.
+    A directly started program gets the variables that the shell would pass on. If the direct start fails, the shell is
+    started, which reports the error, or runs a file without a first line ``#!``.
 
     Returns:
-        Its pid.
+        The pid of the started program.
 
     Raises:
-        OSError: It could not be started.
+        OSError: The program could not be started.
     """
     argv, env = program.argv, program.env
     if isinstance(argv, ShellArgv) and (path := _find(argv.words[0], program.cwd, env)) is not None:
@@ -54,16 +55,16 @@ def start_directly(
 
 
 def _find(name: str, cwd: str, env: Mapping[bytes, bytes]) -> str | None:
-    """The path of a program as bash finds it; ``None`` where bash might find another, or nothing."""
+    """Return the path of a program as bash finds it; ``None`` where bash might find another program, or none."""
     if not _OF_BASH.isdisjoint(env) or any(variable.startswith(b"BASH") for variable in env):
         return None
     if env.get(b"PWD") != os.fsencode(cwd) or not _LEVEL.fullmatch(env.get(b"SHLVL", b"0")):
-        return None  # bash mends them
+        return None  # bash would correct PWD or SHLVL
     if "/" in name:
         return name if _runs(os.path.join(cwd, name)) else None
     for directory in os.fsdecode(env.get(b"PATH", b"")).split(":"):
         if not directory.startswith("/"):
-            return None  # relative, or ~, which bash expands
+            return None  # a relative directory, or ~, which bash expands
         path = f"{directory.rstrip('/')}/{name}"
         if _runs(path):
             return path

@@ -1,7 +1,7 @@
-"""The end of a child, learnt without reaping it and without a signal handler.
+"""Watches for the end of a child, without reaping the child and without a signal handler.
 
-asyncio's own ``Process.wait()`` is woken only when every pipe has disconnected, which a left-behind child
-delays for as long as it likes; and a SIGCHLD handler belongs to the program that we are a guest in.
+asyncio's own ``Process.wait()`` returns only after every pipe is closed, which a surviving descendant can delay for any
+time. A SIGCHLD handler belongs to the program that uses anyshell, not to a library.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class _Watch:
-    """Waits for one child of this process, which is left unreaped.
+    """Watch of one child of this process. The child is not reaped.
 
     Args:
-        pid: The child.
-        on_ended: Called as soon as it is known to have ended, and before any waiting task is woken.
+        pid: The child's pid.
+        on_ended: Called as soon as the child's end is known, before any waiting task is woken.
     """
 
     def __init__(self, pid: int, on_ended: Callable[[], object]) -> None:
@@ -42,20 +42,20 @@ class _Watch:
         self._ended = asyncio.Event()
 
     async def wait(self) -> ExitStatus:
-        """Wait for the end. May be awaited by several tasks."""
+        """Wait for the child's end. Several tasks may wait."""
         if self.status is None:
             await self._ended.wait()
         assert self.status is not None
         return self.status
 
     def poll(self) -> ExitStatus | None:
-        """The end of the child, without waiting for the loop to tell it; ``None`` while it runs."""
+        """Return the child's exit status without waiting for the event loop; ``None`` while the child runs."""
         if self.status is None and (status := _peek(self._pid)) is not None:
             self._set(status)
         return self.status
 
     def holds_number(self) -> bool:
-        """Whether the pid is still its own: it runs, or has not been reaped, by whatever part of this program."""
+        """Whether the pid still belongs to the child: the child runs, or no code of this program has reaped it."""
         if not hasattr(os, "waitid"):  # macOS before Python 3.13: only a wait that reaps would tell
             return True
         try:
@@ -65,7 +65,7 @@ class _Watch:
         return True
 
     def close(self) -> None:
-        """Stop watching; a task that still waits is told that nothing is known."""
+        """Stop watching; a task that still waits gets an empty exit status."""
         if self.poll() is None:
             self._set(ExitStatus())
         if self._fd >= 0:
@@ -84,9 +84,9 @@ if sys.platform == "linux":
     from .linux.proc import read_fields
 
     class ExitWatch(_Watch):
-        """Waits for one child by a pidfd (pidfd_open(2)), which becomes readable when it ends.
+        """Watch of one child by a pidfd (pidfd_open(2)), which becomes readable when the child ends.
 
-        Where no pidfd can be had (gVisor, a seccomp profile of before 2020), a thread waits for it.
+        Where the system gives no pidfd (gVisor, a seccomp profile from before 2020), a thread waits for the child.
 
         Raises:
             OSError: Out of descriptors, or no thread can be started.
@@ -96,7 +96,8 @@ if sys.platform == "linux":
             super().__init__(pid, on_ended)
             try:
                 self._fd = os.pidfd_open(pid)
-            except ProcessLookupError:  # it has ended, and the kernel reaped it: SIGCHLD is ignored here
+            except ProcessLookupError:
+                # The child has ended, and the kernel has reaped it, because SIGCHLD is ignored.
                 self._set(ExitStatus())
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE):
@@ -107,28 +108,29 @@ if sys.platform == "linux":
                 self._loop.add_reader(self._fd, self._on_exit)
 
         def _on_exit(self) -> None:
-            # While a debugger that holds it has not asked how it ended, the kernel does not say so to its parent.
+            # Until a debugger that traces the child has read the exit status, the kernel does not give it to the parent.
             if self.poll() is None:
                 self._set(_read_end(self._pid))
 
         def holds_number(self) -> bool:
-            """Whether the pid is still its own. A pidfd tells it also from a later child with the same pid."""
+            """Whether the pid still belongs to the child. A pidfd also detects a later child with the same pid."""
             if self._fd < 0:
                 return super().holds_number()
             try:
                 signal.pidfd_send_signal(self._fd, 0)
             except OSError as error:
-                return error.errno != errno.ESRCH  # of another user's there is no more to know
+                # Another error means that the process exists, but is another user's.
+                return error.errno != errno.ESRCH
             return True
 
         def _wait_in_thread(self) -> None:
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
-            with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+            with contextlib.suppress(RuntimeError):  # the event loop has been closed meanwhile
                 self._loop.call_soon_threadsafe(self.poll)
 
     def _read_end(pid: int) -> ExitStatus:
-        """The end of a child, as /proc tells of a zombie (proc(5), field 52 of stat); of another user's it tells 0."""
+        """Return a zombie's exit status from /proc (proc(5), field 52 of stat); empty for another user's, where /proc shows 0."""
         fields = read_fields(pid) or []
         with contextlib.suppress(IndexError, OSError):
             status = int(fields[49])
@@ -139,9 +141,9 @@ if sys.platform == "linux":
 else:
 
     class ExitWatch(_Watch):
-        """Waits for one child by kqueue(2).
+        """Watch of one child by kqueue(2).
 
-        On macOS, NOTE_EXITSTATUS puts the wait status into the event; Python names NOTE_EXIT alone.
+        On macOS, NOTE_EXITSTATUS puts the wait status into the event. Python defines only NOTE_EXIT.
         """
 
         def __init__(self, pid: int, on_ended: Callable[[], object]) -> None:
@@ -156,7 +158,7 @@ else:
             )
             try:
                 self._kqueue.control([event], 0)
-            except ProcessLookupError:  # it is a zombie already, which macOS does not watch
+            except ProcessLookupError:  # the child is a zombie already, which macOS does not watch
                 self._set(_peek(pid) or ExitStatus())
                 return
             self._loop.add_reader(self._fd, self._on_exit)
@@ -166,19 +168,19 @@ else:
                 self._set(_decode(event.data))
 
         def close(self) -> None:
-            """Stop watching; a task that still waits is told that nothing is known."""
+            """Stop watching; a task that still waits gets an empty exit status."""
             super().close()
             self._kqueue.close()
 
 
 def _peek(pid: int) -> ExitStatus | None:
-    """The end of a child, which stays a zombie; ``None`` while it runs."""
+    """Return a child's exit status, and leave the child a zombie where the system allows; ``None`` while the child runs."""
     if not hasattr(os, "waitid"):  # macOS before Python 3.13
         return _reap(pid)
     try:
         result = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
-        return ExitStatus()  # other code reaped it: a wait for any child, or SIGCHLD set to be ignored
+        return ExitStatus()  # other code reaped the child, by a wait for any child, or SIGCHLD is ignored
     if result is None:
         return None
     if result.si_code == os.CLD_EXITED:
@@ -203,5 +205,5 @@ def _decode(status: int) -> ExitStatus:
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # a real-time signal: Python names the first and the last alone
+    except ValueError:  # a real-time signal: Python names only the first and the last
         return f"SIG{number}"

@@ -1,6 +1,6 @@
-"""System calls of POSIX for `LocalFiles`.
+"""POSIX system calls for `LocalFiles`.
 
-`windows.files` answers the same on Windows, where some of it takes patience, which can be stopped.
+`windows.files` has the same functions for Windows. Some of them retry there, and a ``stop`` event ends the retries.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 def native(path: str) -> str:
-    """The path as system calls take it."""
+    """Return the path in the form for system calls."""
     return path
 
 
 def plain(path: str) -> str:
-    """The path as people write it, of one that was `native`."""
+    """Return the path in the form for people, from a path in the form of `native`."""
     return path
 
 
 def kind(status: os.stat_result) -> FileKind:
-    """The kind of a file, from the result of ``os.stat`` or ``os.lstat``."""
+    """Return the kind of a file, from the result of ``os.stat`` or ``os.lstat``."""
     if stat.S_ISREG(status.st_mode):
         return "file"
     if stat.S_ISDIR(status.st_mode):
@@ -43,7 +43,7 @@ def kind(status: os.stat_result) -> FileKind:
 
 
 def entry_kind(entry: os.DirEntry[str]) -> FileKind:
-    """The kind of an entry, as the directory tells it, without a further call."""
+    """Return the kind of a directory entry, from the listing, without a further system call where possible."""
     if entry.is_symlink():
         return "link"
     if entry.is_dir(follow_symlinks=False):
@@ -52,63 +52,66 @@ def entry_kind(entry: os.DirEntry[str]) -> FileKind:
 
 
 def open_to_read(path: str, _stop: threading.Event) -> int:
-    """Open a file; one that has become a pipe since it was looked at does not block."""
+    """Open a file for reading. Does not block, even if the path has become a pipe since its check."""
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def open_to_append(path: str, _stop: threading.Event) -> int:
-    """Open a file, or make it; whatever is written in one call comes after all that others have written."""
+    """Open or create a file for appending. One write call adds its data after all data that other programs have written."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
 
 
 def create(path: str, _stop: threading.Event, *, private: bool) -> int:
-    """Make a new file, for its owner alone, or as the umask leaves it, which cannot be read without setting it."""
+    """Create a new file: for its owner alone if `private`, else with the permissions that the umask leaves.
+
+    The system applies the umask, because a program cannot read the umask without setting it.
+    """
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if private else 0o666)
 
 
 def require_writable(path: str, _stop: threading.Event) -> None:
     """Refuse a file that this user may not write."""
     if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))  # which fails, and says why
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))  # fails with the reason
 
 
 def inherit(descriptor: int, _path: str, old: os.stat_result, _old_path: str) -> None:
-    """Give a new file the owner, group and permission bits of the one that it replaces."""
+    """Give a new file the owner, group and permission bits of the file that it replaces."""
     for owner, group in ((-1, old.st_gid), (old.st_uid, -1)):
         with contextlib.suppress(PermissionError):
             os.fchown(descriptor, owner, group)
-    # After the owner, who gets no access that the old file did not give. Without set-user-id and the like,
-    # which writing a file clears as well.
+    # After the owner is set, so that no owner gets more access than the old file gave. Without set-user-id and similar bits,
+    # because writing a file clears these bits as well.
     os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & 0o777)
 
 
 def settle(descriptor: int, _path: str, mode: int) -> None:
-    """Give a new file, which was its owner's alone, its permission bits."""
+    """Set the final permission bits of a new file that was private."""
     os.fchmod(descriptor, mode)
 
 
 def change_mode(path: str, mode: int) -> None:
-    """Give a file or a directory its permission bits."""
+    """Set the permission bits of a file or a directory."""
     os.chmod(path, mode)
 
 
 def move(source: str, target: str, _stop: threading.Event) -> None:
-    """Give a file another name, replacing a file that has it."""
+    """Rename a file, replacing an existing file of the new name."""
     os.replace(source, target)
 
 
 def named(path: str) -> str:
-    """The path of a file that is there, with the name that it has."""
+    """Return an existing file's path with the file's stored name."""
     return path
 
 
 def read_link(path: str) -> str:
-    """Tell what a link points to."""
+    """Return the target of a link."""
     return os.readlink(path)
 
 
 def make_link(target: str, path: str) -> None:
-    """Make a link."""
+    """Make a symbolic link."""
     os.symlink(target, path)
 
 
@@ -123,5 +126,5 @@ def remove_directory(path: str, _stop: threading.Event) -> None:
 
 
 def remove_tree(path: str, _stop: threading.Event) -> None:
-    """Remove a directory with all that is in it, never following a link."""
+    """Remove a directory and all its contents, never following a link."""
     shutil.rmtree(path)

@@ -1,4 +1,4 @@
-"""The processes that have a terminal where only psutil tells: macOS. What holds a process up cannot be learnt there."""
+"""The foreground of a terminal on macOS, by psutil. macOS does not show what a process waits for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def look(group: int, tty: str, device: int, ask: Callable[[], TtyModes | None]) -> Foreground | None:
-    """Describe the foreground of a terminal, as `linux.foreground.look` does. Waits for nothing."""
+    """Describe the foreground of a terminal, as `linux.foreground.look` does. Never waits."""
     found = []
     cpu = 0.0
     for pid in psutil.pids() if group > 0 else ():

@@ -1,4 +1,4 @@
-"""Start a program by a fork, on a terminal by ptyprocess: where the C library cannot do it at once, as on macOS."""
+"""Start of a program by a fork, on a terminal by ptyprocess, for systems without a suitable ``posix_spawn``, such as macOS."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def start(program: ProgramStart, terminal: Terminal) -> Started:
         try:
             child = _fork(program, become, terminal, tell)
         finally:
-            if os.getpid() != parent:  # what goes wrong in the child before `become`, ptyprocess raises there
+            if os.getpid() != parent:  # in the child, where ptyprocess raises errors before it calls `become`
                 os._exit(127)
             os.close(tell)
         return _take(child, os.read(told, select.PIPE_BUF))
@@ -52,7 +52,7 @@ def start(program: ProgramStart, terminal: Terminal) -> Started:
 
 
 def spawn(program: ProgramStart, standard: Sequence[int]) -> int:
-    """Start a program with pipes. See `posix_spawn.spawn`; a terminal is no `standard` here."""
+    """Start a program with pipes. See `posix_spawn.spawn`; unlike there, `standard` cannot be a terminal."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     popen = subprocess.Popen(
         program.argv,
@@ -64,15 +64,15 @@ def spawn(program: ProgramStart, standard: Sequence[int]) -> int:
         env=program.env,
         pass_fds=program.inherited,
         start_new_session=True,
-        # It is slow, and unsafe beside threads. So it is there for a program alone that has changed its signals.
+        # preexec_fn is slow, and unsafe beside threads. So use it only if this process has changed its signals.
         preexec_fn=_reset_signals if blocked or _ignored() - {signal.SIGPIPE, signal.SIGXFSZ} else None,
     )
-    popen.returncode = 0  # the caller waits for it
+    popen.returncode = 0  # keeps Popen from waiting for the program: the caller does
     return popen.pid
 
 
 def _ignored() -> set[int]:
-    """The signals that this process ignores, and a child would."""
+    """Return the signals that this process ignores, and that a child would inherit as ignored."""
     return {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN}
 
 
@@ -103,7 +103,7 @@ def _fork(program: ProgramStart, become: Callable[[], None], terminal: Terminal,
                 pass_fds=(*program.inherited, tell),
             )
     except Exception as error:
-        for child in made:  # it has ended, and ptyprocess would see to that when it forgets it
+        for child in made:  # the child has ended: reap it here, before ptyprocess does in its destructor
             _let_go(child)
             os.waitpid(child.pid, 0)
         if isinstance(error, FileNotFoundError) and not error.errno:
@@ -112,7 +112,7 @@ def _fork(program: ProgramStart, become: Callable[[], None], terminal: Terminal,
 
 
 def _check_room(terminal: Terminal) -> None:
-    """Try whether there are a terminal and the descriptors for it: ptyprocess loses some where there are not."""
+    """Check that a terminal and the needed descriptors are available: without them ptyprocess leaks descriptors."""
     fds = [*open_pair(terminal)]
     try:
         fds += os.pipe()
@@ -130,7 +130,7 @@ def _take(child: PtyProcess, tty: bytes) -> Started:
             os.close(slave)
             raise
     except OSError:
-        with suppress(OSError):  # it has ended already
+        with suppress(OSError):  # the child has ended already
             os.killpg(child.pid, signal.SIGKILL)
         os.waitpid(child.pid, 0)
         raise
@@ -139,6 +139,6 @@ def _take(child: PtyProcess, tty: bytes) -> Started:
 
 
 def _let_go(child: PtyProcess) -> None:
-    """Take it out of ptyprocess's hands, which would close it when it is forgotten, and sleep."""
+    """Close a child's terminal here, so that ptyprocess's destructor does not close it, which includes a sleep."""
     child.fileobj.close()
     child.closed = True

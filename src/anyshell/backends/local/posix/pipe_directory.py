@@ -1,4 +1,4 @@
-"""The private directory by which a persistent shell on this machine is spoken with."""
+"""The private directory with the pipes and files between this process and a persistent shell on this machine."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ PREFIX = "anyshell-"
 """The prefix of a private directory's name."""
 
 MOST_ENTRIES = 10_000
-"""Entries of the directory for temporary files that a process looks at once, for directories of killed owners."""
+"""Entries of the temporary directory that are searched for directories of killed owners, once in a process; further entries
+are not searched."""
 
 _OWNER = "owner"
-"""The file that names the kernel on which the owner of the directory runs, and so the lock on `_LOCKED` counts."""
+"""The file that names the kernel on which the directory's owner runs: only under this kernel the lock on `_LOCKED` counts."""
 
 _LOCKED = "command"
 
 _WAIT_FOR_READER = 0.001
-"""Seconds between two looks whether a command has opened its input."""
+"""Seconds between two checks whether a command has opened its input."""
 
 
 class LocalOutputPipe:
-    """The reading end of a named pipe, and a writing end that keeps it from ending before a command has begun."""
+    """The reading end of a named pipe, with a writing end that keeps the pipe open until the command has ended."""
 
     def __init__(self, pipe_directory: LocalPipeDirectory, path: str) -> None:
         self._pipe_directory = pipe_directory
@@ -59,7 +60,7 @@ class LocalOutputPipe:
             raise
 
     def begin(self) -> None:
-        """Expect what a command prints."""
+        """Open a writing end, for the output of a next command."""
         self._writer = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self.stream.ended = False
 
@@ -75,29 +76,29 @@ class LocalOutputPipe:
 
     @property
     def lost(self) -> bool:
-        """Never: it is here."""
+        """Always false: the pipe is on this machine."""
         return False
 
     def command_ended(self) -> None:
-        """Let the stream end with its writers."""
+        """Close our writing end, so that the stream ends with its last writer."""
         if self._writer >= 0:
             os.close(self._writer)
             self._writer = -1
             self.stream.look_again()
 
     def discard(self) -> None:
-        """Read on and throw away, until the backend is closed."""
+        """Read all further output and throw it away, until the backend is closed."""
         self.command_ended()
         self._pipe_directory.discard(self)
 
     def give_back(self) -> None:
-        """Close it though no command has it."""
+        """Close an unused pipe."""
         self.command_ended()
         self.stream.at_end()
         self.close()
 
     def close(self) -> None:
-        """Read no more; the pipe is used again if no other process holds it."""
+        """Stop reading. The pipe is used again if no other process holds it, else removed."""
         self.command_ended()
         if not self._pipe_directory.keep(self):
             self.stream.close()
@@ -105,7 +106,7 @@ class LocalOutputPipe:
 
 
 class LocalPipeDirectory:
-    """Named pipes and files in a directory of its owner's alone."""
+    """Named pipes and files in a directory that only this user can open."""
 
     longest_line = 0
     retracts = True
@@ -113,7 +114,7 @@ class LocalPipeDirectory:
 
     def __init__(self, on_released: Callable[[PipeReceiveStream], object]) -> None:
         self._on_released = on_released
-        import tempfile  # here and below, since few programs keep a shell
+        import tempfile  # imported here and below, since few programs keep a persistent shell
 
         try:
             self.directory = os.path.realpath(tempfile.mkdtemp(prefix=PREFIX))
@@ -123,11 +124,12 @@ class LocalPipeDirectory:
         self._unused: list[LocalOutputPipe] = []
         self._closed = False
         self._files: dict[str, int] = {}
-        with suppress(OSError):  # it can be used all the same; if this process is killed, the directory stays
+        # Without a lock, the directory is usable, but stays if this process is killed.
+        with suppress(OSError):
             self._claim()
 
     def _claim(self) -> None:
-        """Hold a lock as long as this process lives, in whatever container; then say that it is held."""
+        """Take a lock that lasts as long as this process, and is visible in all containers; then write the kernel's name."""
         self._files[_LOCKED] = fd = self._open(_LOCKED)
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         owner = self._open(_OWNER)
@@ -144,12 +146,12 @@ class LocalPipeDirectory:
         return not os.path.isdir(self.directory)
 
     async def write(self, name: str, data: bytes) -> None:
-        """Put a file there.
+        """Write a file in the directory.
 
-        It is written in place: making it anew costs a tenth of a millisecond on file systems that then write it out.
+        An existing file is written in place: a new file costs a tenth of a millisecond on file systems that flush new files.
 
         Raises:
-            OSError: There is no room, or another process has removed the directory.
+            OSError: The disk is full, or another process has removed the directory and it cannot be made again.
         """
         fd = self._files.get(name, -1)
         if fd < 0:
@@ -175,7 +177,7 @@ class LocalPipeDirectory:
             os.ftruncate(fd, 0)
 
     async def output_pipe(self) -> OutputPipe:
-        """Make a pipe, or use one again that no process holds any more."""
+        """Make a pipe for a command's output, or reuse a pipe that no process holds any more."""
         try:
             return self._output_pipe()
         except FileNotFoundError:
@@ -183,10 +185,10 @@ class LocalPipeDirectory:
             return self._output_pipe()
 
     def _make_again(self) -> None:
-        """Make the directory once more, under its name, where it or its files were removed from outside.
+        """Make the directory again, under the same name, after another process has removed it or its files.
 
         Raises:
-            FileExistsError: Something stands there that is not a directory of this user's alone.
+            FileExistsError: The path exists, but is not a private directory of this user.
         """
         with suppress(FileExistsError):
             os.mkdir(self.directory, 0o700)
@@ -218,7 +220,7 @@ class LocalPipeDirectory:
             raise
 
     def discard(self, output_pipe: LocalOutputPipe) -> None:
-        """Pass an output pipe on, to be read to its end."""
+        """Hand an output pipe to the backend, which reads it to its end."""
         _unlink(output_pipe.path)
         self._on_released(output_pipe.stream)
 
@@ -251,9 +253,8 @@ class LocalPipeDirectory:
 
     def _remove(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
-        if os.path.isdir(
-            self.directory
-        ):  # no descriptor is left to list it with, so that no shell was started
+        # No descriptor was free for listing the directory. So no shell was started, and only these files can exist.
+        if os.path.isdir(self.directory):
             for name in (_LOCKED, _OWNER):
                 _unlink(f"{self.directory}/{name}")
             with suppress(OSError):
@@ -261,11 +262,12 @@ class LocalPipeDirectory:
 
 
 class LocalInputPipe(ByteSendStream):
-    """The writing end of a named pipe, held from the start: so the shell opens its end at once, and waits for no input."""
+    """The writing end of a named pipe, open from the start: so the shell can open its end at once, without waiting for input."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a writer needs one, to open
+        # A writer can open the pipe only while a reader has the pipe open.
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             self._pipe = PipeSendStream(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
         finally:
@@ -274,7 +276,7 @@ class LocalInputPipe(ByteSendStream):
 
     @property
     def stream(self) -> ByteSendStream:
-        """The stream is the pipe itself."""
+        """The stream, which is this object itself."""
         return self
 
     async def send(self, item: bytes) -> None:
@@ -283,7 +285,7 @@ class LocalInputPipe(ByteSendStream):
         await self._pipe.send(item)
 
     async def aclose(self) -> None:
-        """Close it: end-of-file for the reader, which must have opened its end for that."""
+        """Wait until the reader has opened its end, then close this end, which is end-of-file for the reader."""
         await self._wait_for_reader()
         self._pipe.close()
 
@@ -306,11 +308,12 @@ class LocalInputPipe(ByteSendStream):
 
 @cache
 def remove_abandoned() -> None:
-    """Remove the private directories of this user whose owners were killed: once in the life of this process.
+    """Remove the private directories of this user whose owners were killed. Only the first call in a process does anything.
 
-    A directory is removed only when its lock can be had, and was taken under this very kernel: a lock of another machine, or
-    of a sandbox with a kernel of its own, would not be seen. So the owner has ended, whatever its pid namespace. One of an
-    earlier kernel of this machine is removed as well: it was made before this one was started, so no sandbox of now made it.
+    A directory is removed only if its lock is free, and was taken under the running kernel. The owner has then ended, whatever
+    its pid namespace. A lock of another machine, or of a sandbox with its own kernel, would be invisible here. A directory
+    of an earlier kernel of this machine is removed as well, if it is older than the start of the running kernel: so no
+    sandbox that runs now has made it.
     """
     import tempfile
 
@@ -344,7 +347,7 @@ def _remove_if_abandoned(path: str) -> None:
 
 
 def _is_of_this_kernel_or_earlier(owner: int) -> bool:
-    """Whether an owner is on the running kernel, or was on one of this machine that ended before this one was started."""
+    """Whether an owner runs, or ran, on the running kernel, or on an earlier kernel of this machine, before its last start."""
     said, kernel = os.read(owner, 256), _kernel()
     if said == kernel or sys.platform != "linux":
         return said == kernel
@@ -354,7 +357,7 @@ def _is_of_this_kernel_or_earlier(owner: int) -> bool:
 
 
 def _open_file(name: str, directory: int) -> int:
-    """Open a file there, and nothing else: neither a link nor a pipe, which would make us wait."""
+    """Open a regular file in a directory; refuse a link, or a pipe, which would make this process wait."""
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -363,10 +366,10 @@ def _open_file(name: str, directory: int) -> int:
 
 
 def _kernel() -> bytes:
-    """A name of the running kernel; on Linux a second line names the machine, if it has a name (machine-id(5)).
+    """Return a name of the running kernel; on Linux a second line names the machine, if the machine has an id (machine-id(5)).
 
     Raises:
-        OSError: It does not say.
+        OSError: The kernel does not show its name.
     """
     if sys.platform == "linux":
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:

@@ -1,4 +1,4 @@
-"""Pipes on POSIX, as the byte streams that the rest of anyshell knows."""
+"""Pipes on POSIX, as anyio byte streams."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 READS_PER_TURN = 4
-"""Reads of a command's output in a row before other tasks get a turn, so that `yes` starves none of them."""
+"""Reads of a command's output in a row; then other tasks get a turn, so that `yes` starves no task."""
 
 WRITE_SIZE = 64 * 1024
-"""Bytes written to a command's stdin at once."""
+"""Bytes written to a command's stdin at once on POSIX; longer input is written in several calls."""
 
 
 class PipeReceiveStream(ByteReceiveStream):
     """The reading end of a pipe.
 
-    Reads without asking the event loop while there is something to read: at a gigabyte a second the loop's
-    own machinery is the larger part of the cost.
+    Reads without the event loop while the pipe has bytes: at a gigabyte a second, the event loop would cost more than the
+    reads.
     """
 
     def __init__(self, fd: int, *, begins_again: bool = False) -> None:
-        """Take a descriptor.
+        """Take ownership of a descriptor.
 
         Args:
             fd: The reading end.
-            begins_again: Whether other writers may open the pipe as soon as it has ended, as that of a session.
+            begins_again: Whether new writers may open the pipe after its end, as in a session.
         """
         os.set_blocking(fd, False)
         self._fd = fd
@@ -49,7 +49,7 @@ class PipeReceiveStream(ByteReceiveStream):
         """Whether every writer is known to have closed its end."""
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """Return the next bytes, at most `max_bytes` of them.
+        """Return the next bytes, at most `max_bytes`.
 
         Raises:
             anyio.EndOfStream: Every writer has closed its end.
@@ -58,7 +58,7 @@ class PipeReceiveStream(ByteReceiveStream):
         while True:
             if self._reads >= READS_PER_TURN:
                 self._reads = 0
-                await asyncio.sleep(0)  # with nothing in hand: to be cancelled here must lose no output
+                await asyncio.sleep(0)  # before any output is read: a cancellation here must lose no output
             if self._fd < 0:
                 raise anyio.ClosedResourceError
             try:
@@ -70,7 +70,7 @@ class PipeReceiveStream(ByteReceiveStream):
                 continue
             if not data:
                 self.ended = True
-                if not self._begins_again:  # else that is done when the end is heard of once more
+                if not self._begins_again:  # otherwise done when the event loop reports the end again
                     self._unwatch()
                 raise anyio.EndOfStream
             self._reads += 1
@@ -80,10 +80,10 @@ class PipeReceiveStream(ByteReceiveStream):
         return os.read(self._fd, max_bytes)
 
     def let_go(self) -> None:
-        """The program that it was made for has ended. Nothing of it is held here."""
+        """Do nothing at the program's end; the subclass for terminals closes the program's side."""
 
     def look_again(self) -> None:
-        """Let a waiting task look at once: a writer is known to have closed its end."""
+        """Wake a waiting task for another read, because a writer has closed its end."""
         if self._readable is not None and not self._readable.done():
             self._readable.set_result(None)
 
@@ -109,15 +109,15 @@ class PipeReceiveStream(ByteReceiveStream):
 
     @property
     def held(self) -> bool:
-        """Whether a writer has its end open, whatever waits to be read."""
+        """Whether a writer has its end open, even if unread bytes remain."""
         if self._fd < 0 or self.ended:
             return False
         poll = select.poll()
-        poll.register(self._fd, 0)  # of a hang-up it tells in any case
+        poll.register(self._fd, 0)  # a hang-up is always reported
         return not poll.poll(0)
 
     def discard(self, on_end: Callable[[], object]) -> None:
-        """From now on read and throw away whatever comes; close at the end and call `on_end`."""
+        """Read all further bytes and throw them away; at end-of-file, close and call `on_end`."""
 
         def drain() -> None:
             try:
@@ -146,7 +146,7 @@ class PipeReceiveStream(ByteReceiveStream):
 
     def _on_readable(self) -> None:
         if self._readable is None:
-            self._unwatch()  # the reading task is slow: without this the loop would spin until it is back
+            self._unwatch()  # the reading task is slow: otherwise the event loop would spin until the task reads again
         elif not self._readable.done():
             self._readable.set_result(None)
 
@@ -173,7 +173,7 @@ class PipeReceiveStream(ByteReceiveStream):
 
 
 class PipeSendStream(ByteSendStream):
-    """The writing end of a pipe. Closing it is the reader's end-of-file."""
+    """The writing end of a pipe. Closing this end is end-of-file for the reader."""
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
@@ -184,7 +184,7 @@ class PipeSendStream(ByteSendStream):
 
     @property
     def identity(self) -> tuple[int, int] | None:
-        """Device and number of the pipe, at either end; ``None`` when this end is closed."""
+        """The device and inode of the pipe, the same at both ends; ``None`` when this end is closed."""
         if self._fd < 0:
             return None
         if self._identity is None:
@@ -193,7 +193,7 @@ class PipeSendStream(ByteSendStream):
         return self._identity
 
     async def send(self, item: bytes) -> None:
-        """Write all of `item`, as fast as it is read.
+        """Write all of `item`, as fast as the reader reads.
 
         Raises:
             anyio.BrokenResourceError: The reader is gone.

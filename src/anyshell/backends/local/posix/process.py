@@ -1,4 +1,4 @@
-"""A program on this machine, where it is POSIX, with its whole tree."""
+"""A program on this machine with its whole tree, on POSIX systems."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from .tree import ProcessTree
 
 _LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
-"""Seconds between two looks for the remaining processes of a tree; the last one repeats."""
+"""Seconds between two scans for the remaining processes of a tree; the last value repeats."""
 
 _LOOK_ANYWAY = 0.1
-"""Seconds for the life pipe's end; then a tree is looked for although the pipe is held."""
+"""Seconds to wait for the life pipe's end; then the tree is scanned even though a process still holds the pipe."""
 
 _CLOSE_BOUND = 0.5
-"""Seconds in which closing a process kills the remaining processes of its tree."""
+"""Seconds for which closing a process repeats the kill of the tree's remaining processes; then the survivors stay."""
 
-# A stopped process acts on no other signal than these.
+# A stopped process acts only on SIGCONT and SIGKILL.
 _SIGNALS: Mapping[Signal, Sequence[int]] = {
     "interrupt": (signal.SIGINT, signal.SIGCONT),
     "terminate": (signal.SIGTERM, signal.SIGCONT),
@@ -55,7 +55,7 @@ _SIGNALS_ON_TERMINAL: Mapping[Signal, Sequence[int]] = {
 
 
 class Child:
-    """A child that this class alone waits for."""
+    """A child process that only this class reaps."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -63,7 +63,7 @@ class Child:
         self._traffic = open_traffic(pid)
 
     def poll(self) -> None:
-        """Reap it if it has ended, and learn what it and those that it waited for have used."""
+        """Reap the child if it has ended; read the usage of the child and of the processes that the child waited for."""
         traffic = None if self._traffic is None else read_traffic(self._traffic)
         try:
             pid, _, used = os.wait4(self.pid, os.WNOHANG)
@@ -75,7 +75,7 @@ class Child:
             self._close()
 
     def wait(self) -> None:
-        """Wait for its end and reap it."""
+        """Wait for the child's end and reap the child."""
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
         self._close()
@@ -87,13 +87,13 @@ class Child:
 
 
 class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendStream]):
-    """A program on this machine, with everything that it starts.
+    """A program on this machine, with all processes that the program starts: the tree.
 
-    Three things hold the tree: its own session and process group; the *life pipe*, one inherited descriptor
-    whose end-of-file says at once that no process holds it; and what `ProcessTree` looks for.
+    The tree is found in three ways: by the leader's own session and process group; by the *life pipe*, an inherited
+    descriptor whose end-of-file shows at once that no process holds the pipe; and by the scans of `ProcessTree`.
 
-    The leader is not reaped until its group has been dealt with, so that neither its pid nor its group's
-    number can come to mean other processes while we may still signal them.
+    The leader is reaped as late as possible. Until then, the kernel gives the leader's pid and group number to no other
+    process, so that the group can be signalled safely. After that, members are signalled one by one.
     """
 
     def __init__(
@@ -133,14 +133,15 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
 
     @property
     def pid(self) -> int:
-        """The leader's pid; also its process group and its session."""
+        """The leader's pid, which is also the number of the leader's process group and session."""
         return self._child.pid
 
     @property
     def usage(self) -> Usage | None:
-        """The usage of the program and the children that it waited for, once no process of its tree lives.
+        """The usage of the program and the children that the program waited for, once no process of the tree lives.
 
-        In a sandbox its leader tells it: bubblewrap does not wait for the first process of its namespace, which waits for the others.
+        In a sandbox, the sandbox's leader writes the usage to a file. The kernel's count would miss most processes, because
+        bubblewrap does not wait for the first process of its namespace, which waits for the others.
         """
         if self._gone:
             self._reap()
@@ -150,28 +151,29 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
 
     @property
     def terminal_kind(self) -> TerminalKind | None:
-        """The kernel's own."""
+        """The kind of the terminal, the kernel's own ``pty``; ``None`` without a terminal."""
         return None if self._terminal is None else "pty"
 
     @property
     def can_terminate(self) -> bool:
-        """Always: by signals."""
+        """Always true: signals ask a tree to end."""
         return True
 
     async def wait(self) -> ExitStatus:
-        """Wait until the leader has ended. It stays a zombie until its group has been dealt with."""
+        """Wait until the leader has ended. The leader stays a zombie for now, and is reaped later."""
         return await self._exit.wait()
 
     async def send_signal(self, signal: Signal) -> None:
-        """Signal the group, and everything of the tree that left it; wake what is stopped."""
+        """Signal the leader's group, and the members of the tree that have left the group; continue stopped processes."""
         numbers = (_SIGNALS if self._terminal is None else _SIGNALS_ON_TERMINAL)[signal]
         self._signalled = True
         members: Sequence[ProcessInfo] = ()
-        # Out of descriptors, even of reserved ones, the group can be signalled all the same; survivors() tells.
+        # Without free descriptors, even reserved ones, the group can still be signalled; survivors() reports the failed scan.
         with contextlib.suppress(OSError):
-            # Before any signal: what descends from the leader can be known by that only while it lives.
+            # Scan before any signal: descent from the leader is visible only while the leader lives.
             members = await self._members()
-        # The leader's group first, all of it before any of it can see another end. What has left it is younger.
+        # The leader's group first: no process of the group may see another one end before its own signal. Processes that
+        # have left the group are younger.
         if grouped := self._holds_number():
             self._signal_group(numbers)
         with contextlib.suppress(OSError):
@@ -189,22 +191,21 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         except ProcessLookupError:
             pass
         except PermissionError:
-            pass  # macOS says so of a group of zombies; on Linux only if every member is another user's
+            pass  # on macOS, a group of zombies; on Linux, only a group whose members all belong to another user
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """The living processes of the tree.
+        """Return the living processes of the tree.
 
-        Nothing is looked for after a normal end without a survivor that is in the group, or in the session of a terminal,
-        or holds a pipe of the command: a process that has left the one and closed the others has made itself a daemon, and is
-        not a member any more, unless it is to be named until it ends. Once a signal has been sent, every process is a
-        member: then only looking tells.
+        After a normal end, no scan is needed if no process is in the group (on a terminal: in the session) or holds a pipe of
+        the command. A process that has left the group and closed the pipes has made itself a daemon. A daemon is a member
+        only if `keep_naming` was called with it, or after a signal has been sent: both need a scan.
         """
         if self._gone:
             return ()
         ended = self._exit.poll() is not None
         daemons_alone = False
         if ended and not self._signalled and self._pipes_are_closed():
-            # On a terminal a shell gives its jobs groups of their own, in its session.
+            # On a terminal, a shell's jobs have process groups of their own, in the shell's session.
             shared = self._terminal is not None and shares_session(self.pid)
             self._reap()
             daemons_alone = not shared and not _group_exists(self.pid)
@@ -215,7 +216,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
             members = await self._members()
             if not members and self._signalled:
                 members = await self._members()  # a process that forks all the time can be missed once
-        except OSError:  # out of descriptors: a look that fails must not pass for an empty tree
+        except OSError:  # out of descriptors: a failed scan must not pass for an empty tree
             return [ProcessInfo(0 if ended else self.pid, "unknown", 0.0)]
         if ended and not members and not self._tree.copied and self._pipe_is_held():
             return [ProcessInfo(0, "unknown", 0.0)]
@@ -227,7 +228,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         return members
 
     def _holds_number(self) -> bool:
-        """Whether the leader's pid still is its own, and so its group's number."""
+        """Whether the kernel still keeps the leader's pid, and so the group's number, for the leader."""
         return not self._reaped and self._exit.holds_number()
 
     async def _members(self) -> Sequence[ProcessInfo]:
@@ -236,7 +237,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         return await self._tree.members()
 
     def _pipe_is_held(self) -> bool:
-        """Whether a process can write to the life pipe or to what the program prints to, now."""
+        """Whether a process can write to the life pipe or to the program's output pipes now."""
         return any(pipe is not None and pipe.held for pipe in (self._life, self._stdout, self._stderr))
 
     def _pipes_are_closed(self) -> bool:
@@ -245,7 +246,7 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         return self._stderr is None or self._stderr.ended
 
     async def wait_gone(self) -> None:
-        """Wait for the exit and for the life pipe's end, then look whether it is true; now and then look anyway."""
+        """Wait until the leader has ended and the life pipe is closed, then scan for survivors; from time to time, scan anyway."""
         for pause in itertools.chain(_LOOK_AGAIN, itertools.repeat(_LOOK_AGAIN[-1])):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_ANYWAY):
@@ -256,11 +257,11 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
             await asyncio.sleep(pause)
 
     def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
-        """Have `survivors` name these until they end, also those that make themselves daemons from now on."""
+        """Make `survivors` return these processes until each ends, even if a process makes itself a daemon."""
         self._named = named
 
     def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> PosixCommandTree:
-        """The processes that a persistent shell starts from now on."""
+        """Return the tree of the processes that a persistent shell starts from now on."""
         shell = shell or self.pid
         number = next(self._command_trees)
         mark = self._mark + b"_%x" % number
@@ -268,11 +269,11 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         return PosixCommandTree(self, shell, mark.decode(), part)
 
     async def pid_outside(self, pid: int) -> int | None:
-        """The pid by which this process knows the process of the tree that knows itself by `pid`."""
+        """Return the pid in this process's pid namespace of the tree's process whose own pid, in its namespace, is `pid`."""
         return next((info.pid for info in await self._members() if own_pid(info.pid) == pid), None)
 
     async def group(self) -> Sequence[ProcessInfo]:
-        """The living processes of the program's process group besides the program.
+        """Return the living processes of the program's process group, without the program.
 
         Raises:
             OSError: Out of descriptors, even of reserved ones.
@@ -284,34 +285,34 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
         return [each for each in members if each.pid != self.pid and _in_group(each.pid, self.pid)]
 
     async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
-        """Signal some of the tree that were just found, and nothing else."""
+        """Signal members of the tree that a scan has just found, and no other process."""
         with contextlib.suppress(OSError):
             for member in members:
                 for number in _SIGNALS[signal]:
                     self._tree.signal(member, number)
 
     def signal_shell(self, pid: int, number: int) -> None:
-        """Signal the shell that the program is, or runs, and nothing else. Silent when it is gone."""
+        """Signal only the shell, which is the program or runs below the program. Does nothing if the shell is gone."""
         if self._holds_number():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
 
     async def resize(self, terminal: Terminal) -> None:
-        """Give its terminal another size; the kernel tells the foreground."""
+        """Resize the process's terminal; the kernel notifies the foreground."""
         if self._terminal is not None:
             self._terminal.resize(terminal)
 
     async def foreground(self) -> Foreground | None:
-        """The processes that have its terminal now."""
+        """Return the foreground of the process's terminal; ``None`` without a terminal."""
         return None if self._terminal is None else self._terminal.foreground()
 
     async def release(self) -> None:
-        """Let what lives go on, and keep its writes from failing."""
+        """Let the living processes go on, and read their output until the backend is closed, so that no write fails."""
         self._released.add(self._stdout, self._stderr)
         self._give_back()
 
     async def aclose(self) -> None:
-        """Kill the remaining processes of the tree, and give every descriptor back."""
+        """Kill the remaining processes of the tree, and close all descriptors."""
         if self._closed:
             return
         await kill_until_gone(self, _CLOSE_BOUND)
@@ -337,36 +338,36 @@ class PosixProcess(LocalProcess[PipeReceiveStream, PipeReceiveStream, PipeSendSt
     def _reap(self) -> None:
         if not self._reaped and self._exit.poll() is not None:
             self._reaped = True
-            if self._exit.holds_number():  # else another part of this program has reaped it
+            if self._exit.holds_number():  # otherwise other code of this program has reaped the child
                 self._child.poll()
 
 
 class PosixCommandTree:
-    """One command of a persistent shell, with everything that it starts."""
+    """One command of a persistent shell, with all processes that the command starts."""
 
     def __init__(self, program: PosixProcess, shell: int, mark: str, tree: ProcessTree) -> None:
         self._program = program
         self._shell = shell
         self._tree = tree
         self.mark = mark
-        """A variable that the shell has to export."""
+        """The environment variable that the shell must export."""
         self.tag = tree.limit
-        """A soft limit on file locks that it has to set."""
+        """The soft limit on file locks that the shell must set; ``None`` where the command has no tag."""
         self.wants_pids = False
-        """The shell need not say which pid was given last: that can be asked for here."""
+        """False: the shell need not report the newest pid, because this process can read it."""
         stdin = program.stdin
-        # The program itself may not have it yet: it was started a moment ago.
+        # For the program itself, ask our end of the pipe: the program was just started, and may not have its stdin yet.
         self._input = stdin.identity if stdin is not None and shell == program.pid else tree.input_of(shell)
 
     async def may_live(self, first: int | None, last: int | None) -> bool:
-        """Whether anything of it may be alive, by the pids that were given since."""
+        """Whether a process of the command may be alive, by the pids that the kernel has given since the command's start."""
         try:
             return self._tree.may_live()
-        except OSError:  # a look that fails must not pass for an empty tree
+        except OSError:  # a failed scan must not pass for an empty tree
             return True
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """The living processes of the command.
+        """Return the living processes of the command.
 
         Raises:
             OSError: Out of descriptors, even of reserved ones.
@@ -374,27 +375,27 @@ class PosixCommandTree:
         return await self._tree.members()
 
     def hides_holder(self, held: Collection[str]) -> bool:
-        """Whether a process that is no member holds one of these pipes: one whose descriptors cannot be read."""
+        """Whether a process that is not a member, because its descriptors cannot be read, holds one of these pipes."""
         return self._tree.hides_holder(held)
 
     def cpu(self) -> tuple[float, float] | None:
-        """Seconds that the shell and what it has waited for have used, as /proc tells; ``None`` while it has a child."""
+        """Return the CPU seconds of the shell and its awaited children, by /proc; ``None`` while the shell has a child."""
         return read_cpu(self._shell)
 
     async def shell_is_back(self) -> bool:
-        """Whether the shell has its own input again, and not the command's; true where that is not shown."""
+        """Whether the shell's stdin is the shell's own again, not the command's; true where the system does not show stdin."""
         now = self._tree.input_of(self._shell)
         return now is None or self._input is None or now == self._input
 
     async def send_signal(self, signal: Signal) -> None:
-        """Signal all of it, and wake what is stopped."""
+        """Signal all processes of the command, and continue stopped processes."""
         with contextlib.suppress(OSError):
             await self._program.signal_some(signal, await self._tree.members())
             if signal == "kill":
                 self._tree.chase()
 
     async def interrupt(self) -> None:
-        """Send SIGVTALRM to the shell itself."""
+        """Send SIGVTALRM to the shell itself, and continue the shell if it is stopped."""
         self._program.signal_shell(self._shell, signal.SIGVTALRM)
         self._program.signal_shell(self._shell, _CONTINUE)
 
@@ -408,10 +409,10 @@ _CONTINUE = signal.SIGCONT
 
 
 def _usage(used: resource.struct_rusage, traffic: tuple[int, int] | None) -> Usage:
-    """A child's part of what the kernel has counted.
+    """Return the usage of a child, from the kernel's counts.
 
-    The peak of memory begins with that of the program that started the child, which is this one (Linux keeps it over exec),
-    and so is known of a child that has used more alone.
+    The child's peak of memory starts at the peak of this process, since Linux keeps the value over exec. So the child's own
+    peak is known only if the child has used more memory than this process.
     """
     unit = 1 if sys.platform == "darwin" else 1024
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

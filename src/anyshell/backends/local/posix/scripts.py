@@ -1,4 +1,4 @@
-"""Command texts that are too long for an argument, as descriptors that a shell can read."""
+"""Descriptors that hold command texts too long for an argument. A shell reads the text from the descriptor."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 
 
 def open_script(text: str) -> int:
-    """Return a descriptor, at its start, of a file that has no name and holds `text`.
+    """Return a descriptor of a file without a name that holds `text`, positioned at the start.
 
-    No other process can open it, and it is gone with its last reader. The text is encoded as a command-line
-    argument would be.
+    No other process can open the file, and the system removes the file with its last descriptor. The text is encoded as a
+    command-line argument would be.
     """
     data = os.fsencode(text)
     if sys.platform == "linux":

@@ -1,4 +1,4 @@
-"""Start programs on this machine, where it is POSIX."""
+"""Start of programs on this machine, on POSIX systems."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
     from .terminals import TerminalReceiveStream
 
 _FIRST_FD = 100
-"""Lowest descriptor that a command inherits unasked: above those that its own redirections name."""
+"""The lowest number of the descriptors that a command inherits for anyshell, above those that a script's redirections use."""
 
 
 def default_starter() -> Starter:
-    """The better way to start a program on a terminal."""
+    """Return the best available function that starts a program on a terminal."""
     start: Starter = _default().start
     return start
 
 
 def _default() -> ModuleType:
-    """The better way of those that there are: without copying this process, where the C library can do that."""
+    """Return the best available module that starts programs: `posix_spawn`, which copies nothing of this process, or `forking`."""
     if sys.platform == "linux" and posix_spawn.AVAILABLE:
         return posix_spawn
     from . import forking
@@ -63,16 +63,16 @@ def _default() -> ModuleType:
 
 
 class LocalSpawner:
-    """Starts programs and knows those that still run.
+    """Starts programs and keeps track of the running programs.
 
-    The marks it gives name this process by pid, start time and pid namespace, so that another program that finds a marked
-    process can tell whether the anyshell that started it is still there.
+    A program's mark names this process by pid, start time and pid namespace. So another program that finds a marked process
+    can tell whether the anyshell that started the process is still running.
 
     Args:
-        on_terminal: How programs are started on terminals; ``None`` is the better way of those that there are.
+        on_terminal: The function that starts programs on terminals; ``None`` is the best available function.
 
     Attributes:
-        released: The output of released programs, and of pipes that were discarded.
+        released: The output streams of released programs, and the discarded pipes.
     """
 
     def __init__(self, on_terminal: Starter | None = None) -> None:
@@ -80,7 +80,7 @@ class LocalSpawner:
         self._identify()
         self._net = Net()
         self._running: dict[PosixProcess, int] = {}
-        """With each, where the net has it."""
+        """The running programs, each with its place in the net."""
         self.released = ReleasedStreams()
         self._closed = False
 
@@ -93,7 +93,7 @@ class LocalSpawner:
     async def spawn(self, spawn: Spawn) -> PosixProcess:
         """Start a program in a session of its own.
 
-        Blocks until the program's image is loaded, as a spawn does: about half a millisecond.
+        Blocks the event loop until the program's image is loaded: about half a millisecond.
 
         Raises:
             InvalidCommand: The directory does not exist, is no directory, or may not be entered.
@@ -102,9 +102,8 @@ class LocalSpawner:
         if self._closed:
             raise SpawnError("this backend is closed: it starts nothing more")
         _check_directory(spawn.cwd)
-        if (
-            self._pid != os.getpid()
-        ):  # in a fork: it must not give the marks and tags that its parent gives, and may have closed what that holds
+        # A fork of this process must not repeat its parent's marks and tags, and may have closed its parent's descriptors.
+        if self._pid != os.getpid():
             self._identify()
         since = now()
         number = next(self._tags)
@@ -113,7 +112,8 @@ class LocalSpawner:
         for name in spawn.unset:
             env.pop(os.fsencode(name), None)
         if spawn.terminal is not None:
-            for size in (b"COLUMNS", b"LINES"):  # of another terminal, and believed before this one is asked
+            # These variables have another terminal's size, and programs use them before they ask this terminal.
+            for size in (b"COLUMNS", b"LINES"):
                 env.pop(size, None)
             env[b"TERM"] = spawn.terminal.term.encode()
         variables = {**spawn.settings, **spawn.env}
@@ -164,9 +164,8 @@ class LocalSpawner:
                     released=self.released,
                     holder=spawn.holder,
                 )
-            except (
-                BaseException
-            ) as error:  # out of descriptors, usually: a program that cannot be watched may not run
+            except BaseException as error:
+                # Usually out of descriptors: a program that cannot be watched must not run.
                 _end(child)
                 if not isinstance(error, OSError):
                     raise
@@ -198,20 +197,20 @@ class LocalSpawner:
         return child, _Ends(stdout=master, stdin=typing, slave=slave)
 
     async def aclose(self) -> None:
-        """Stop everything that still runs, and start nothing more; stop reading for what was released."""
+        """Stop all running programs, start no more, and stop reading the output of released programs."""
         self._closed = True
         await asyncio.gather(*(process.aclose() for process in self._running))
         self.released.close()
         self._net.close()
-        if self._pid == os.getpid():  # otherwise it is that of the program that this one was forked from
+        if self._pid == os.getpid():  # in a fork, the scan is the parent's
             self._scan.close()
 
 
 def _encode(texts: Collection[str]) -> list[bytes]:
-    """Encode many texts at once, which is several times as fast as one by one. None may hold a NUL.
+    """Encode many texts at once, several times faster than one by one. No text may contain a NUL.
 
     Raises:
-        InvalidCommand: One has a character that the file system's encoding has not, as ASCII has no umlaut.
+        InvalidCommand: A text has a character that the file system's encoding lacks, such as an umlaut in ASCII.
     """
     try:
         return os.fsencode("\0".join(texts)).split(b"\0") if texts else []
@@ -249,7 +248,7 @@ def _end(child: Child) -> None:
 
 
 class _Ends(NamedTuple):
-    """Our ends of what a program was started on. -1 is no descriptor."""
+    """Our ends of a program's pipes or terminal. -1 is no descriptor."""
 
     stdout: int
     stderr: int = -1
@@ -262,7 +261,7 @@ class _Ends(NamedTuple):
 
     @property
     def written(self) -> list[int]:
-        """The descriptors that the program can write to."""
+        """The descriptors of the pipes, or of the terminal, that the program can write to."""
         if self.slave >= 0:
             return [self.slave]
         return [self.stdout, self.stderr] if self.stderr >= 0 else [self.stdout]
@@ -272,12 +271,13 @@ class _Ends(NamedTuple):
     ) -> tuple[
         PipeReceiveStream, PipeReceiveStream | None, PipeSendStream | None, TerminalReceiveStream | None
     ]:
-        """Make streams of them, bound to the running event loop; the last is the first, if that is a terminal."""
+        """Make the streams for stdout, stderr, stdin and the terminal, bound to the running event loop.
+
+        On a terminal, the first and the last are the same stream.
+        """
         if self.slave >= 0:
-            from .terminals import (
-                TerminalReceiveStream,
-                TerminalSendStream,
-            )  # here, since few programs have one
+            # Imported here, since few programs have a terminal.
+            from .terminals import TerminalReceiveStream, TerminalSendStream
 
             terminal = TerminalReceiveStream(self.stdout, self.slave)
             return terminal, None, TerminalSendStream(self.stdin), terminal
@@ -302,7 +302,7 @@ def _start_on_pipes(
 
 
 class _Descriptors:
-    """Descriptors of a spawn under way: closed at the end, unless kept."""
+    """Descriptors of an unfinished spawn: closed at the end of the ``with`` block, unless kept."""
 
     def __init__(self) -> None:
         self._fds: set[int] = set()
@@ -316,14 +316,15 @@ class _Descriptors:
 
     def own(self, fd: int) -> int:
         self._fds.add(fd)
-        # A program whose standard descriptors are closed would get ours in their place.
+        # A number below 3 was free because a standard descriptor of this process is closed. A program would take the
+        # descriptor for its own standard descriptor.
         return fd if fd >= 3 else self.raise_above(fd, 3)
 
     def keep(self, *fds: int) -> None:
         self._fds.difference_update(fds)
 
     def close(self, *fds: int) -> None:
-        """Close these now, so that what comes next has descriptors: a program that has begun must be watched."""
+        """Close descriptors now, so that later steps find free descriptors: a started program must be watched."""
         self.keep(*fds)
         for fd in fds:
             os.close(fd)
@@ -342,7 +343,7 @@ class _Descriptors:
         return self.own(read), self.own(write)
 
     def raise_above(self, fd: int, least: int) -> int:
-        """Move a descriptor to a number that no script uses by hand; without one, leave it."""
+        """Move a descriptor to a number from `least` on, above the numbers that scripts use; on failure, leave it in place."""
         try:
             raised = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least)
         except OSError:

@@ -1,4 +1,4 @@
-"""The common part of every way to start a program."""
+"""The types that all ways to start a program share."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Started(NamedTuple):
     """A program that was started on a terminal of its own.
 
     Attributes:
-        pid: The program's, which leads its session; it was not reaped yet.
-        master: The side of the terminal that a person would sit at.
-        slave: The program's side, kept open here: see `TerminalReceiveStream`.
+        pid: The program's pid. The program leads its session, and was not reaped yet.
+        master: The side of the terminal for the person, or for a terminal emulator.
+        slave: The program's side of the terminal, kept open here: see `TerminalReceiveStream`.
     """
 
     pid: int
@@ -33,11 +33,11 @@ class ProgramStart(NamedTuple):
     """A program to start, as the leader of a new session.
 
     Attributes:
-        argv: The command line. Without a slash it is looked for on the PATH of `env`.
-        cwd: An absolute directory.
-        env: All of its variables.
-        inherited: Descriptors above 2 that it gets at the same numbers. It gets no others.
-        path: Its path, if that is known.
+        argv: The command line. A program name without a slash is looked up on the PATH of `env`.
+        cwd: The absolute path of the working directory.
+        env: All environment variables.
+        inherited: Descriptors above 2 that the program gets, at the same numbers. The program gets no others above 2.
+        path: The program's path, if known.
     """
 
     argv: Sequence[str]
@@ -47,15 +47,15 @@ class ProgramStart(NamedTuple):
     path: str | None = None
 
     def find(self) -> str:
-        """Return its path: from its directory, as it was named, or looked for on its own PATH.
+        """Return the program's path: the given path, or the result of a look-up on the PATH of `env`.
 
         Raises:
-            FileNotFoundError: It is not on that PATH.
+            FileNotFoundError: The program is not on that PATH.
         """
         name = self.path or self.argv[0]
         if "/" in name:
             return name
-        import shutil  # here, since most programs are named by their path
+        import shutil  # imported here, since most programs are given by a path
 
         path = os.fsdecode(self.env.get(b"PATH", os.fsencode(os.defpath)))
         if (program := shutil.which(name, path=path)) is None:
@@ -64,11 +64,11 @@ class ProgramStart(NamedTuple):
 
 
 class Starter(Protocol):
-    """A way to start programs on terminals of their own."""
+    """A function that starts programs, each on a terminal of its own."""
 
     def __call__(self, program: ProgramStart, terminal: Terminal) -> Started:
-        """Start a program with a new terminal of that size as its controlling one.
+        """Start a program with a new terminal of the given size as its controlling terminal.
 
         Raises:
-            OSError: It could not be started, and nothing of it is left.
+            OSError: The program could not be started, and no process remains.
         """

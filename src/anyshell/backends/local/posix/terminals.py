@@ -1,4 +1,4 @@
-"""Pseudo-terminals, as the byte streams that the rest of anyshell knows."""
+"""Pseudo-terminals, as anyio byte streams."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from ...._types import Foreground, Terminal
 
 _GONE = (errno.EIO, errno.ENXIO)
-"""Errors of a master when no process has the terminal open any more; ENXIO on macOS, when it was revoked."""
+"""The errors of a master after the last process has closed the terminal; ENXIO on macOS, when the terminal was revoked."""
 
 
 class TerminalReceiveStream(PipeReceiveStream):
-    """The output of a terminal. It ends when no process has the terminal open any more.
+    """The output of a terminal. The stream ends when the last process has closed the terminal.
 
-    A program can close the terminal and open it again (``/dev/tty``), and the kernel calls it ended in between. So
-    the program's side is kept open here as well, until the program itself has ended.
+    A program can close the terminal and open it again (``/dev/tty``). The kernel would report the end in between. So the
+    program's side is kept open here as well, until the program itself has ended.
 
     Args:
         fd: The master.
@@ -57,13 +57,13 @@ class TerminalReceiveStream(PipeReceiveStream):
             raise
 
     def resize(self, terminal: Terminal) -> None:
-        """Give the terminal another size. Silent when it is gone."""
+        """Resize the terminal. Does nothing if the terminal is gone."""
         if self._fd >= 0:
             with suppress(OSError):
                 resize(self._fd, terminal)
 
     def foreground(self) -> Foreground | None:
-        """Describe its foreground; ``None`` when it is gone, or this process is out of descriptors."""
+        """Describe the terminal's foreground; ``None`` if the terminal is gone, or this process is out of descriptors."""
         if self._fd < 0:
             return None
         try:
@@ -72,7 +72,7 @@ class TerminalReceiveStream(PipeReceiveStream):
             return None
 
     def let_go(self) -> None:
-        """Keep the terminal open no longer: its program has ended."""
+        """Close the program's side, because the program has ended."""
         if self._slave >= 0:
             os.close(self._slave)
             self._slave = -1
@@ -83,27 +83,27 @@ class TerminalReceiveStream(PipeReceiveStream):
 
 
 class TerminalSendStream(PipeSendStream):
-    """The input of a terminal, which is typed there.
+    """The keyboard input of a terminal.
 
     Args:
-        fd: The master; a descriptor of its own, so that closing it ends nothing.
+        fd: A descriptor of the master for this stream alone, so that its close does not close the terminal.
     """
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd)
         self._line = TypedLine(LONGEST_LINE if sys.platform == "linux" else LONGEST_LINE_OF_BSD)
-        self._meaning: LineKeys | None = None  # of what is being typed; none where there are no lines
+        self._meaning: LineKeys | None = None  # the keys' meaning during a send; ``None`` outside line mode
         self._ended = False
         self._gone = select.poll()
-        self._gone.register(fd, 0)  # of a hang-up it tells in any case
+        self._gone.register(fd, 0)  # a hang-up is always reported
 
     async def send(self, item: bytes) -> None:
-        """Type all of `item`, as fast as the terminal takes it: as the program reads, once a few KiB wait for it.
+        """Type all of `item`. After a few unread KiB, typing goes on only as fast as the program reads.
 
         Raises:
-            InvalidCommand: A line is longer than the terminal passes on in line mode. Nothing was typed.
-            anyio.BrokenResourceError: No process has the terminal open any more.
-            anyio.ClosedResourceError: Nothing more can be typed.
+            InvalidCommand: A line is longer than the terminal's limit in line mode. Nothing was typed.
+            anyio.BrokenResourceError: The last process has closed the terminal.
+            anyio.ClosedResourceError: This stream is closed.
         """
         modes = read_modes(self._fd) if self._fd >= 0 else None
         if modes is None or not modes.line_mode:
@@ -117,7 +117,8 @@ class TerminalSendStream(PipeSendStream):
         await super().send(item)
 
     def _write(self, data: memoryview) -> int:
-        # Without a reader, Linux takes what is typed until its buffer is full, and says then that it may have room soon.
+        # Without a reader, Linux accepts input until its buffer is full, and then returns EAGAIN for ever. So check for a
+        # hang-up first.
         if any(events & select.POLLHUP for _, events in self._gone.poll(0)):
             raise anyio.BrokenResourceError
         try:
@@ -127,14 +128,14 @@ class TerminalSendStream(PipeSendStream):
                 raise anyio.BrokenResourceError from error
             raise
         if self._meaning is not None:
-            # Here, so that it counts what was taken of a send that is cancelled then.
+            # Counted here, so that the bytes of a cancelled send count if the terminal has taken them.
             self._line.type(bytes(data[:taken]), self._meaning)
         return taken
 
     async def aclose(self) -> None:
-        """Type ^D, if the terminal is in line mode: twice on a line that has been begun, which the first one ends.
+        """Type ^D once, if the terminal is in line mode. On a line that has been begun, type ^D twice: the first ends the line.
 
-        What is typed after that arrives all the same, such as an answer to what the program asks the terminal.
+        Later input still reaches the program, such as the answer to a query that the program sends to the terminal.
         """
         modes = read_modes(self._fd) if self._fd >= 0 and not self._ended else None
         self._ended = True

@@ -1,23 +1,22 @@
-"""The processes of a command, however they hide, and signals that never hit another process.
+"""The processes of a command, even if they try to hide, and signals that never hit a foreign process.
 
-A command is a tree, not a pid. On Linux (`linux.tree.LinuxTree`) a process belongs to it, if it started after it, when
-one of these says so:
+A command is a tree, not a pid. On Linux (`linux.tree.LinuxTree`) a process belongs to the tree if the process started after
+the command did, and one of these conditions is true:
 
-* its process group or session is the leader's,
-* it carries the command's *tag*: the soft limit on RLIMIT_LOCKS, which has had no effect since Linux 2.4 and
-  passes through fork, exec, setsid and ``env -i`` (setrlimit(2)). It is set right after the start, so what the
-  command starts in its very first moments may lack it,
-* it carries the command's *mark*, a variable in its initial environment (proc(5), ``/proc/PID/environ``),
-* it can write to the life pipe, or to the pipe or terminal that the command prints to (``/proc/PID/fd``),
-* it descends from a member, or was one when it was last looked for.
+* The process group or session of the process is the leader's.
+* The process has the command's *tag*: a value of the soft limit RLIMIT_LOCKS, which has had no effect since Linux 2.4 and
+  passes through fork, exec, setsid and ``env -i`` (setrlimit(2)). The tag is set right after the start, so children that
+  the command starts in its very first moments may lack the tag.
+* The process has the command's *mark*, a variable in its initial environment (proc(5), ``/proc/PID/environ``).
+* The process can write to the life pipe, or to the pipe or terminal that the command prints to (``/proc/PID/fd``).
+* The process descends from a member, or was a member in the last scan.
 
-A child escapes that leaves the group, clears its environment, its limits and its descriptors, and whose parent has
-ended. On macOS there is no such limit, and neither the environment nor the descriptors of other programs can be
-read: there (`descendants.DescendantTree`) the tree is the group and the descendants that were seen while the
-command ran.
+A child escapes only if it leaves the group, clears its environment, its limits and its descriptors, and its parent has
+ended. On macOS there is no limit for tags, and neither the environment nor the descriptors of other programs can be read.
+There (`descendants.DescendantTree`) the tree is the group and the descendants that were seen while the command ran.
 
-A pid is never trusted alone: it is signalled through a pidfd after its start time was compared (Linux), or
-right after the comparison (macOS).
+A pid alone is never trusted. Before a signal, the start time of the process is compared. On Linux the signal then goes
+through a pidfd; on macOS it is sent right after the comparison.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MARK_PREFIX = b"ANYSHELL_MARK_"
-"""The prefix of a mark's name; its owner's pid, start time and pid namespace, and two numbers, follow."""
+"""The prefix of a mark's name. The owner's pid, start time and pid namespace, and two numbers, follow."""
 
 PROCESSES_PER_TURN = 64
-"""Processes looked at before other tasks get a turn; about half a millisecond."""
+"""Processes examined in a row, in about half a millisecond; then other tasks get a turn."""
 
 RESERVED_FDS = 2
-"""Descriptors that each backend puts aside for finding and signalling a process when there are no others."""
+"""Descriptors that each backend keeps in reserve, to find and signal a process when no other descriptor is free."""
 
 
 class ProcessTree(Protocol):
@@ -50,62 +49,62 @@ class ProcessTree(Protocol):
 
     @property
     def copied(self) -> bool:
-        """Whether a held pipe may be held by a copy of this process, and so says nothing."""
+        """Whether the holder of a pipe may be a copy of this process, so that a held pipe shows nothing about the tree."""
 
     @property
     def limit(self) -> int | None:
-        """The soft limit on file locks that its processes have, where there is such a tag."""
+        """The soft limit on file locks of the tree's processes, which is the tag; ``None`` without a tag."""
 
     def free_number(self) -> None:
-        """Take note that the leader has been reaped: its pid may come to mean another process, group and session."""
+        """Record that the leader has been reaped: the kernel may give the pid to another process, group and session."""
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """Every member that is alive, in the order of their start; a zombie is not.
+        """Return the living members, ordered by start time. A zombie does not count as alive.
 
-        Signals are sent in that order too, parents before children, whichever signal it is. A parent that saw its child
-        end first would go on: a shell with its next command, a supervisor with another child. It cannot when it has its
-        signal already. What a dead parent leaves is signalled all the same: it was listed before.
+        Signals are sent in the same order, parents before children. A parent that saw its child end before its own signal
+        would go on: a shell with its next command, a supervisor with another child. Children of a dead parent still get the
+        signal, because the list was made before.
         """
 
     def may_live(self) -> bool:
-        """Whether a member may live among the processes that got a pid since a part began."""
+        """Whether a member may be alive among the processes that got a pid since the part began. See `part`."""
 
     def input_of(self, pid: int) -> tuple[int, int] | None:
-        """Device and number of what a process has at descriptor 0; ``None`` where that is not shown."""
+        """Return the device and inode of a process's descriptor 0; ``None`` where the system does not show the descriptor."""
 
     def signal(self, member: ProcessInfo, number: int) -> None:
-        """Signal one member, if it is still the same process. Silent when it is gone or not ours to signal."""
+        """Signal one member, if the pid still is the same process. Does nothing if the process is gone or another user's."""
 
     def chase(self) -> None:
-        """Kill a process that forks and exits faster than `members` can look, where that can be done."""
+        """Kill processes that fork and exit faster than `members` can scan, where the system allows that."""
 
     def part(self, shell: int, *, mark: bytes, number: int, pipes: Collection[str]) -> ProcessTree:
-        """The processes of a part: of what a shell among them starts from now on. The shell itself is not one of them."""
+        """Return the tree of a part: the processes that a shell of this tree starts from now on, without the shell itself."""
 
     def hides_holder(self, held: Collection[str]) -> bool:
-        """Whether a process but the shell can write to one of these pipes, which no member of the part can.
+        """Whether a process other than the shell can write to one of these pipes, to which no member of the part can write.
 
         Raises:
             OSError: Out of descriptors, even of reserved ones.
         """
 
     def close(self) -> None:
-        """Give back what is held."""
+        """Release the resources of the tree."""
 
 
 def raise_if_out_of_descriptors(error: OSError) -> None:
-    """Not being able to look is not the same as seeing nothing."""
+    """Raise an error again if it means "out of descriptors": a failed scan must not pass for an empty result."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         raise error
 
 
 def by_age(member: ProcessInfo) -> tuple[float, int]:
-    """The key of that order. Many start within one clock tick; the pid tells their order, but where pids begin anew."""
+    """Return the sort key for the order of start. Within one clock tick the pid decides, except where pids wrap around."""
     return member.started, member.pid
 
 
 class Reserve:
-    """A few descriptors put aside, so that a tree can be stopped by a process that has no others left."""
+    """A few descriptors in reserve, so that this process can stop a tree when no other descriptor is free."""
 
     def __init__(self) -> None:
         self._fds: list[int] = []
@@ -113,10 +112,12 @@ class Reserve:
         close_with(self, self._fds)
 
     def spending(self, look: Callable[[], T]) -> T:
-        """Call a function; if it runs out of descriptors, once more with the reserve given up meanwhile.
+        """Call a function; if the function runs out of descriptors, release the reserve and call the function once more.
+
+        Afterwards the reserve is filled again.
 
         Raises:
-            OSError: That was not enough, or something else was wrong.
+            OSError: The reserve was not enough, or the function failed for another reason.
         """
         try:
             return look()
@@ -130,7 +131,7 @@ class Reserve:
             self._fill()
 
     def close(self) -> None:
-        """Give it up."""
+        """Release the reserved descriptors."""
         close_all(self._fds)
 
     def _fill(self) -> None:
@@ -140,7 +141,10 @@ class Reserve:
 
 
 def close_with(owner: object, fds: list[int]) -> None:
-    """Close descriptors when what holds them is gone; not in a fork, which may have closed them, and given others their numbers."""
+    """Close descriptors when their owner is garbage-collected, but not in a fork of this process.
+
+    A fork may have closed the descriptors already, and given the numbers to other files.
+    """
     weakref.finalize(owner, _close_own, fds, os.getpid()).atexit = False
 
 
@@ -150,6 +154,6 @@ def _close_own(fds: list[int], pid: int) -> None:
 
 
 def close_all(fds: list[int]) -> None:
-    """Close descriptors, and forget them."""
+    """Close descriptors and empty the list."""
     while fds:
         os.close(fds.pop())

@@ -1,4 +1,4 @@
-"""A pseudo-terminal: its opening, its settings, and its size."""
+"""Pseudo-terminals: opening, modes and size."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from ...._types import Terminal
 
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors of opening a terminal that a start without one would meet as well."""
+"""The error numbers of shortages, which a start without a terminal would meet as well."""
 
 _IUTF8 = 0x4000  # no bound
-"""``asm-generic/termbits.h``, and macOS's ``sys/termios.h``. Python does not name it."""
+"""IUTF8 of ``asm-generic/termbits.h``, and of macOS's ``sys/termios.h``. Python has no name for this flag."""
 
 _NO_KEY = b"\0" if sys.platform == "linux" else b"\xff"
-"""``_POSIX_VDISABLE``: what stands for no key."""
+"""``_POSIX_VDISABLE``: the value for "no key"."""
 
 _KEYS = {
     "intr": termios.VINTR,
@@ -41,14 +41,14 @@ _KEYS = {
 }
 _INPUT_FLAGS = {"inlcr": termios.INLCR, "icrnl": termios.ICRNL, "igncr": termios.IGNCR}
 _LOCAL_FLAGS = {"isig": termios.ISIG, "noflsh": termios.NOFLSH, "iexten": termios.IEXTEN}
-"""The settings of a terminal that say what keys mean, by the names of stty(1)."""
+"""The modes of a terminal that define the meaning of keys, by their names in stty(1)."""
 
 
 def open_pair(terminal: Terminal) -> tuple[int, int]:
-    """Open a new terminal: the side of a person, and that of a program.
+    """Open a new terminal; return the master, for the person's side, and the slave, for the program's side.
 
     Raises:
-        TerminalUnavailable: The system has no terminals, or all are in use.
+        TerminalUnavailable: The system has no terminals, or all terminals are in use.
         OSError: This process is out of descriptors, or of memory.
     """
     try:
@@ -69,23 +69,23 @@ def open_pair(terminal: Terminal) -> tuple[int, int]:
 
 
 def resize(fd: int, terminal: Terminal) -> None:
-    """Give a terminal a size, of which the kernel tells its foreground by SIGWINCH if it is another.
+    """Resize a terminal. If the size has changed, the kernel sends SIGWINCH to the terminal's foreground.
 
     Raises:
-        OSError: It is no terminal any more.
+        OSError: The terminal is gone.
     """
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", terminal.rows, terminal.columns, 0, 0))
 
 
 def prepare(fd: int, terminal: Terminal) -> None:
-    """Set in a new terminal what a person's own would set: its size, and that a character may be several bytes."""
+    """Set up a new terminal as a terminal emulator would: the size, and UTF-8, where a character may be several bytes."""
     resize(fd, terminal)
     iflag, *others = termios.tcgetattr(fd)
     termios.tcsetattr(fd, termios.TCSANOW, [iflag | _IUTF8, *others])
 
 
 def read_modes(fd: int) -> TtyModes | None:
-    """Ask a terminal; ``None`` when it is gone."""
+    """Read the modes of a terminal; ``None`` if the terminal is gone."""
     try:
         iflag, _, _, flags, _, _, characters = termios.tcgetattr(fd)
     except termios.error:

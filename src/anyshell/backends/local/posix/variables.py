@@ -1,4 +1,4 @@
-"""The variables of this machine's programs: those of this process, less what its own packaging changed."""
+"""The environment variables of local programs: this process's variables, without the changes of its own packaging."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import sys
 
 assert sys.platform != "win32"
 
-# PyInstaller's bootloader puts the bundle's directory in front of these, so that every program started from a
-# bundle would load the bundle's libraries instead of its own (its manual, "LD_LIBRARY_PATH / LIBPATH
-# considerations"). On macOS it needs no such variable.
+# PyInstaller's bootloader puts the bundle's directory in front of these variables. So every program started from a
+# bundle would load the bundle's libraries instead of the program's own (PyInstaller's manual, "LD_LIBRARY_PATH / LIBPATH
+# considerations"). On macOS the bootloader changes no variable.
 _LIBRARY_PATHS = ((b"LD_LIBRARY_PATH", b"LD_LIBRARY_PATH_ORIG"), (b"LIBPATH", b"LIBPATH_ORIG"))
 
 
 def host_variables() -> dict[bytes, bytes]:
-    """A copy of this process's variables at this moment, with its library paths as they were before a bundle."""
-    # The mapping that os.environb wraps, where it still does: copying through its interface takes 40 µs, a twentieth of
-    # starting a shell.
+    """Return a copy of this process's current environment variables, with the library paths from before a bundle's start."""
+    # Copy the mapping that os.environb wraps, if there is still one: a copy through the interface of os.environb takes 40 µs,
+    # a twentieth of the start of a shell.
     wrapped = getattr(os.environb, "_data", None)
     variables: dict[bytes, bytes] = dict(wrapped if isinstance(wrapped, dict) else os.environb)
     restore_library_paths(variables, frozen=hasattr(sys, "_MEIPASS"))
@@ -24,12 +24,12 @@ def host_variables() -> dict[bytes, bytes]:
 
 
 def restore_library_paths(variables: dict[bytes, bytes], *, frozen: bool) -> None:
-    """Give programs back the library paths that they had before an application was frozen.
+    """Restore the library paths from before the start of a frozen application.
 
     Args:
-        variables: Changed in place. A look-up or two for each path.
-        frozen: Whether this process is itself such a bundle: only then is a path without a saved original the
-            bundle's own, and removed.
+        variables: The variables, changed in place by one or two look-ups for each path.
+        frozen: Whether this process is itself a bundle. Only then a path without a saved original is the bundle's own,
+            and is removed.
     """
     for name, saved in _LIBRARY_PATHS:
         original = variables.pop(saved, None)

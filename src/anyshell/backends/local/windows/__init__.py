@@ -1,1 +1,1 @@
-"""Programs, terminals and files of this machine, where it is Windows."""
+"""Programs, terminals and files of this machine, on Windows."""

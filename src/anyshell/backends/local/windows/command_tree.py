@@ -21,22 +21,23 @@ if TYPE_CHECKING:
     from .job_object import JobObject
 
 MOST_CLAIMS = 4096
-"""Processes on Windows whose command in a session is remembered; the oldest are forgotten first."""
+"""Processes on Windows whose command in a session is remembered; beyond that, the oldest ended processes are forgotten."""
 
 
 YOUNG_SECONDS = 0.1
-"""Seconds that a process on Windows must have lived before a stop ends it: it may not be whole. A kill ends it at once."""
+"""Seconds that a process on Windows must have lived before a stop ends it: a younger process may still be under construction.
+A kill ends a process at once."""
 
 
 class Commands:
-    """The commands of one persistent shell, one after the other, and the processes of its job that each has started.
+    """The successive commands of one persistent shell, and the processes of the shell's job that each command has started.
 
-    A process is its parent's command's; the current command's, when its parent is the shell, or was never seen: one that
-    started and ended between two looks.
+    A process belongs to the command of its parent. A process belongs to the current command if its parent is the shell, or
+    was never seen, because the parent started and ended between two scans.
 
     Args:
         job: The job of the shell.
-        program: The pid of what was started: the shell, or what runs it.
+        program: The pid of the started program: the shell, or a program that runs the shell.
     """
 
     def __init__(self, job: JobObject, program: int) -> None:
@@ -46,22 +47,25 @@ class Commands:
         self._claims: dict[tuple[int, float], int] = {}
 
     def begin(self, shell: int) -> WindowsCommandTree:
-        """Another command: what is there already is another's, and what comes is this one's."""
+        """Begin the next command: running processes belong to earlier commands, new processes to this command."""
         self._look(shell)
         self._current += 1
         return WindowsCommandTree(self, self._current, shell)
 
     def members(self, number: int, shell: int) -> Sequence[ProcessInfo]:
-        """The processes of one command that run, parents before their children.
+        """Return the running processes of one command, parents before their children.
 
         Raises:
-            OSError: There is no memory to look.
+            OSError: Out of memory for the scan.
         """
         found = (info for info in self._look(shell) if self._claims[info.pid, info.started] == number)
         return sorted(found, key=lambda info: (info.started, info.pid))
 
     def _look(self, shell: int) -> Sequence[ProcessInfo]:
-        """Every process in the job but the shell, what runs it, and the console; each is claimed for a command."""
+        """Return the job's processes without the shell, the program that runs the shell, and console hosts.
+
+        Each new process is assigned to a command.
+        """
         members = running(pid for pid in self._job.members() if pid not in (shell, self._program))
         for info in sorted(members, key=lambda info: info.started):
             key = (info.pid, info.started)
@@ -77,13 +81,14 @@ class Commands:
             parent = psutil.Process(info.pid).ppid()
         except psutil.Error:
             return self._current
-        # A parent that has ended is still known by its number, which Windows may have given to another since.
+        # A parent that has ended is still known by its pid. Windows may have given the pid to a later process, so the last
+        # claim before this process's start counts.
         earlier = [(started, of) for (pid, started), of in self._claims.items() if pid == parent]
         return max((each for each in earlier if each[0] <= info.started), default=(0.0, self._current))[1]
 
 
 class WindowsCommandTree:
-    """One command of a persistent shell, with everything that it starts."""
+    """One command of a persistent shell, with all processes that the command starts."""
 
     tag = None
     wants_pids = False
@@ -94,35 +99,35 @@ class WindowsCommandTree:
         self._shell = shell
         self._ended: set[tuple[int, float]] = set()
         self.mark = f"ANYSHELL_MARK_{shell:x}_{number:x}"
-        """A variable that the shell has to export, so that a process can be told from outside."""
+        """The variable that the shell must export, so that the command's processes are recognizable from outside."""
 
     async def may_live(self, first: int | None, last: int | None) -> bool:
-        """Whether anything of it is alive."""
+        """Whether any process of the command is alive."""
         try:
             return bool(await self.members())
-        except OSError:  # a look that fails must not pass for an empty job
+        except OSError:  # a failed scan must not pass for an empty job
             return True
 
     async def members(self) -> Sequence[ProcessInfo]:
         """The living processes of the command.
 
         Raises:
-            OSError: There is no memory to look.
+            OSError: Out of memory for the scan.
         """
         return self._commands.members(self._number, self._shell)
 
     def hides_holder(self, held: Collection[str]) -> bool:
-        """No: each process is in the job."""
+        """Return false: every process is in the job."""
         return False
 
     async def send_signal(self, signal: Signal) -> None:
-        """End each of them, whichever signal it is."""
+        """End each process of the command, whatever the signal."""
         try:
             members = await self.members()
         except OSError:
-            return  # no member can be named now; a call of members() raises this too
-        # Once each, and whole, unless it is the last word: Wine 8's server crashes when a process is ended that is still
-        # being made. The caller asks again until all are gone.
+            return  # the members are unknown now; a call of members() raises the same error
+        # Unless the signal is "kill", end each process only once, and only when it is old enough: Wine 8's server crashes
+        # when a process is ended that is still being made. The caller repeats the signal until all processes are gone.
         for info in members:
             key = (info.pid, info.started)
             young = time.time() - info.started < YOUNG_SECONDS
@@ -130,14 +135,14 @@ class WindowsCommandTree:
                 self._ended.add(key)
 
     async def shell_is_back(self) -> bool:
-        """Return true: a text of PowerShell does not have the stream by which its host is heard."""
+        """Return true: a text of PowerShell does not have the stream on which the host program reports a command's end."""
         return True
 
     def cpu(self) -> None:
-        """Return ``None``: a job counts earlier commands of the shell as well."""
+        """Return ``None``: a job's CPU time includes earlier commands of the shell."""
 
     async def interrupt(self) -> None:
-        """Do nothing: there is no signal for that. A shell here is told."""
+        """Do nothing: Windows has no such signal. A shell on Windows is interrupted by a line that anyshell sends."""
 
     async def kill_shell(self) -> None:
         """End the shell itself."""
@@ -145,11 +150,14 @@ class WindowsCommandTree:
 
 
 def _end(pid: int, started: float | None = None) -> bool:
-    """End one process, if it is the one that started then; whether that was done. It may be gone, or not ours to end."""
+    """End a process, if `started` is its start time or ``None``; return whether that was done.
+
+    The process may be gone, or may belong to another user.
+    """
     try:
         with ProcessHandle(pid, win32.PROCESS_TERMINATE | win32.PROCESS_QUERY_LIMITED_INFORMATION) as process:
             if started is None or process.started == started:
-                code = 1  # as the task manager has it
+                code = 1  # the exit code that the task manager uses
                 return bool(win32.kernel32.TerminateProcess(process.value, code))
     except OSError:
         pass

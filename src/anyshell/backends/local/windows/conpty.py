@@ -1,4 +1,4 @@
-"""ConPTY, which is Windows' own, by pywinpty."""
+"""ConPTY, Windows' own pseudo terminal, through pywinpty."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from ...._types import Terminal
 
 EMPTY_READS = 3
-"""Reads of nothing in a row that mean the end of a ConPTY: pywinpty gives nothing, at once, behind the end."""
+"""Empty reads in a row after which a ConPTY counts as ended: after the end, pywinpty's reads return at once, without bytes."""
 
 EMPTY_PAUSE = 0.05
-"""Seconds between two of these reads."""
+"""Seconds between two empty reads of a ConPTY."""
 
 _CONPTY = 0  # no bound: winpty.Backend.ConPTY
 
 
 class _PTY(Protocol):
-    """The part of ``winpty.PTY`` in use, which a type checker finds on Windows alone."""
+    """The part of ``winpty.PTY`` that is used here. A type checker finds ``winpty`` only on Windows."""
 
     @property
     def pid(self) -> int | None: ...
@@ -41,9 +41,9 @@ class _PTY(Protocol):
 
 
 class ConPTY:
-    """A terminal by ConPTY. Its calls may block, and may be made in any thread.
+    """A terminal by ConPTY. All methods may block, and may be called in any thread.
 
-    pywinpty reads all that comes, as soon as it comes, whether it was asked for or not.
+    pywinpty reads all output as soon as the output arrives, even without a call of `read`.
 
     Raises:
         OSError: This Windows has no ConPTY, or pywinpty cannot be loaded.
@@ -58,33 +58,33 @@ class ConPTY:
         with _errors():
             self._pty: _PTY | None = PTY(terminal.columns, terminal.rows, backend=_CONPTY)
         self.pid = 0
-        """The program's."""
+        """The program's pid."""
 
     def spawn(self, program: str, arguments: str, cwd: str, env: str) -> None:
         r"""Start a program.
 
         Args:
-            program: Its path. pywinpty puts it before the arguments, in quotes where it needs them.
+            program: The program's path. pywinpty puts the path before the arguments, in quotes where needed.
             arguments: The rest of the command line.
-            cwd: Its directory.
-            env: Its variables, each ended by a NUL.
+            cwd: The working directory.
+            env: The environment variables, each with a NUL at its end.
 
         Raises:
-            OSError: It cannot be started.
+            OSError: The program cannot be started.
         """
         with _errors():
             self._open.spawn(program, arguments, cwd, env)
             self.pid = self._open.pid or 0
 
     def read(self) -> bytes:
-        """Wait for what is shown next; nothing at the end, and when that was cancelled."""
+        """Wait for the next output; return no bytes at the end of output, or when `cancel` has interrupted the read."""
         pty = self._open
         while self._empty < EMPTY_READS:
             try:
                 with _errors():
                     text = pty.read(blocking=True)
             except OSError:
-                break  # which is how pywinpty tells both
+                break  # pywinpty raises both at the end and for a cancelled read
             if text:
                 self._empty = 0
                 return text.encode(errors="replace")
@@ -102,7 +102,7 @@ class ConPTY:
             self._open.write(text)
 
     def resize(self, terminal: Terminal) -> None:
-        """Give it another size.
+        """Resize the terminal.
 
         Raises:
             OSError: The terminal is gone.
@@ -111,14 +111,14 @@ class ConPTY:
             self._open.set_size(terminal.columns, terminal.rows)
 
     def cancel(self) -> None:
-        """Wake the reader. A read that has not begun yet is not cancelled."""
+        """Cancel the current read. A read that begins later is not cancelled."""
         with contextlib.suppress(OSError), _errors():
             self._open.cancel_io()
 
     def close(self) -> None:
-        """Close it, which ends the programs that still have it: Windows tells and then ends them. No read may be under way.
+        """Close the terminal. Windows notifies, and then ends, the programs that still use the terminal. No read may be running.
 
-        pywinpty closes it when the last reference to its own object is dropped, and waits for its threads.
+        pywinpty closes the terminal when the last reference to ``winpty.PTY`` is dropped, and waits for pywinpty's threads.
         """
         self._pty = None
 
@@ -131,11 +131,11 @@ class ConPTY:
 
 @contextlib.contextmanager
 def _errors() -> Iterator[None]:
-    """Make pywinpty's errors, and failed assertions of its Rust code, which are no `Exception`, what others are."""
+    """Raise `OSError` for pywinpty's errors, also for failed assertions of its Rust code, which are not an `Exception`."""
     try:
         yield
     except BaseException as error:
         if type(error).__name__ not in ("WinptyError", "PanicException"):
             raise
-        # Without the original, whose traceback has a reference to the terminal.
+        # Without the original error, whose traceback refers to the terminal and would keep it open.
         raise OSError(str(error) or "pywinpty gives no reason") from None

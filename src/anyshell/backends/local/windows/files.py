@@ -1,8 +1,8 @@
-"""System calls of Windows for `LocalFiles`. `posix.files` is its counterpart elsewhere.
+"""Windows system calls for `LocalFiles`. `posix.files` has the same functions for other systems.
 
-On Windows a file that is open cannot be removed, replaced or renamed, unless the program that opened it has agreed. So
-whatever is opened here is opened in agreement with all that, and whatever is refused because another program is at the
-file is tried again for a second: most programs that open every new file, scanners and indexers, are gone by then.
+On Windows an open file cannot be removed, replaced or renamed, unless the program that opened it allows that by its
+sharing mode. So this module opens every file with full sharing. A call that fails because another program has the file
+open is retried for a second: scanners and indexers open every new file, and most of them close it within that time.
 """
 
 from __future__ import annotations
@@ -37,23 +37,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE = 1.0
-"""Seconds for another program on Windows to close a file that is opened, replaced, renamed or removed; else an error."""
+"""Seconds to wait on Windows for another program to close a file, when the file is opened, replaced, renamed or removed;
+then the call fails."""
 
 _turn = threading.Lock()
-"""Threads of this process take turns at what they would refuse each other: it is held for one call, never for a wait."""
+"""Lock for calls of this process's threads that would fail while another of these calls runs. The lock is held for one
+call, never during a wait."""
 
 _FIRST_PAUSE = 0.001
-"""Seconds before that is tried again for the first time; then twice as long each time."""
+"""Seconds before the first retry of a call that another program obstructs; the pause doubles each time."""
 _LONGEST_PAUSE = 0.05
-"""Seconds between two of these attempts, at most."""
+"""Seconds between two retries, at most; the pause stops growing there."""
 
 _LONGEST_PLAIN = 240
-"""Characters up to which a path is given to Windows as it is; a longer one is given with `\\\\?\\` before it. To a
-directory's, of 248, Windows may still add a little."""
+"""Characters up to which a path is given to Windows unchanged; a longer path gets the prefix `\\\\?\\`. Windows' own limit
+for a directory is 248, and Windows may still add a few characters."""
 
 
 class _Code(enum.IntEnum):
-    """Errors of Windows, as Win32 names them."""
+    """Windows error codes, by their Win32 names."""
 
     ACCESS_DENIED = 5
     SHARING_VIOLATION = 32
@@ -65,16 +67,16 @@ class _Code(enum.IntEnum):
 
 
 class _Access(enum.IntFlag):
-    """The access with which a file is opened."""
+    """Access rights for opening a file."""
 
     READ = 0x80000000
     WRITE = 0x40000000
-    APPEND = 0x00100004  # FILE_APPEND_DATA and SYNCHRONIZE: always at the end, whatever else writes
-    DELETE = 0x00010000  # which renaming is as well
+    APPEND = 0x00100004  # FILE_APPEND_DATA and SYNCHRONIZE: always at the end, whatever else is written
+    DELETE = 0x00010000  # renaming needs this right as well
 
 
 class _Disposition(enum.IntEnum):
-    """The behaviour of an open for a file that exists, or does not."""
+    """Behaviour of an open, depending on whether the file exists."""
 
     CREATE_NEW = 1
     OPEN_EXISTING = 3
@@ -82,7 +84,7 @@ class _Disposition(enum.IntEnum):
 
 
 class _Flag(enum.IntFlag):
-    """Flags with which a file is opened."""
+    """Flags for opening a file."""
 
     NORMAL = 0x00000080
     TEMPORARY = (
@@ -94,7 +96,7 @@ class _Flag(enum.IntFlag):
 
 
 class _Rename(enum.IntFlag):
-    """Flags of a rename; the second exists since Windows 10 1607, the third since 1809."""
+    """Flags of a rename; `AS_POSIX` exists since Windows 10 1607, `EVEN_READ_ONLY` since 1809."""
 
     REPLACE = 0x1
     AS_POSIX = 0x2
@@ -102,10 +104,10 @@ class _Rename(enum.IntFlag):
 
 
 class _Sharing(enum.IntFlag):
-    """The access that other processes keep meanwhile."""
+    """Access that other processes keep while a file is open here."""
 
     NOTHING = 0
-    ALL = 7  # read, write, and delete, which is to rename and to replace as well
+    ALL = 7  # read, write, and delete, which includes rename and replace
 
 
 _HELD = frozenset({_Code.SHARING_VIOLATION, _Code.LOCK_VIOLATION, _Code.USER_MAPPED_FILE})
@@ -122,15 +124,15 @@ _kernel32 = declare(
     SetFileInformationByHandle=(BOOL, HANDLE, ctypes.c_int, ctypes.c_void_p, DWORD),
 )
 _INVALID = ctypes.c_void_p(-1).value
-_FILE_RENAME_INFO_EX = 22  # no bound: which of the things that can be set: FileRenameInfoEx
+_FILE_RENAME_INFO_EX = 22  # no bound: the information class FileRenameInfoEx
 
 
 def native(path: str) -> str:
-    r"""The path as system calls take it: a long one as ``\\?\C:\…`` or ``\\?\UNC\server\share\…``.
+    r"""Return the path in the form for system calls: a long path as ``\\?\C:\…`` or ``\\?\UNC\server\share\…``.
 
-    Without that, 260 characters are the most unless the registry of the machine *and* the program that Python runs in
-    have agreed to more ("Maximum Path Length Limitation"). Windows leaves such a path as it is, so that it is
-    normalized before.
+    Without the prefix, the limit is 260 characters, unless the machine's registry *and* the program that Python runs in
+    allow more ("Maximum Path Length Limitation"). Windows does not normalize a path with the prefix, so this function
+    does.
     """
     return path if len(path) <= _LONGEST_PLAIN else _verbatim(path)
 
@@ -143,15 +145,15 @@ def _verbatim(path: str) -> str:
 
 
 def plain(path: str) -> str:
-    """The path as people write it, of one that was `native`."""
+    """Return the path in the form for people, from a path in the form of `native`."""
     if path[:8].upper() == "\\\\?\\UNC\\":
         return "\\\\" + path[8:]
     return path[4:] if path.startswith("\\\\?\\") and path[5:6] == ":" else path
 
 
 def kind(status: os.stat_result) -> FileKind:
-    """The kind of a file, from the result of ``os.stat`` or ``os.lstat``."""
-    # A junction is a directory to Windows, and a link to code that must not walk in circles.
+    """Return the kind of a file, from the result of ``os.stat`` or ``os.lstat``."""
+    # Windows reports a junction as a directory. Code that must not walk in circles has to see a link.
     if status.st_reparse_tag == stat.IO_REPARSE_TAG_MOUNT_POINT or stat.S_ISLNK(status.st_mode):
         return "link"
     if stat.S_ISREG(status.st_mode):
@@ -160,23 +162,23 @@ def kind(status: os.stat_result) -> FileKind:
 
 
 def entry_kind(entry: os.DirEntry[str]) -> FileKind:
-    """The kind of an entry, as the directory tells it, without a further call."""
+    """Return the kind of a directory entry, from the listing, without a further system call where possible."""
     return kind(entry.stat(follow_symlinks=False))
 
 
 def open_to_read(path: str, stop: threading.Event) -> int:
-    """Open a file so that others may write, rename, replace and remove it meanwhile."""
+    """Open a file for reading, so that other programs may still write, rename, replace and remove the file."""
     return _descriptor(path, _Access.READ, _Disposition.OPEN_EXISTING, os.O_RDONLY, stop)
 
 
 def open_to_append(path: str, stop: threading.Event) -> int:
-    """Open a file, or make it; whatever is written in one call comes after all that others have written."""
+    """Open or create a file for appending. One write call adds its data after all data that other programs have written."""
     _refuse_read_only(path)
     return _descriptor(path, _Access.APPEND, _Disposition.OPEN_ALWAYS, os.O_WRONLY, stop)
 
 
 def create(path: str, stop: threading.Event, *, private: bool) -> int:
-    """Make a new file: for this user alone, or for the users of the directory's own list."""
+    """Create a new file: for this user alone if `private`, else with the directory's access control list."""
     if not private:
         return _descriptor(path, _Access.WRITE, _Disposition.CREATE_NEW, os.O_WRONLY, stop)
     with acl.private() as attributes:
@@ -184,7 +186,7 @@ def create(path: str, stop: threading.Event, *, private: bool) -> int:
 
 
 def create_temporary(path: str) -> int:
-    """Make a new file for this user alone, which Windows removes when its descriptor is closed, by whatever end."""
+    """Create a new file for this user alone. Windows removes the file when its descriptor is closed, also by a crash."""
     with acl.private() as attributes:
         access = _Access.WRITE | _Access.DELETE
         handle = _open(path, access, _Disposition.CREATE_NEW, flags=_Flag.TEMPORARY, attributes=attributes)
@@ -192,7 +194,7 @@ def create_temporary(path: str) -> int:
 
 
 def require_writable(path: str, stop: threading.Event) -> None:
-    """Refuse a file that this user may not write: by its attribute, or by its access control list."""
+    """Refuse a file that this user may not write, because of the read-only attribute or the access control list."""
     _refuse_read_only(path)
 
     def open_and_close() -> None:
@@ -203,10 +205,10 @@ def require_writable(path: str, stop: threading.Event) -> None:
 
 
 def inherit(_descriptor: int, path: str, old: os.stat_result, old_path: str) -> None:
-    """Give a new file the permissions and the attributes of the one that it replaces.
+    """Give a new file the permissions and the attributes of the file that it replaces.
 
-    The system's own ``ReplaceFileW`` does that and more. But there is a moment in which there is no file, and when it
-    fails then, as its documentation tells, no file is there afterwards.
+    Windows' own ``ReplaceFileW`` does that and more. But during ``ReplaceFileW`` there is a moment without any file, and
+    a failure in that moment leaves no file, as Microsoft's documentation says.
     """
     with _turn:
         acl.copy_permissions(old_path, path)
@@ -215,9 +217,10 @@ def inherit(_descriptor: int, path: str, old: os.stat_result, old_path: str) -> 
 
 
 def settle(_descriptor: int, path: str, mode: int) -> None:
-    """Let a new file, which was this user's alone, be read by the users whom its directory lets, unless `mode` lets no others.
+    """Set the final permissions of a new file that was private.
 
-    It is read-only where its owner's bit for writing is not set.
+    If `mode` has a bit for other users, the file gets the access control list of its directory. If `mode` has no write bit
+    for the owner, the file becomes read-only.
     """
     if mode & 0o077:
         acl.leave_to_directory(path)
@@ -226,9 +229,9 @@ def settle(_descriptor: int, path: str, mode: int) -> None:
 
 
 def change_mode(path: str, mode: int) -> None:
-    """Make a file read-only, or not any more, as the owner's bit for writing says; a directory stays as it is.
+    """Set or clear a file's read-only attribute, by the owner's write bit of `mode`; do nothing to a directory.
 
-    Of a directory the attribute means something else, and does not stop writing there.
+    On a directory the attribute has another meaning, and does not prevent writing there.
     """
     attributes = os.stat(path).st_file_attributes
     if attributes & _DIRECTORY:
@@ -239,7 +242,7 @@ def change_mode(path: str, mode: int) -> None:
 
 
 def move(source: str, target: str, stop: threading.Event) -> None:
-    """Give a file another name, replacing a file that has it, a read-only one as well: as POSIX does."""
+    """Rename a file, replacing an existing file of the new name, even a read-only file, as POSIX does."""
     try:
         _patiently(target, functools.partial(_replace, source, target), stop)
     except OSError as error:
@@ -249,9 +252,9 @@ def move(source: str, target: str, stop: threading.Event) -> None:
 
 
 def named(path: str) -> str:
-    """The path of a file that is there, with the name that it has: another case finds it as well, and a short name.
+    """Return an existing file's path with the file's stored name; `path` may differ in case, or be a short name.
 
-    What replaces it would otherwise have the name that it was found by.
+    A replacement of the file would otherwise get the name in `path`.
     """
     found = WIN32_FIND_DATAW()
     handle = _kernel32.FindFirstFileW(path, ctypes.byref(found))
@@ -262,13 +265,13 @@ def named(path: str) -> str:
 
 
 def read_link(path: str) -> str:
-    """Tell what a link or a junction points to, as its maker has written it."""
+    """Return the target of a link or a junction, as its creator wrote the target."""
     return plain(os.readlink(path))
 
 
 def make_link(target: str, path: str) -> None:
-    """Make a link. It has to be told whether that is to a directory: it is, where there is one."""
-    target = target.replace("/", "\\")  # a link with the other leads nowhere
+    """Make a symbolic link: to a directory if `target` is a directory now, else to a file. Windows must be told which."""
+    target = target.replace("/", "\\")  # Windows does not follow a link whose target has slashes
     above = ntpath.dirname(path)
     to_directory = os.path.isdir(ntpath.join(above, target))
     try:
@@ -278,12 +281,12 @@ def make_link(target: str, path: str) -> None:
             raise
         reason = "Windows lets only administrators make links, and users with its developer mode on"
         raise PermissionError(errno.EPERM, reason, path) from None
-    if not os.path.lexists(path):  # some that stand in for Windows say that they have made one
+    if not os.path.lexists(path):  # some substitutes for Windows report success without making a link
         raise OSError(errno.ENOTSUP, "This system makes no links", path)
 
 
 def remove_file(path: str, stop: threading.Event | None = None) -> None:
-    """Remove a file or a link, a read-only one as well, as POSIX does."""
+    """Remove a file or a link, even a read-only file, as POSIX does."""
     _patiently(path, functools.partial(_even_read_only, os.unlink, path), stop)
 
 
@@ -294,7 +297,8 @@ def remove_directory(path: str, stop: threading.Event) -> None:
         try:
             _even_read_only(os.rmdir, path)
         except OSError as error:
-            # A removed entry is listed as long as a program has it open. Only for a tree that is waited for.
+            # A removed entry stays listed while a program has it open. Only `remove_tree` waits for this: here a listed
+            # entry means that the directory is not empty.
             if error.winerror == _Code.DIR_NOT_EMPTY and os.listdir(path):
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path) from error
             raise
@@ -303,10 +307,11 @@ def remove_directory(path: str, stop: threading.Event) -> None:
 
 
 def remove_tree(path: str, stop: threading.Event) -> None:
-    """Remove a directory with all that is in it, never following a link or a junction.
+    """Remove a directory and all its contents, never following a link or a junction.
 
-    Files of a repository are read-only, and their paths soon longer than Windows likes; ``shutil.rmtree`` ends at both.
+    ``shutil.rmtree`` fails at read-only files and at long paths, and repositories have both.
     """
+    # A directory is pushed again with ``True`` before its entries, so that it is removed after all of them.
     left = [(_verbatim(path), False)]
     while left:
         directory, emptied = left.pop()
@@ -336,7 +341,7 @@ def _even_read_only(remove: Callable[[str], None], path: str) -> None:
 
 
 def _patiently(path: str, work: Callable[[], T], stop: threading.Event | None = None) -> T:
-    """Try something again as long as another program stands in its way, for at most `PATIENCE`, or until stopped."""
+    """Retry a call while another program obstructs it, for at most `PATIENCE` seconds, or until `stop` is set."""
     deadline = time.monotonic() + PATIENCE
     pause = _FIRST_PAUSE
     while True:
@@ -365,7 +370,7 @@ def _held(path: str) -> PermissionError:
 
 
 def _is_open(path: str) -> bool:
-    """Whether a file is open somewhere: it cannot be opened without sharing."""
+    """Whether any program has the file open: then opening the file without sharing fails."""
     try:
         _close(
             _open(
@@ -385,7 +390,7 @@ def _descriptor(
     stop: threading.Event,
     attributes: acl.SecurityAttributes | None = None,
 ) -> int:
-    """Open a file, patiently, for Python's own functions."""
+    """Open a file with `_patiently`, and return a descriptor for Python's own functions."""
     handle = _patiently(path, lambda: _open(path, access, disposition, attributes=attributes), stop)
     return _for_python(handle, flags)
 
@@ -429,7 +434,7 @@ def _set_attributes(path: str, attributes: int) -> None:
 
 
 def _refuse_read_only(path: str) -> None:
-    """Refuse at once what waiting would not change."""
+    """Refuse a read-only file at once: a retry would not help."""
     if _is_read_only(path):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
@@ -443,7 +448,7 @@ def _is_read_only(path: str) -> bool:
 
 @contextlib.contextmanager
 def _writable(path: str) -> Iterator[None]:
-    """Take the read-only attribute away; give it back when what it stood in the way of fails all the same."""
+    """Remove a file's read-only attribute; restore the attribute if the body of the ``with`` statement fails."""
     attributes = os.lstat(path).st_file_attributes
     _set_attributes(path, attributes & ~stat.FILE_ATTRIBUTE_READONLY)
     try:
@@ -466,7 +471,10 @@ def _replace(source: str, target: str) -> None:
 
 
 def _replace_directory(source: str, target: str) -> None:
-    """Replace a link to a directory, in two steps, since Windows takes it for one; a directory is not replaced."""
+    """Replace a link to a directory, in two steps, since Windows treats the link as a directory.
+
+    A directory itself is not replaced: that is an `OSError`.
+    """
     if kind(os.lstat(target)) == "link":
         os.unlink(target)
         os.replace(source, target)
@@ -476,9 +484,10 @@ def _replace_directory(source: str, target: str) -> None:
 
 
 def _replace_in_use(source: str, target: str) -> bool:
-    """Replace a file that is read-only, or open by a program that agreed to that; return whether it was done.
+    """Replace a file that is read-only, or that a program has opened with delete sharing; return whether that succeeded.
 
-    As POSIX does: a program that has it open keeps what it has. From Windows 10 1809 on, on NTFS; elsewhere it can only be waited for.
+    The semantics are those of POSIX: a program that has the old file open keeps the old content. Replacing an open file works
+    on NTFS since Windows 10 1809; elsewhere the caller can only wait until the file is closed.
     """
     name = _verbatim(target)
     length = win32.units(name)

@@ -1,4 +1,4 @@
-"""Windows' own idea of a command's tree: a job, which whatever is started by a member is a member of."""
+"""Job objects: Windows' own trees of processes. Each process that a member of a job starts is a member as well."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_MEMBERS = 65_536
-"""Processes of a job of Windows that are listed; a larger job is not listed at all."""
+"""Processes of a Windows job that are listed; listing a larger job fails."""
 
 ENDED_BY_JOB = 0xE061_6E79  # no bound
-"""The exit code of what we have ended: an error code (bits 31 and 30) of our own (bit 29), as winerror.h says."""
+"""The exit code of processes that anyshell has ended: an error (bits 31 and 30) with a customer code (bit 29), by winerror.h."""
 
 _FEW_MEMBERS = 32
-"""Processes that there is room for in the first such list."""
+"""Processes that the first list has room for; the room doubles until all fit or `MOST_MEMBERS` is reached."""
 
 
 class _BasicLimits(ctypes.Structure):
@@ -56,7 +56,7 @@ class _ExtendedLimits(ctypes.Structure):
 
 
 class _Accounting(ctypes.Structure):
-    """JOBOBJECT_BASIC_AND_IO_ACCOUNTING_INFORMATION, its times in units of 100 ns."""
+    """JOBOBJECT_BASIC_AND_IO_ACCOUNTING_INFORMATION, with times in units of 100 ns."""
 
     _fields_ = (
         ("total_user_time", wintypes.LARGE_INTEGER),
@@ -72,19 +72,19 @@ class _Accounting(ctypes.Structure):
 
 
 class JobObject:
-    """A job that ends with the last handle to it, and this is the only one: with us, however we end.
+    """A job whose members Windows ends with the last handle to the job.
 
-    Members start others as they like, but cannot let them out: a start with CREATE_BREAKAWAY_FROM_JOB fails. A member
-    that crashes ends, and shows no box that waits for a person. This process may be in a job itself; from Windows 8 on
-    jobs nest.
+    This object has the only handle, so that the members end with this process, also when this process crashes. Members may
+    start any process, but no process leaves the job: a start with CREATE_BREAKAWAY_FROM_JOB fails. A member that crashes
+    ends without a dialog box that waits for a person. This process may be in a job itself: jobs nest since Windows 8.
 
     Args:
-        memory: Bytes that each member may commit; an allocation beyond them fails.
-        processes: Members at once; a start beyond them fails.
-        cpu: Seconds of time in user mode of each member, which is ended then.
+        memory: Bytes that each member may commit; an allocation beyond that fails.
+        processes: Members at once; a start beyond that fails.
+        cpu: Seconds of time in user mode for each member; then that member is ended.
 
     Raises:
-        OSError: There is no memory for it, or the limits that it needs are refused.
+        OSError: Out of memory, or Windows refuses the limits.
     """
 
     def __init__(
@@ -104,22 +104,22 @@ class JobObject:
             raise
 
     def assign(self, process: int) -> None:
-        """Take a process in, with all that it starts from now on.
+        """Add a process to the job, with all processes that this process starts from now on.
 
         Args:
             process: A handle with PROCESS_SET_QUOTA and PROCESS_TERMINATE.
 
         Raises:
-            OSError: It has ended, or is in a job that lets it into no other.
+            OSError: The process has ended, or is in a job that allows no second job.
         """
         if not win32.kernel32.AssignProcessToJobObject(self._handle, process):
             raise win32.last_error()
 
     def members(self) -> Sequence[int]:
-        """The pids of those that run.
+        """Return the pids of the running members.
 
         Raises:
-            OSError: There is no memory for the list, or there are more than `MOST_MEMBERS`.
+            OSError: Out of memory for the list, or the job has more than `MOST_MEMBERS` members.
         """
         if self._handle is None:
             return ()
@@ -134,7 +134,7 @@ class JobObject:
             room *= 2
 
     def usage(self) -> Usage | None:
-        """The usage of every member, ended ones included; ``None`` where Windows does not tell it, as under Wine."""
+        """Return the usage of all members, including ended members; ``None`` if Windows does not report it, as under Wine."""
         counted, limits = _Accounting(), _ExtendedLimits()
         if not (
             self._query(win32.JOB_OBJECT_BASIC_AND_IO_ACCOUNTING_INFORMATION, counted)
@@ -145,24 +145,25 @@ class JobObject:
             how="exact",
             user=counted.total_user_time / 10_000_000,
             system=counted.total_kernel_time / 10_000_000,
-            memory=limits.peak_job_memory_used or None,  # Windows need not count what has no limit
+            memory=limits.peak_job_memory_used
+            or None,  # Windows need not count memory without a memory limit
             read=counted.io_info[3],
             written=counted.io_info[4],
             processes=counted.total_processes,
         )
 
     def terminate(self) -> None:
-        """End every member at once, with `ENDED_BY_JOB`. No member is asked, and none can refuse."""
+        """End all members at once, with the exit code `ENDED_BY_JOB`. No member is asked first, and no member can refuse."""
         if self._handle is not None:
             win32.kernel32.TerminateJobObject(self._handle, ENDED_BY_JOB)
 
     def let_go(self) -> None:
-        """Let the members live when this is closed."""
+        """Let the members live on after `close`."""
         if self._handle is not None:
             self._limit(win32.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION)
 
     def close(self) -> None:
-        """End the members, unless they were let go. Does not wait until they are gone."""
+        """Close the job, which ends the members unless `let_go` was called. Does not wait until the members are gone."""
         if self._handle is not None:
             win32.kernel32.CloseHandle(self._handle)
             self._handle = None
@@ -195,7 +196,7 @@ class JobObject:
 
 
 class _ProcessIds(ctypes.Structure):
-    """JOBOBJECT_BASIC_PROCESS_ID_LIST, but for its list."""
+    """JOBOBJECT_BASIC_PROCESS_ID_LIST, without the list of pids."""
 
     _fields_ = (("assigned", wintypes.DWORD), ("listed", wintypes.DWORD))
     pids: ctypes.Array[ctypes.c_size_t]
@@ -203,5 +204,5 @@ class _ProcessIds(ctypes.Structure):
 
 @cache
 def _process_ids(room: int) -> type[_ProcessIds]:
-    """The structure with room for so many pids. Its sizes are few: each is twice the one before."""
+    """Return the structure type with room for `room` pids. There are few sizes: each is twice the previous size."""
     return type("ProcessIds", (_ProcessIds,), {"_fields_": (("pids", ctypes.c_size_t * room),)})

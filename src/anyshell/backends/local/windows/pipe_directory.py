@@ -1,4 +1,4 @@
-"""The pipes by which a persistent shell on this machine is spoken with, where it is Windows."""
+"""The pipes between this process and a persistent shell on this machine, on Windows."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class LocalPipeDirectory:
-    """Gives a shell our ends of pipes without names, which no other process could open: handles of its own.
+    """Maker of a shell's pipes. The shell gets handles to pipes that no other process can open by name.
 
-    So there is no directory, and what goes there elsewhere is in the lines that the shell reads.
+    So there is no directory. Data that other systems pass in files is part of the lines that the shell reads.
     """
 
     directory = None
@@ -38,26 +38,26 @@ class LocalPipeDirectory:
         self._shell: ProcessHandle | None = None
 
     def open_to(self, pid: int) -> None:
-        """Give the pipes to this process.
+        """Give all further pipes to this process.
 
         Raises:
-            OSError: It has ended, or has other rights than we have.
+            OSError: The process has ended, or has other rights than this process.
         """
         self._shell = ProcessHandle(pid, win32.PROCESS_DUP_HANDLE | win32.SYNCHRONIZE)
 
     async def is_gone(self) -> bool:
-        """No: there is no directory."""
+        """Return false: there is no directory."""
         return False
 
     async def write(self, name: str, data: bytes) -> None:
-        """Never asked for: no line is too long."""
+        """Raise `NotImplementedError`. Never called, since no line is too long."""
         raise NotImplementedError
 
     def retract(self, name: str) -> None:
-        """Do nothing: a shell reads what it is told in its turn."""
+        """Do nothing: there are no files, and sent lines cannot be taken back."""
 
     async def output_pipe(self) -> OutputPipe:
-        """Make a pipe that a command prints to."""
+        """Make a pipe that a command writes to."""
         ours, theirs = pipe_to_read()
         try:
             stream = await PipeReceiveStream.connect(ours)
@@ -84,7 +84,7 @@ class LocalPipeDirectory:
             os.close(theirs)
 
     def _give(self, end: int) -> str:
-        """Give the shell a handle of its own to a pipe, which what it starts inherits; the number of that."""
+        """Duplicate a pipe's handle into the shell, inheritable by the shell's children; return the handle's number there."""
         if self._shell is None or not self._shell.running:
             raise BrokenPipeError(errno.EPIPE, "the shell has ended")
         handle = wintypes.HANDLE()
@@ -101,14 +101,14 @@ class LocalPipeDirectory:
         return str(handle.value)
 
     async def aclose(self) -> None:
-        """Give no handle any more."""
+        """Close the handle to the shell: no more pipes can be given."""
         if self._shell is not None:
             self._shell.close()
             self._shell = None
 
 
 class LocalOutputPipe:
-    """The reading end of a pipe, and a writing end that keeps it from ending before a command has begun."""
+    """The reading end of a pipe, with a writing end that keeps the pipe open until the command has ended."""
 
     lost = False
     held = False
@@ -132,22 +132,22 @@ class LocalOutputPipe:
         return self.stream.ended
 
     def command_ended(self) -> None:
-        """Let the stream end with its writers."""
+        """Close our writing end, so that the stream ends with its last writer."""
         if self._writer >= 0:
             os.close(self._writer)
             self._writer = -1
 
     def discard(self) -> None:
-        """Read on and throw away, until the backend is closed."""
+        """Read all further output and throw it away, until the backend is closed."""
         self.command_ended()
         self._on_released(self.stream)
 
     def give_back(self) -> None:
-        """Close it though no command has it."""
+        """Close an unused pipe."""
         self.close()
 
     def close(self) -> None:
-        """Read no more."""
+        """Close both ends held here."""
         self.command_ended()
         self.stream.close()
 
@@ -161,7 +161,7 @@ class LocalInputPipe:
         """The number of the shell's handle."""
 
     def close(self) -> None:
-        """Send no more. Never waits."""
+        """Close this end. Never waits."""
         self.stream.close()
 
 

@@ -1,7 +1,7 @@
-"""Pipes on Windows, as the byte streams that the rest of anyshell knows.
+"""Pipes on Windows, as anyio byte streams.
 
-They are named pipes, which alone can be read and written without blocking a thread; the maker of one keeps an end, and a
-program gets the other. The event loop must be asyncio's Proactor loop, which every program has that does not choose.
+All are named pipes, because only named pipes can be read and written without blocking a thread. The creator of a pipe keeps
+one end, and a program gets the other. The event loop must be asyncio's Proactor loop, the default on Windows.
 """
 
 from __future__ import annotations
@@ -25,32 +25,33 @@ if TYPE_CHECKING:
 Stream = TypeVar("Stream", "PipeReceiveStream", "PipeSendStream")
 
 PIPE_SIZE = 64 * 1024
-"""Bytes that a pipe holds on Windows; a program that has printed more waits until they are read."""
+"""Bytes that a pipe holds on Windows; a program that prints more waits until some are read."""
 
 READ_AHEAD = 64 * 1024
-"""Bytes of output that are read ahead on Windows; two reads of as many may be under way by then."""
+"""Bytes of output that are read ahead on Windows; then reading pauses, while up to two more reads of as many may be under
+way."""
 
 WRITE_SIZE = 64 * 1024
-"""Bytes written to a command's stdin at once."""
+"""Bytes written to a command's stdin at once on Windows; longer input is written in several calls."""
 
 
 def pipe_to_read() -> tuple[windows_utils.PipeHandle, int]:
-    """Make a pipe: our end, which is read, and a descriptor that a program can be given to print to.
+    """Make a pipe; return our reading end, and a descriptor of the writing end for a program.
 
     Raises:
-        OSError: There is no memory for it.
+        OSError: Out of memory.
     """
     ours, theirs = windows_utils.pipe(overlapped=(True, False), bufsize=PIPE_SIZE)
     return windows_utils.PipeHandle(ours), msvcrt.open_osfhandle(theirs, 0)
 
 
 def pipe_to_write() -> tuple[windows_utils.PipeHandle, int]:
-    """Make a pipe: our end, which is written, and a descriptor that a program can be given to read.
+    """Make a pipe; return our writing end, and a descriptor of the reading end for a program.
 
-    It goes both ways, since only a read tells at once that the other end is closed.
+    The pipe is duplex: only a pending read tells at once that the other end is closed.
 
     Raises:
-        OSError: There is no memory for it.
+        OSError: Out of memory.
     """
     theirs, ours = windows_utils.pipe(overlapped=(False, True), duplex=True, bufsize=PIPE_SIZE)
     return windows_utils.PipeHandle(ours), msvcrt.open_osfhandle(theirs, os.O_RDONLY)
@@ -59,7 +60,7 @@ def pipe_to_write() -> tuple[windows_utils.PipeHandle, int]:
 class PipeReceiveStream(ByteReceiveStream, asyncio.Protocol):
     """The reading end of a pipe. Made by `connect`.
 
-    Reading goes on by itself until `READ_AHEAD` bytes are held. So a receive that is cancelled loses nothing.
+    The event loop reads ahead until `READ_AHEAD` bytes are buffered. So a cancelled `receive` loses no bytes.
     """
 
     def __init__(self) -> None:
@@ -74,11 +75,11 @@ class PipeReceiveStream(ByteReceiveStream, asyncio.Protocol):
 
     @classmethod
     async def connect(cls, pipe: windows_utils.PipeHandle) -> PipeReceiveStream:
-        """Read a pipe, which is this stream's own from now on, in any case."""
+        """Make a stream that reads a pipe. The stream owns the pipe; on failure the pipe is closed."""
         return await _connected(cls(), pipe, asyncio.get_running_loop().connect_read_pipe)
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """Return the next bytes, at most `max_bytes` of them.
+        """Return the next bytes, at most `max_bytes`.
 
         Raises:
             anyio.EndOfStream: Every writer has closed its end.
@@ -108,7 +109,7 @@ class PipeReceiveStream(ByteReceiveStream, asyncio.Protocol):
         return piece
 
     def discard(self, on_end: Callable[[], object]) -> None:
-        """From now on read and throw away whatever comes; close at the end and call `on_end`."""
+        """Read all further bytes and throw them away; at end-of-file, close and call `on_end`."""
         self._pieces.clear()
         self._held = 0
         if self.ended or self._closed or self._transport is None:
@@ -119,14 +120,14 @@ class PipeReceiveStream(ByteReceiveStream, asyncio.Protocol):
         self._transport.resume_reading()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take what carries the bytes here. For the event loop alone, and so are the next three."""
+        """Keep the transport. Only the event loop calls this method and the next three."""
         assert isinstance(transport, asyncio.ReadTransport)
         self._transport = transport
         if self._closed:
             transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Hold what has come."""
+        """Buffer received bytes; pause reading at `READ_AHEAD` bytes."""
         if self._on_end is not None or self._closed:
             return
         self._pieces.append(data)
@@ -136,11 +137,11 @@ class PipeReceiveStream(ByteReceiveStream, asyncio.Protocol):
         self._wake()
 
     def eof_received(self) -> None:
-        """Know that every writer has closed its end."""
+        """Record that every writer has closed its end."""
         self.ended = True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Know that nothing more will come: because of the end, of an error, or since this was closed."""
+        """Record that no more bytes will arrive: because of end-of-file, an error, or a close of this end."""
         self._transport = None
         self.ended = True
         self._wake()
@@ -153,7 +154,7 @@ class PipeReceiveStream(ByteReceiveStream, asyncio.Protocol):
             self._arrived.set_result(None)
 
     def close(self) -> None:
-        """Close this end; a writer then fails. Never waits."""
+        """Close this end; writers then get an error. Never waits."""
         self._closed = True
         self._pieces.clear()
         if self._transport is not None:
@@ -161,12 +162,12 @@ class PipeReceiveStream(ByteReceiveStream, asyncio.Protocol):
         self._wake()
 
     async def aclose(self) -> None:
-        """Close this end; a writer then fails."""
+        """Close this end; writers then get an error."""
         self.close()
 
 
 class PipeSendStream(ByteSendStream, asyncio.BaseProtocol):
-    """The writing end of a pipe. Closing it is the reader's end-of-file. Made by `connect`."""
+    """The writing end of a pipe. Closing this end is end-of-file for the reader. Made by `connect`."""
 
     def __init__(self) -> None:
         self._transport: asyncio.WriteTransport | None = None
@@ -177,11 +178,11 @@ class PipeSendStream(ByteSendStream, asyncio.BaseProtocol):
 
     @classmethod
     async def connect(cls, pipe: windows_utils.PipeHandle) -> PipeSendStream:
-        """Write a pipe, which is this stream's own from now on, in any case."""
+        """Make a stream that writes to a pipe. The stream owns the pipe; on failure the pipe is closed."""
         return await _connected(cls(), pipe, asyncio.get_running_loop().connect_write_pipe)
 
     async def send(self, item: bytes) -> None:
-        """Write all of `item`, as fast as it is read.
+        """Write all of `item`, as fast as the reader reads.
 
         Raises:
             anyio.BrokenResourceError: The reader is gone.
@@ -201,29 +202,29 @@ class PipeSendStream(ByteSendStream, asyncio.BaseProtocol):
             raise anyio.BrokenResourceError
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take what carries the bytes. For the event loop alone, and so are the next three."""
+        """Keep the transport. Only the event loop calls this method and the next three."""
         assert isinstance(transport, asyncio.WriteTransport)
-        transport.set_write_buffer_limits(0)  # what is written waits here for its reader alone
+        transport.set_write_buffer_limits(0)  # `send` waits until the pipe has taken all bytes
         self._transport = transport
         if self._closed:
             transport.abort()
 
     def pause_writing(self) -> None:
-        """Wait: what was written last is not read yet."""
+        """Make `send` wait: the pipe has not yet taken the last bytes."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Let `send` continue."""
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Know that the reader is gone."""
+        """Record that the reader is gone."""
         self._transport = None
         self._broken = True
         self._writable.set()
 
     def close(self) -> None:
-        """Close this end. What is not read by now is not written any more. Never waits."""
+        """Close this end. Bytes that the pipe has not yet taken are dropped. Never waits."""
         if not self._closed:
             self._closed = True
             if self._transport is not None:
@@ -231,7 +232,7 @@ class PipeSendStream(ByteSendStream, asyncio.BaseProtocol):
             self._writable.set()
 
     async def aclose(self) -> None:
-        """Close this end. What was sent has been read, or is in the pipe."""
+        """Close this end. Bytes of a finished `send` have been read, or are in the pipe."""
         self.close()
 
 

@@ -1,4 +1,4 @@
-"""Start programs on this machine, where it is Windows, and hold on to their whole tree."""
+"""Programs on this machine, on Windows: start, signals, and control of the whole tree by a job object."""
 
 from __future__ import annotations
 
@@ -40,17 +40,18 @@ if TYPE_CHECKING:
     from ...._types import Signal, Spawn, Terminal, TerminalKind, Usage
 
 _LOOK_AGAIN = (0.005, 0.01, 0.02, 0.04, 0.08)
-"""Seconds between two looks whether a job of Windows has ended, the last one repeats; also for the name of a new process."""
+"""Seconds between two checks whether a Windows job has ended, where the last value repeats; also between the reads of a new
+process's name, which stop after the last value."""
 
 _CLOSE_BOUND = 0.5
-"""Seconds for which closing a process of Windows waits for the end of its job."""
+"""Seconds for which closing a process on Windows waits for the end of the process's job; then the wait ends."""
 
 _EXTENSIONS = ".COM;.EXE"
-"""Suffixes of programs that Windows starts itself; for the others in PATHEXT it takes a shell."""
+"""Suffixes of programs that Windows starts itself; the other suffixes in PATHEXT need a shell."""
 
 _BATCH_FILES = (".bat", ".cmd")
-"""Suffixes of scripts that Windows starts through cmd.exe, which splits arguments in its own way (CVE-2024-24576). Blanks and dots
-may follow, which it drops (CVE-2024-43402)."""
+"""Suffixes of scripts that Windows starts through cmd.exe, which splits arguments in its own way (CVE-2024-24576). Windows
+ignores blanks and dots after the suffix (CVE-2024-43402)."""
 
 _WHAT_TO_DO: Mapping[int, str] = {
     4: "too many open files; run fewer commands at once",
@@ -61,14 +62,14 @@ _WHAT_TO_DO: Mapping[int, str] = {
     1455: "not enough memory: the page file is too small; run fewer commands at once",
     1816: "a job or a user of this machine may not have more processes or memory",
 }
-"""The exceptions for some errors of Windows, by their winerror."""
+"""The messages for some errors of Windows, by winerror."""
 
 
 class LocalSpawner:
-    """Starts programs and knows those that still run.
+    """Starts programs and keeps track of the running programs.
 
     Attributes:
-        released: The output of released programs, and of pipes that were discarded.
+        released: The output streams of released programs, and the discarded pipes.
     """
 
     def __init__(self) -> None:
@@ -80,7 +81,7 @@ class LocalSpawner:
     async def spawn(self, spawn: Spawn) -> LocalWindowsProcess:
         """Start a program in a job of its own.
 
-        Blocks while Windows starts it.
+        Blocks the event loop while Windows starts the program.
 
         Raises:
             InvalidCommand: The directory does not exist, or is no directory.
@@ -109,7 +110,7 @@ class LocalSpawner:
         variables = EnvBlock()
         variables.remove(spawn.unset)
         if spawn.terminal is not None:
-            # These speak of another terminal, and are believed before this one is asked.
+            # These variables describe another terminal, and programs use them before they ask this terminal.
             variables.remove(("COLUMNS", "LINES"))
             variables.update({"TERM": spawn.terminal.term})
         variables.update(spawn.settings)
@@ -147,7 +148,7 @@ class LocalSpawner:
         )
 
     def _forget_left(self) -> None:
-        """Give back the jobs of persistent shells in which nothing lives that their commands have started."""
+        """Close the jobs of ended persistent shells whose commands have no living process left."""
         for job in tuple(self._left):
             with suppress(OSError):
                 if not job.members():
@@ -155,7 +156,7 @@ class LocalSpawner:
                     job.close()
 
     async def aclose(self) -> None:
-        """End everything that still runs, and start nothing more; stop reading for what was released."""
+        """End all running programs, start no more, and stop reading the output of released programs."""
         self._closed = True
         await asyncio.gather(*(process.aclose() for process in self._running))
         self.released.close()
@@ -172,10 +173,10 @@ class LocalWindowsProcess(
         PipeReceiveStream | TerminalReceiveStream, PipeReceiveStream, PipeSendStream | TerminalSendStream
     ],
 ):
-    """A program on this machine, with everything that it starts: a job.
+    """A program on this machine, with the processes that the program starts, in one job.
 
-    With pipes there is no way to ask a program to end: whatever signal is sent, the job is ended at once. On a terminal ^C
-    is pressed, unless it is to be killed.
+    A program on pipes cannot be asked to end: every signal ends the job at once. On a terminal every signal but ``kill``
+    presses ^C.
     """
 
     def __init__(
@@ -210,28 +211,31 @@ class LocalWindowsProcess(
 
     @property
     def usage(self) -> Usage | None:
-        """The usage of its job, once the program has ended and while the job is held."""
+        """The resource usage of the job, after the program has ended and before this object is closed; ``None`` otherwise."""
         return None if self._closed or self._handle.running else self._job.usage()
 
     @property
     def terminal_kind(self) -> TerminalKind | None:
-        """The kind of terminal that pywinpty has given."""
+        """The kind of the terminal that pywinpty has made; ``None`` without a terminal."""
         return self._stdout.kind if isinstance(self._stdout, TerminalReceiveStream) else None
 
     @property
     def can_terminate(self) -> bool:
-        """On a terminal, by ^C. Otherwise there is no way: it shares no console with us, and has no window."""
+        """Whether the program has a terminal, and so can be asked by ^C.
+
+        A program without a terminal shares no console with this process, and has no window.
+        """
         return isinstance(self._stdin, TerminalSendStream)
 
     async def wait(self) -> ExitStatus:
-        """Wait until the program has ended. Nothing is known of how one would have ended that was ended by us."""
-        # The event loop may hear of it later than a look at the handle.
+        """Wait until the program has ended; return its exit status, which is empty if anyshell has ended the program."""
+        # The handle may show the end earlier than the event loop reports the end.
         if self._closed or self._handle.running:
             await self._ending.wait()
         if isinstance(self._stdin, TerminalSendStream):
             self._stdin.let_go()
         if isinstance(self._stdout, TerminalReceiveStream) and not (self._signalled or self._drained):
-            self._drained = True  # once: a call after a cancelled one wants to know how it ended
+            self._drained = True  # only once: a call after a cancelled call only asks for the exit status
             await self._stdout.drained()
         if self._status is None:
             self._status = self._learn()
@@ -244,7 +248,7 @@ class LocalWindowsProcess(
         return ExitStatus() if self._ended and code == ENDED_BY_JOB else ExitStatus(code=code)
 
     async def send_signal(self, signal: Signal) -> None:
-        """End the job, whichever signal it is. On a terminal press ^C, unless it is to be killed."""
+        """End the job, whatever the signal. On a terminal, press ^C instead, unless the signal is ``kill``."""
         self._signalled = True
         if signal != "kill" and isinstance(self._stdin, TerminalSendStream):
             await self._stdin.interrupt()
@@ -256,55 +260,58 @@ class LocalWindowsProcess(
         self._job.terminate()
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """The processes of the job that run, but for its console, which Windows ends with the last of those that have it.
+        """Return the job's running processes, without the console host. Windows ends a console host with its last user.
 
-        One system call where no process runs.
+        Costs one system call if no process runs. If the job cannot be read, the result names the program as ``unknown``.
         """
         for pause in (*_LOOK_AGAIN, None):
             try:
                 found = running(self._job.members())
-            except OSError:  # a look that fails must not pass for an empty job
+            except OSError:  # a failed scan must not pass for an empty job
                 return [ProcessInfo(self._pid, "unknown", 0.0)]
-            # A console that has just begun has no name yet by which it is left out.
+            # A console host that has just begun has no name yet, and is left out by its name.
             if pause is None or not any(info.started and info.name == UNNAMED for info in found):
                 break
             await asyncio.sleep(pause)
         return found
 
     async def wait_gone(self) -> None:
-        """Look again and again, since nothing tells for sure that a job has ended (JOBOBJECT_ASSOCIATE_COMPLETION_PORT)."""
+        """Wait until the job is empty, by polling: no notification is reliable (see JOBOBJECT_ASSOCIATE_COMPLETION_PORT)."""
         for pause in itertools.chain(_LOOK_AGAIN, itertools.repeat(_LOOK_AGAIN[-1])):
             if not await self.survivors():
                 return
             await asyncio.sleep(pause)
 
     def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> WindowsCommandTree:
-        """The processes that a persistent shell starts from now on, by its job alone: the pipes say nothing here."""
+        """Begin a command of a persistent shell: the processes that start in the job from now on. `pipes` and `fd` are unused."""
         if self._commands is None:
             self._commands = Commands(self._job, self._pid)
         return self._commands.begin(shell or self._pid)
 
     def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
-        """Do nothing: no process leaves its job."""
+        """Do nothing: `survivors` names daemons as well, because no process leaves the job."""
 
     async def pid_outside(self, pid: int) -> int | None:
-        """The same pid, if a process of the tree has it: here no tree has pids of its own."""
+        """Return `pid` if a process of the tree has this pid, else ``None``. Windows has no pid namespaces."""
         return pid if pid in {info.pid for info in await self.survivors()} else None
 
     async def resize(self, terminal: Terminal) -> None:
-        """Give its terminal another size."""
+        """Resize the process's terminal. Without a terminal, do nothing."""
         if isinstance(self._stdout, TerminalReceiveStream):
             await self._stdout.resize(terminal)
 
     async def foreground(self) -> Foreground | None:
-        """Every process of the job, any of which may read: a console has no foreground, and does not tell which one reads."""
+        """Return all processes of the job: a console has no foreground, and does not show which process reads."""
         if not isinstance(self._stdout, TerminalReceiveStream):
             return None
         members = await self.survivors()
         return Foreground(processes=tuple(members), cpu=_cpu(members)) if members else None
 
     async def release(self) -> None:
-        """Let what lives go on, also when we end, and keep its writes from failing."""
+        """Let the living processes go on, also after the end of this process, and read their output until the backend is closed.
+
+        Processes of a persistent shell are let go only when the backend is closed.
+        """
         if self._closed:
             return
         if self._commands is None:
@@ -313,7 +320,7 @@ class LocalWindowsProcess(
         self._give_back()
 
     async def aclose(self) -> None:
-        """Kill the remaining processes of the job, and give every handle back."""
+        """Kill the remaining processes of the job, and close all handles."""
         if self._closed:
             return
         self._end()
@@ -325,7 +332,7 @@ class LocalWindowsProcess(
         if self._stderr is not None:
             self._stderr.close()
         self._give_back()
-        await asyncio.sleep(0)  # the event loop closes what it carried in its next turn
+        await asyncio.sleep(0)  # the event loop closes the transports in its next turn
 
     def _give_back(self) -> None:
         if self._closed:
@@ -334,7 +341,7 @@ class LocalWindowsProcess(
         self._closed = True
         if self._commands is None:
             self._job.close()
-        else:  # its command trees look on, and this ends with us as before
+        else:  # the command trees still read the job, whose members still end with this process
             self._on_left(self._job)
         self._handle.close()
         if self._stdin is not None:
@@ -345,7 +352,7 @@ class LocalWindowsProcess(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Started:
-    """A program that was started, in its job, with our ends of what it was started on."""
+    """A started program in its job, with our ends of the program's pipes or terminal."""
 
     pid: int
     handle: ProcessHandle
@@ -378,7 +385,7 @@ async def _start_on_pipes(
             stderr=child_err,
             cwd=spawn.cwd,
             env=variables.block(),
-            # Suspended, so that it starts no process before it is in its job; and with a hidden console.
+            # Suspended, so that the program starts no process before it is in the job; and with a hidden console.
             creationflags=win32.CREATE_SUSPENDED | subprocess.CREATE_NO_WINDOW,
         )
         undo.callback(transport.close)
@@ -404,7 +411,7 @@ async def _start_on_terminal(
     assert spawn.terminal is not None
 
     def adopt(pid: int) -> None:
-        """Put it into its job at once. It runs already: pywinpty starts nothing suspended."""
+        """Put the program into the job at once. The program runs already: pywinpty starts no program suspended."""
         with ProcessHandle(pid, TO_OWN) as process:
             try:
                 job.assign(process.value)
@@ -424,10 +431,10 @@ async def _start_on_terminal(
 
 
 class _Ending(asyncio.SubprocessProtocol):
-    """Hears of the end of one program, as soon as the event loop does.
+    """The end of one program, as the event loop or a waiting thread reports it.
 
     Args:
-        on_ended: Called then, before any waiting task is woken.
+        on_ended: Called at the program's end, before any waiting task is woken.
     """
 
     def __init__(self, on_ended: Callable[[], object]) -> None:
@@ -436,14 +443,14 @@ class _Ending(asyncio.SubprocessProtocol):
         self._transport: asyncio.BaseTransport | None = None
 
     async def wait(self) -> None:
-        """Wait until it has ended, or the watch is closed."""
+        """Wait until the program has ended, or `close` was called."""
         await self._over.wait()
 
     def watch(self, process: ProcessHandle) -> None:
-        """Have a thread wait for the end of a program that the event loop did not start.
+        """Start a thread that waits for the end of a program that the event loop did not start.
 
         Args:
-            process: The program, which is the thread's from now on.
+            process: The handle of the program. The thread owns and closes the handle.
 
         Raises:
             OSError: No thread can be started.
@@ -459,30 +466,29 @@ class _Ending(asyncio.SubprocessProtocol):
             threading.Thread(target=wait, name="anyshell terminal: wait", daemon=True).start()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """For the event loop alone, and so is the next."""
+        """Keep the transport. Only the event loop calls this method; `process_exited` is also called after `watch`."""
         self._transport = transport
 
     def process_exited(self) -> None:
-        """Take note of the end."""
+        """Record the program's end."""
         self._on_ended()
         self._over.set()
-        if (
-            self._transport is not None
-        ):  # not before, which would end the program; and never would be complained of
+        # An earlier close would end the program, and asyncio warns of a transport that is never closed.
+        if self._transport is not None:
             self._transport.close()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop waiting: end every `wait`."""
         self._over.set()
 
 
 def orphans() -> Sequence[ProcessInfo]:
-    """Return none: Windows ends a job with the process that has it, however that ends."""
+    """Return no processes: Windows ends a job with the process that has the handle, also after a crash of that process."""
     return ()
 
 
 def _cpu(members: Sequence[ProcessInfo]) -> float:
-    """Seconds of processor time that they have used."""
+    """Return the seconds of CPU time that processes have used."""
     used = 0.0
     for member in members:
         with suppress(OSError), ProcessHandle(member.pid) as process:
@@ -502,7 +508,7 @@ def _check_directory(path: str) -> None:
 
 
 def _check_length(path: str, error: Exception) -> None:
-    """Say so where a directory is too long for Windows to start anything in it. Its own errors speak of something else."""
+    """Raise `InvalidCommand` if a path is too long for a working directory. Windows' own error names another reason."""
     if win32.units(path) > win32.LONGEST_DIRECTORY:
         raise InvalidCommand(
             f"cwd {path!r} is too long: Windows starts programs in directories of at most {win32.LONGEST_DIRECTORY} "
@@ -511,7 +517,7 @@ def _check_length(path: str, error: Exception) -> None:
 
 
 def _fits(argv: Sequence[str]) -> bool:
-    """Whether Windows takes these words as a command line. Not every error of its own says so."""
+    """Whether the words fit into a command line of Windows. Not every error of Windows names this reason."""
     return win32.units(subprocess.list2cmdline(argv)) < win32.LONGEST_COMMAND_LINE
 
 

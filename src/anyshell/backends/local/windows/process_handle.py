@@ -1,4 +1,4 @@
-"""A process of this Windows, held so that its number cannot come to mean another."""
+"""A handle to a process on this Windows machine. While the handle is open, Windows gives the pid to no other process."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _BETWEEN_EPOCHS = 11_644_473_600  # no bound
-"""Seconds from 1601, when Windows' time begins, to 1970."""
+"""Seconds from 1601, where Windows' time starts, to 1970."""
 
 _CONSOLE = "conhost.exe"
 
 UNNAMED = "unknown"
-"""The name of a process that cannot be asked for it. One that may be asked for its start has just begun, or is about to end."""
+"""The name of a process whose name cannot be read. If the start time can be read, the process has just begun, or is about
+to end."""
 
 TO_LOOK = win32.PROCESS_QUERY_LIMITED_INFORMATION | win32.SYNCHRONIZE
-"""The access rights to ask a process for its identity and whether it runs."""
+"""The access rights to query a process's identity and whether the process runs."""
 
 TO_OWN = TO_LOOK | win32.PROCESS_SET_QUOTA | win32.PROCESS_TERMINATE
-"""The access rights to put a process into a job as well."""
+"""The access rights of `TO_LOOK`, and those to put a process into a job."""
 
 
 class ProcessHandle:
     """A handle to a process.
 
     Args:
-        pid: The process.
-        access: The access rights to it.
+        pid: The process's pid.
+        access: The requested access rights.
 
     Raises:
         OSError: No process has that number (winerror 87), or access is denied (5).
@@ -59,11 +60,11 @@ class ProcessHandle:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the process has not ended yet."""
         return bool(win32.kernel32.WaitForSingleObject(self.value, 0))
 
     def wait(self) -> None:
-        """Block this thread until it has ended."""
+        """Block this thread until the process has ended."""
         win32.kernel32.WaitForSingleObject(self.value, win32.INFINITE)
 
     @property
@@ -71,7 +72,7 @@ class ProcessHandle:
         """The exit code, once the process has ended: 32 bits without a sign.
 
         Raises:
-            OSError: It cannot be asked.
+            OSError: The process cannot be queried.
         """
         code = wintypes.DWORD()
         if not win32.kernel32.GetExitCodeProcess(self.value, ctypes.byref(code)):
@@ -80,10 +81,10 @@ class ProcessHandle:
 
     @property
     def name(self) -> str:
-        """Its program, as the task manager shows it: ``pwsh.exe``.
+        """The name of the process's program, as in the task manager: ``pwsh.exe``.
 
         Raises:
-            OSError: It cannot be asked.
+            OSError: The process cannot be queried.
         """
         path = ctypes.create_unicode_buffer(win32.LONGEST_PATH)
         size = wintypes.DWORD(win32.LONGEST_PATH)
@@ -93,25 +94,25 @@ class ProcessHandle:
 
     @property
     def started(self) -> float:
-        """When it started, in seconds since the epoch.
+        """The start time of the process, in seconds since the epoch.
 
         Raises:
-            OSError: It cannot be asked.
+            OSError: The process cannot be queried.
         """
         return _seconds(self._times()[0]) - _BETWEEN_EPOCHS
 
     @property
     def cpu(self) -> float:
-        """Seconds of processor time that it has used.
+        """Seconds of CPU time that the process has used.
 
         Raises:
-            OSError: It cannot be asked.
+            OSError: The process cannot be queried.
         """
         _, _, kernel, user = self._times()
         return _seconds(kernel) + _seconds(user)
 
     def close(self) -> None:
-        """Give the handle back. Only once."""
+        """Close the handle. Must be called only once."""
         win32.kernel32.CloseHandle(self.value)
 
     def _times(self) -> list[wintypes.FILETIME]:
@@ -122,30 +123,29 @@ class ProcessHandle:
 
 
 def running(pids: Iterable[int]) -> Sequence[ProcessInfo]:
-    """The processes of these that run, but for consoles, which Windows ends with the last of those that have them."""
+    """Describe the running processes among these pids, without console hosts. Windows ends a console host with its last user."""
     found = (_describe(pid) for pid in pids)
     return [info for info in found if info is not None and info.name.lower() != _CONSOLE]
 
 
 def _describe(pid: int) -> ProcessInfo | None:
-    """Describe a member of a job; ``None`` when it has ended."""
+    """Describe a member of a job; ``None`` if the process has ended."""
     try:
         process = ProcessHandle(pid)
     except OSError as error:
-        if error.winerror == win32.ERROR_INVALID_PARAMETER:  # there is no such process any more
+        if error.winerror == win32.ERROR_INVALID_PARAMETER:  # the process no longer exists
             return None
-        return ProcessInfo(pid, "unknown", 0.0)  # it has more rights than we have
+        return ProcessInfo(pid, "unknown", 0.0)  # the process has more rights than this process
     with process:
-        name = _name(
-            process
-        )  # before the next, or one that ends between the two would be alive and have no name
+        # Before `running`: a process that ends between the two calls would otherwise be alive and have no name.
+        name = _name(process)
         return ProcessInfo(pid, name, process.started) if process.running else None
 
 
 def _name(process: ProcessHandle) -> str:
     try:
         return process.name
-    except OSError:  # it has just begun, or is about to end
+    except OSError:  # the process has just begun, or is about to end
         return UNNAMED
 
 

@@ -1,4 +1,4 @@
-"""The places of programs on Windows."""
+"""Search for programs on Windows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ assert sys.platform == "win32"
 
 
 def find_program(name: str, path: str | None = None, extensions: str | None = None) -> str | None:
-    """Look a name up on PATH; ``None`` when it is not found.
+    """Look up a name on PATH; return the program's path, or ``None`` if there is no such program.
 
-    Other than `shutil.which`, and than CreateProcess itself, it does not look into the current directory, where
-    another user may have put a program of that name.
+    Unlike `shutil.which` and CreateProcess, this function never searches the current directory: another user may have put
+    a program of that name there.
 
     Args:
-        name: With or without an extension; a path is looked for as it is, with the extensions as well.
-        path: Directories; those of this process by default. What is relative in it is passed over.
+        name: A name, with or without an extension, or a path. An absolute path is tried unchanged and with each
+            extension; a relative path is never found.
+        path: The directories to search; PATH of this process by default. Relative directories are skipped.
         extensions: The suffixes of programs' names; PATHEXT of this process by default.
     """
     if ntpath.dirname(name) and _is_file(name):
@@ -40,7 +41,7 @@ def find_program(name: str, path: str | None = None, extensions: str | None = No
 
 
 def _is_file(path: str) -> bool:
-    # An alias of the Windows Store exists, and is no regular file.
+    # Not isfile(): an alias of the Windows Store exists, but is not a regular file.
     return os.path.exists(path) and not os.path.isdir(path)
 
 

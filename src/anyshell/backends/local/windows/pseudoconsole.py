@@ -1,7 +1,7 @@
-"""A terminal of Windows: ConPTY's, or WinPTY's where there is no ConPTY.
+"""A terminal of Windows: by ConPTY, or by WinPTY where there is no ConPTY.
 
-Their calls block: the one that reads until something is shown, and the others for as long as the terminal's own process
-takes. So each terminal has two threads, one that reads and one for everything else, which end with it.
+The calls of both libraries block: a read until the terminal shows something, another call until the terminal's own process
+answers. So each terminal has two threads, one for reads and one for all other calls. Both threads end with the terminal.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CHOICE = "PYWINPTY_BACKEND"
-"""The variable that chooses, which is pywinpty's own: 0 is ConPTY, 1 is WinPTY. Without it they are tried in this order."""
+"""The environment variable of pywinpty that chooses the library: 0 is ConPTY, 1 is WinPTY. If unset, ConPTY is tried first."""
 
 CLOSE_SECONDS = 5.0
-"""Seconds in which the thread that reads from a closed terminal must have ended; then it is left to itself."""
+"""Seconds for the reading thread of a closed terminal to end; then the thread is abandoned, and the terminal stays open."""
 
 CANCEL_AGAIN = 0.05
-"""Seconds between two attempts to cancel that thread's read: it may have begun after the first."""
+"""Seconds between two attempts to cancel the reading thread's read, which may have begun after the first attempt."""
 
 _KINDS: Mapping[TerminalKind, int] = {"conpty": 0, "winpty": 1}
 
 
 class _Pty(Protocol):
-    """One kind of terminals. Every call may block, and says by `OSError` what went wrong."""
+    """A terminal by one of the libraries. Every call may block, and raises `OSError` on failure."""
 
     pid: int
 
@@ -62,21 +62,21 @@ class _Pty(Protocol):
 
 
 class OutputReceiver(Protocol):
-    """Receiver of what a terminal shows. Both methods are called in a thread of the terminal's."""
+    """Receiver of a terminal's output. Both methods are called in the terminal's reading thread."""
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes. Never waits."""
+        """Receive the next bytes. Never waits."""
 
     def end(self) -> None:
-        """Take note that there will be no more."""
+        """Record the end of output."""
 
 
 class Pseudoconsole:
-    """A terminal with its program. Made by `start`.
+    """A terminal and its program. Made by `start`.
 
     Attributes:
-        kind: The library that gives the terminal.
-        pid: The program's.
+        kind: The library that makes the terminal.
+        pid: The program's pid.
     """
 
     def __init__(self, pty: _Pty, kind: TerminalKind, errands: _Errands, reader: OutputReceiver) -> None:
@@ -105,23 +105,24 @@ class Pseudoconsole:
         """Start a program on a terminal of its own.
 
         Args:
-            argv: An absolute path, and arguments.
-            cwd: An absolute directory.
-            env: All of its variables, in the order that Windows asks for.
-            terminal: Its size.
-            adopt: Is given the program's pid as soon as it has one, in a thread. When it raises, the terminal is closed.
-            reader: Is given what the program prints.
+            argv: The program's absolute path, and the arguments.
+            cwd: The absolute path of the working directory.
+            env: All environment variables, in the order that Windows requires.
+            terminal: The terminal's size.
+            adopt: Callback with the program's pid, called in a thread as soon as there is a pid. If `adopt` raises, the
+                terminal is closed.
+            reader: Receiver of the program's output.
 
         Raises:
-            InvalidCommand: `CHOICE` is something else than 0 or 1.
-            TerminalUnavailable: No terminal can be had.
-            SpawnError: No thread can be had for it.
-            OSError: The program cannot be started on it; or what `adopt` raises.
+            InvalidCommand: `CHOICE` is neither 0 nor 1.
+            TerminalUnavailable: No library can make a terminal.
+            SpawnError: No thread can be started for the terminal.
+            OSError: The program cannot be started on the terminal, or `adopt` raised this error.
         """
         block = "".join(f"{name}={value}\0" for name, value in env.items())
 
         def start() -> Pseudoconsole:
-            """For the thread of errands."""
+            """Start the program. Runs in the errands' thread."""
             pty, kind = _open(terminal)
             try:
                 words = argv[1:] if isinstance(pty, ConPTY) else argv
@@ -138,7 +139,8 @@ class Pseudoconsole:
             try:
                 return await asyncio.wrap_future(starting)
             except BaseException:
-                errands.do(partial(_give_back, starting))  # what was begun when this was cancelled
+                # Close a terminal that was started in spite of the cancellation.
+                errands.do(partial(_give_back, starting))
                 errands.end()
                 raise
         except RuntimeError as error:
@@ -149,7 +151,7 @@ class Pseudoconsole:
 
         Raises:
             anyio.BrokenResourceError: The terminal is gone.
-            anyio.ClosedResourceError: It is closed.
+            anyio.ClosedResourceError: The terminal was closed by `close`.
         """
         try:
             await self._do(partial(self._pty.write, text))
@@ -157,14 +159,14 @@ class Pseudoconsole:
             raise anyio.BrokenResourceError from error
 
     async def resize(self, terminal: Terminal) -> None:
-        """Give it another size. Silent when it is gone."""
+        """Resize the terminal. Does nothing if the terminal is gone."""
         with suppress(OSError, anyio.ClosedResourceError):
             await self._do(partial(self._pty.resize, terminal))
 
     def close(self) -> None:
-        """Close it, which ends the programs that still have it: Windows tells and then ends them. Never waits.
+        """Close the terminal. Windows notifies, and then ends, the programs that still use the terminal. Never waits.
 
-        The program should have ended before.
+        The terminal's own program should have ended before.
         """
         if self._closing is None:
             self._closing = self._errands.do(self._close)
@@ -172,7 +174,7 @@ class Pseudoconsole:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, and everything is given back."""
+        """Whether the terminal was closed, and all its resources are released."""
         return self._closing is not None and self._closing.done()
 
     async def _do(self, call: Callable[[], None]) -> None:
@@ -182,27 +184,28 @@ class Pseudoconsole:
 
     def _read(self) -> None:
         try:
-            with suppress(OSError):  # it cannot be read any more, and so has ended
+            with suppress(OSError):  # a terminal that cannot be read has ended
                 while data := self._pty.read():
                     self._reader.feed(data)
         finally:
             self._reader.end()
 
     def _close(self) -> None:
-        """For the thread of errands."""
+        """Close the terminal. Runs in the errands' thread."""
         give_up = time.monotonic() + CLOSE_SECONDS
         while self._thread.is_alive():
             if time.monotonic() > give_up:
-                return  # what is still read must not be closed
+                return  # a terminal must not be closed during a read
             self._pty.cancel()
             self._thread.join(CANCEL_AGAIN)
         self._pty.close()
 
 
 class _Errands:
-    """A thread that does one thing after another.
+    """A thread that makes calls, one after another.
 
-    It is a daemon: a call that never returns must not keep this process from ending. So no `ThreadPoolExecutor`.
+    The thread is a daemon, because a call that never returns must not keep this process from ending. A
+    `ThreadPoolExecutor` has no daemon threads.
 
     Raises:
         RuntimeError: This process can start no thread.
@@ -213,19 +216,19 @@ class _Errands:
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def do(self, call: Callable[[], T]) -> Future[T]:
-        """Have something done when its turn has come."""
+        """Queue a call; return the future of the call's result."""
         future: Future[T] = Future()
         self._waiting.put(partial(_run, future, call))
         return future
 
     def end(self) -> None:
-        """Have the thread end after that."""
+        """Let the thread end after the queued calls."""
         self._waiting.put(None)
 
     def _work(self) -> None:
         while (errand := self._waiting.get()) is not None:
             errand()
-            del errand  # it may hold the last reference to a terminal
+            del errand  # the call may hold the last reference to a terminal
 
 
 def _run(future: Future[T], call: Callable[[], T]) -> None:
@@ -252,7 +255,7 @@ def _open(terminal: Terminal) -> tuple[ConPTY | WinPTY, TerminalKind]:
 
 
 def _give_back(starting: Future[Pseudoconsole]) -> None:
-    """Close what is not awaited any more. For the thread of errands, which has done with starting by then."""
+    """Close a terminal whose start was abandoned. Runs in the errands' thread, after the start."""
     if not starting.cancelled() and starting.exception() is None:
         starting.result()._close()
 

@@ -1,4 +1,4 @@
-"""Command texts that are too long for an argument, as files that only the shell has time to read."""
+"""Temporary files for command texts that are too long for an argument. A file exists until the shell has ended."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .files import create_temporary
 
 
 class ScriptFile:
-    """A file in the temporary directory that holds a text, and is there for as long as this is open.
+    """A file in the temporary directory that holds a text, and exists until `close`.
 
-    Only this user, the system and administrators may open it, whatever the directory allows for its other files.
-    Windows itself removes it when we end before that, however we do. A program that opens it must share it for deletion
-    (FILE_SHARE_DELETE). It is UTF-8 without a byte order mark.
+    Only this user, the system and administrators may open the file, whatever the directory allows for other files.
+    Windows itself removes the file when this process ends before `close`, also by a crash. A program that opens the file
+    must share the file for deletion (FILE_SHARE_DELETE). The text is encoded as UTF-8 without a byte order mark.
 
     Raises:
-        OSError: There is no room, or no directory for it.
+        OSError: The disk is full, or there is no temporary directory.
     """
 
     def __init__(self, text: str) -> None:
@@ -35,7 +35,7 @@ class ScriptFile:
             raise
 
     def close(self) -> None:
-        """Remove it. Twice does nothing."""
+        """Remove the file. A second call does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

@@ -1,4 +1,4 @@
-"""The places of shells on Windows; above all of bash, which only WSL puts on PATH there."""
+"""Search for shells on Windows, above all for bash: on Windows only WSL puts a bash on PATH."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
 _OF_GIT = frozenset({"bash", "sh", "zsh"})
-"""Shells of Git for Windows or MSYS2, which are looked for there."""
+"""Shells that Git for Windows and MSYS2 contain, and that are searched for beside Git."""
 
 _SYSTEMS_OF_MSYS2 = frozenset({"clang64", "clangarm64", "mingw32", "mingw64", "ucrt64", "usr"})
-"""Directories between the top of MSYS2, or of Git for Windows, and a ``bin`` (msys2.org, "Environments")."""
+"""Directories between the top directory of MSYS2 or Git for Windows and a ``bin`` (msys2.org, "Environments")."""
 
 KEY = r"SOFTWARE\GitForWindows"
-"""The registry key in which its installer writes ``InstallPath``."""
+"""The registry key in which the installer of Git for Windows writes ``InstallPath``."""
 
 
 async def find_shell(path: str, ask: Callable[[Sequence[str]], Awaitable[str]]) -> Sequence[str]:
-    """Find the programs that may be what a candidate means, the best first. None is a batch file, which ``cmd.exe`` reads.
+    """Return the programs that a candidate may mean, the best first. No result is a batch file, which ``cmd.exe`` would read.
 
     Args:
-        path: As in `ShellCandidate`.
-        ask: Runs a program, and gives the first line that it prints; empty without one.
+        path: The path of the candidate, as in `ShellCandidate`.
+        ask: Function that runs a program and returns the first line of its output; empty without output.
 
     Raises:
         InvalidCommand: ``ANYSHELL_BASH`` is not the path of a program.
@@ -45,7 +45,7 @@ async def find_shell(path: str, ask: Callable[[Sequence[str]], Awaitable[str]]) 
 
 
 def starts_wsl(path: str) -> bool:
-    """Whether a bash is Windows' own, which starts WSL, whatever is asked of it."""
+    """Whether a program is Windows' own ``bash.exe`` or ``wsl.exe``, which always starts WSL."""
     root = os.environ.get("SYSTEMROOT", r"C:\Windows")
     places = [ntpath.join(root, name) for name in ("System32", "Sysnative", "SysWOW64")]
     directory, name = ntpath.split(ntpath.normcase(ntpath.abspath(path)))
@@ -62,12 +62,12 @@ async def _beside_git(name: str, ask: Callable[[Sequence[str]], Awaitable[str]])
             )
         yield program
         return
-    if os.environ.get("MSYSTEM"):  # we were started from it, and its own directories come first
+    if os.environ.get("MSYSTEM"):  # this process was started from MSYS2, whose own directories come first
         for program in _on_path(name):
             yield program
     gits = list(_on_path("git"))
     if gits:
-        # It knows where it is when its name on PATH does not tell, as with Scoop's and Chocolatey's.
+        # Git itself knows its directory, also where its path on PATH does not show it, as with Scoop and Chocolatey.
         libexec, last = ntpath.split(ntpath.normpath(await ask((gits[0], "--exec-path"))))
         if last.lower() == "git-core":
             for program in _in(_above(libexec, "libexec"), name):
@@ -83,7 +83,7 @@ async def _beside_git(name: str, ask: Callable[[Sequence[str]], Awaitable[str]])
 
 
 def _on_path(name: str) -> Iterator[str]:
-    """Every program of that name on PATH, but for those that start WSL."""
+    """Yield all programs of a name on PATH, except those that start WSL."""
     for directory in os.environ.get("PATH", "").split(";"):
         program = find_program(name, directory, ".exe")
         if program is not None and not starts_wsl(program):
@@ -91,9 +91,9 @@ def _on_path(name: str) -> Iterator[str]:
 
 
 def _above(directory: str, *names: str) -> str:
-    """The top of what a directory of one of these names belongs to; empty when it has another name.
+    """Return the installation's top directory above a directory of one of these names; empty if the name is another.
 
-    No other directory is tried: many a one above it may be written to by every user.
+    No other directory is tried: every user may be able to write to directories above.
     """
     top, name = ntpath.split(ntpath.normpath(directory))
     if name.lower() not in names:
@@ -104,7 +104,7 @@ def _above(directory: str, *names: str) -> str:
 
 
 def _in(top: str, name: str) -> Sequence[str]:
-    """Git's ``bin`` has a program that sets its PATH up, and starts the one below ``usr``."""
+    """Return the possible paths of a program below `top`. Git's program in ``bin`` sets up PATH and starts that in ``usr``."""
     return [ntpath.join(top, directory, name) for directory in ("bin", r"usr\bin")] if top else []
 
 

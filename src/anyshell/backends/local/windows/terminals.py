@@ -1,4 +1,4 @@
-"""Terminals of Windows, as the byte streams that the rest of anyshell knows."""
+"""Terminals of Windows, as anyio byte streams."""
 
 from __future__ import annotations
 
@@ -25,26 +25,28 @@ if TYPE_CHECKING:
     from .pseudoconsole import OutputReceiver, Pseudoconsole
 
 MOST_HELD = 64 * 1024 * 1024
-"""Bytes that a terminal has shown and that wait for their reader; with one more the command fails and says so, since
-pywinpty reads on and the program cannot be made to wait."""
+"""Bytes of a terminal's output that wait for their reader; beyond that the command fails with the reason, since pywinpty
+reads on and the program cannot be made to wait."""
 
 QUIET = 0.2
-"""Seconds without output, after the program's end, after which a terminal counts as ended: ConPTY may never say so."""
+"""Seconds without output, after the program's end, after which a terminal counts as ended: ConPTY may never report its
+end."""
 
 DRAIN = 1.0
-"""Seconds after the program's end in which a terminal counts as ended, although output comes."""
+"""Seconds after the program's end until a terminal counts as ended, even if more output arrives."""
 
 LAST_WORDS = 5.0
-"""Seconds for WinPTY to show the last output of an ended program. Its agent says when; only a busy machine makes it late."""
+"""Seconds for WinPTY to show the last output of an ended program; then the terminal counts as ended. WinPTY's agent reports
+the end of output, and is late only on a busy machine."""
 
 CLOSE_SECONDS = 0.5
-"""Seconds for which the closing of a terminal is waited for; then it goes on behind."""
+"""Seconds to wait for the closing of a terminal; then the closing goes on in the background."""
 
 _LOOK_AGAIN = 0.01
-"""Seconds between two looks whether a terminal is closed."""
+"""Seconds between two checks whether a terminal is closed."""
 
 READS_PER_TURN = 4
-"""Pieces of a terminal's output in a row before other tasks get a turn."""
+"""Pieces of a terminal's output that are returned in a row; then other tasks get a turn."""
 
 _INTERRUPT = "\x03"
 
@@ -53,12 +55,13 @@ _END_OF_INPUT = "\x1a\r"
 
 
 class TerminalReceiveStream(ByteReceiveStream):
-    """The output of a terminal. It ends with the terminal, or soon after its program: see `drained`."""
+    """The output of a terminal. The stream ends with the terminal, or soon after the terminal's program: see `drained`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
-        self._pieces: deque[bytes] = deque()  # and what follows: under the lock, for two threads use it
+        # Two threads use the next five attributes: they are changed under the lock.
+        self._pieces: deque[bytes] = deque()
         self._held = 0
         self._total = 0
         self._wanted = True
@@ -75,14 +78,14 @@ class TerminalReceiveStream(ByteReceiveStream):
     async def start(
         cls, start: Callable[[OutputReceiver], Awaitable[Pseudoconsole]]
     ) -> TerminalReceiveStream:
-        """Start a program on a terminal of its own, which `start` does for a reader: see `Pseudoconsole.start`."""
+        """Start a program on a terminal of its own by `start`, a call of `Pseudoconsole.start` with the given reader."""
         stream = cls()
         stream._console = await start(stream)
         return stream
 
     @property
     def pid(self) -> int:
-        """The program's."""
+        """The program's pid."""
         return self._at.pid
 
     @property
@@ -92,15 +95,15 @@ class TerminalReceiveStream(ByteReceiveStream):
 
     @property
     def keyboard(self) -> TerminalSendStream:
-        """Something that types on it."""
+        """A new stream that types on the terminal."""
         return TerminalSendStream(self._at)
 
     async def resize(self, terminal: Terminal) -> None:
-        """Give it another size. Silent when it is gone."""
+        """Resize the terminal. Does nothing if the terminal is gone."""
         await self._at.resize(terminal)
 
     def feed(self, data: bytes) -> None:
-        """Take what has come. For the thread that reads."""
+        """Buffer output. Called by the reading thread."""
         with self._lock:
             self._total += len(data)
             if not self._wanted or self._overflowed:
@@ -113,26 +116,26 @@ class TerminalReceiveStream(ByteReceiveStream):
         self._tell(self._arrived.set)
 
     def end(self) -> None:
-        """Take note that nothing more will come. For the thread that reads."""
+        """Record the end of output. Called by the reading thread."""
         self._tell(self._on_reader_ended)
 
     @property
     def ended(self) -> bool:
-        """Whether no more is waited for."""
+        """Whether the stream waits for no more output."""
         return self._over.is_set()
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """Return the next bytes, at most `max_bytes` of them.
+        """Return the next bytes, at most `max_bytes`.
 
         Raises:
             anyio.EndOfStream: The terminal has ended.
             anyio.ClosedResourceError: This end is closed.
-            BackendError: More than `MOST_HELD` have come since the last call.
+            BackendError: More than `MOST_HELD` unread bytes had arrived; the bytes before are returned first.
         """
         while True:
             if self._reads >= READS_PER_TURN:
                 self._reads = 0
-                await asyncio.sleep(0)  # with nothing in hand: to be cancelled here must lose no output
+                await asyncio.sleep(0)  # before any output is taken: a cancellation here must lose no output
             if self._closed:
                 raise anyio.ClosedResourceError
             if data := self._take(max_bytes):
@@ -146,14 +149,15 @@ class TerminalReceiveStream(ByteReceiveStream):
             if self.ended:
                 raise anyio.EndOfStream
             self._reads = 0
-            self._arrived.clear()  # what comes meanwhile sets it later, in this thread
+            self._arrived.clear()  # output that arrives meanwhile sets the event later, in this thread
             await self._arrived.wait()
 
     async def drained(self) -> None:
-        """After the program's end: wait for the terminal's, or until nothing comes any more, and end the stream.
+        """Wait, after the program's end, until the terminal has ended or no more output arrives; then end the stream.
 
-        What a child in the background prints after that is not received, unless it is discarded.
+        Later output of a child in the background is never received; `discard` reads and drops it.
         """
+        # One turn of the loop is one wait of at most `quiet` seconds. A turn without new output ends the loop.
         tells = self._console is not None and self._console.kind == "winpty"
         quiet, drain = (LAST_WORDS, LAST_WORDS) if tells else (QUIET, DRAIN)
         give_up = time.monotonic() + drain
@@ -166,7 +170,7 @@ class TerminalReceiveStream(ByteReceiveStream):
         self._end()
 
     def discard(self, on_end: Callable[[], object]) -> None:
-        """From now on throw away whatever comes; close at the terminal's end and call `on_end`."""
+        """Throw away all further output; at the terminal's end, close and call `on_end`."""
         self._on_end = on_end
         self._throw_away()
         if self._gone:
@@ -184,10 +188,10 @@ class TerminalReceiveStream(ByteReceiveStream):
             on_end()
 
     async def aclose(self) -> None:
-        """Close the terminal, and wait until everything is given back, for `CLOSE_SECONDS` at most."""
+        """Close the terminal, and wait at most `CLOSE_SECONDS` until all its resources are released."""
         self.close()
         give_up = time.monotonic() + CLOSE_SECONDS
-        # Another thread sets it, which may outlive the event loop, so that it can set no event of that.
+        # Another thread sets `closed`. That thread may outlive the event loop, and so cannot set an event of the loop.
         while self._console is not None and not self._console.closed and time.monotonic() < give_up:  # noqa: ASYNC110 - see above
             await asyncio.sleep(_LOOK_AGAIN)
 
@@ -229,25 +233,26 @@ class TerminalReceiveStream(ByteReceiveStream):
 
 
 class TerminalSendStream(ByteSendStream):
-    """The input of a terminal, which is typed there.
+    """The keyboard input of a terminal.
 
-    A line feed is typed as Enter, which is a return: as a key it is Ctrl-J, and ends no line on Windows.
+    A line feed is typed as Enter, a carriage return. The key for a line feed is Ctrl-J, which ends no line on Windows.
     """
 
     def __init__(self, console: Pseudoconsole) -> None:
         self._console = console
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may come in pieces
-        self._returned = False  # a line feed after a return is no other Enter
+        # A character may be split between two sends.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._returned = False  # a line feed after a carriage return is not a second Enter
         self._begun = False
         self._ended = False
         self._gone = False
 
     async def send(self, item: bytes) -> None:
-        """Type all of `item`. A console takes input before it is read.
+        """Type all of `item`. A console accepts input before the program reads.
 
         Raises:
             anyio.BrokenResourceError: The program has ended, or the terminal is gone.
-            anyio.ClosedResourceError: It is closed.
+            anyio.ClosedResourceError: The terminal is closed.
         """
         text = self._decoder.decode(item)
         if not text:
@@ -256,19 +261,19 @@ class TerminalSendStream(ByteSendStream):
             text = text[1:]
         self._returned = text[-1:] == "\r"
         text = text.replace("\r\n", "\r").replace("\n", "\r")
-        if text and not text.startswith("\x1b"):  # which keys begin with, and answers, that are in no line
+        if text and not text.startswith("\x1b"):  # escape sequences are keys or answers, not part of a line
             self._begun = not text.endswith(("\r", _INTERRUPT))
         await self._type(text)
 
     async def interrupt(self) -> None:
-        """Press ^C, which is for the program to heed."""
+        """Press ^C. The program decides whether to end."""
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self._type(_INTERRUPT)
 
     async def aclose(self) -> None:
-        """Type ^Z and Enter, once; on a line that has been begun, Enter before, without which it would be a part of that.
+        """Type ^Z and Enter, only once. On a line that has been begun, type Enter first: ^Z counts only at a line's start.
 
-        What is typed after that arrives all the same, such as an answer to what the program asks the terminal.
+        Later input still reaches the program, such as the answer to a query that the program sends to the terminal.
         """
         if self._ended:
             return
@@ -277,11 +282,11 @@ class TerminalSendStream(ByteSendStream):
             await self._type(f"\r{_END_OF_INPUT}" if self._begun else _END_OF_INPUT)
 
     def let_go(self) -> None:
-        """The program has ended: nothing can be typed any more."""
+        """Refuse all further input, since the program has ended."""
         self._gone = True
 
     def close(self) -> None:
-        """Type nothing any more. Never waits."""
+        """Refuse all further input. Never waits."""
         self._gone = True
 
     async def _type(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The variables of this machine's programs, where it is Windows: their names are the same in either case."""
+"""Environment variables of programs on Windows, where the names of variables are case-insensitive."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _PATHEXT = ".COM;.EXE;.BAT;.CMD"
 
 
 class EnvBlock:
-    """The variables of one program, beginning with those of this process at this moment."""
+    """The environment variables of one program; initially the current variables of this process."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[str, str]] = {}
         self.update(os.environ)
-        # Without the first, no program finds the libraries of Windows; without the others, none finds programs. The
-        # parent of this process may have left them out.
+        # Programs need SystemRoot to find the libraries of Windows, and ComSpec and PATHEXT to find other programs. The
+        # parent of this process may have left out any of the three.
         root = self.get("SystemRoot") or win32.windows_directory()
         for name, value in (
             ("SystemRoot", root),
@@ -36,19 +36,19 @@ class EnvBlock:
                 self.update({name: value})
 
     def get(self, name: str) -> str:
-        """The value of a variable; empty when it is not set."""
+        """Return the value of a variable; empty if the variable is not set."""
         return self._values.get(name.upper(), (name, ""))[1]
 
     def update(self, variables: Mapping[str, str]) -> None:
-        """Set variables, whatever the case of those that are there."""
+        """Set variables, replacing variables whose names differ only in case."""
         for name, value in variables.items():
             self._values[name.upper()] = (name, value)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove variables, whatever their case."""
+        """Remove variables, ignoring the case of the names."""
         for name in names:
             self._values.pop(name.upper(), None)
 
     def block(self) -> dict[str, str]:
-        """All of them in the order that CreateProcess asks for: by name, without regard to case."""
+        """Return all variables in the order that CreateProcess requires: by name, ignoring case."""
         return dict(value for _, value in sorted(self._values.items()))

@@ -1,4 +1,4 @@
-"""The functions of Windows that Python has no name for, each as Microsoft's documentation declares it."""
+"""Windows functions that Python does not wrap, with the declarations of Microsoft's documentation."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION = 0x0400
 JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE = 0x2000
 
 LONGEST_COMMAND_LINE = 32_767
-"""UTF-16 units of a command line, the NUL at its end included (CreateProcessW)."""
+"""UTF-16 units of a command line, including the NUL at its end (CreateProcessW); a longer one cannot be started."""
 
 LONGEST_DIRECTORY = 258
-"""UTF-16 units of the path of a directory that a program is started in (CreateProcessW: MAX_PATH, with a backslash and the
-NUL at its end), whatever longer paths Windows takes elsewhere."""
+"""UTF-16 units of the path of a program's working directory (CreateProcessW: MAX_PATH, with a backslash and the NUL at its
+end). Windows accepts longer paths elsewhere, but not here."""
 
 LONGEST_PATH = 32_767
-"""Characters of a path, the NUL at its end included."""
+"""Characters of a path, including the NUL at its end."""
 
 LONGEST_USER_NAME = 257
-"""Characters of a user's name, the NUL at its end included (lmcons.h, UNLEN)."""
+"""Characters of a user's name, including the NUL at its end (lmcons.h, UNLEN)."""
 
 kernel32 = declare(
     ctypes.WinDLL("kernel32", use_last_error=True),
@@ -99,24 +99,24 @@ kernel32 = declare(
 _advapi32 = declare(ctypes.WinDLL("advapi32", use_last_error=True), GetUserNameW=(BOOL, LPWSTR, LPDWORD))
 
 _ARCHITECTURES = {0x014C: "x86", 0x8664: "AMD64", 0xAA64: "ARM64"}
-"""The values of PROCESSOR_ARCHITECTURE, by winnt.h's IMAGE_FILE_MACHINE_…."""
+"""The values of PROCESSOR_ARCHITECTURE, by the constants IMAGE_FILE_MACHINE_… of winnt.h."""
 
 
 def last_error() -> OSError:
-    """The error of the call that has just failed."""
+    """Return the error of the call that has just failed."""
     return ctypes.WinError(ctypes.get_last_error())
 
 
 def units(text: str) -> int:
-    """The length of a text for Windows: in units of UTF-16."""
+    """Return the length of a text in UTF-16 units, in which Windows counts."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def windows_directory() -> str:
-    r"""The directory of Windows, such as ``C:\Windows``.
+    r"""Return the directory of Windows, such as ``C:\Windows``.
 
     Raises:
-        OSError: It cannot be told.
+        OSError: Windows does not tell the directory.
     """
     path = ctypes.create_unicode_buffer(MAX_PATH)
     if not kernel32.GetSystemWindowsDirectoryW(path, MAX_PATH):
@@ -125,10 +125,10 @@ def windows_directory() -> str:
 
 
 def native_architecture() -> str:
-    """The machine's own architecture, though this process may be another's that it emulates.
+    """Return the machine's own architecture, even if this process is emulated for another architecture.
 
     Raises:
-        OSError: It cannot be told.
+        OSError: Windows does not tell the architecture.
     """
     process, native = USHORT(), USHORT()
     if not kernel32.IsWow64Process2(
@@ -139,10 +139,10 @@ def native_architecture() -> str:
 
 
 def user_name() -> str:
-    """The name of the user that this process runs as.
+    """Return the name of the user that this process runs as.
 
     Raises:
-        OSError: It cannot be told.
+        OSError: Windows does not tell the name.
     """
     name = ctypes.create_unicode_buffer(LONGEST_USER_NAME)
     if not _advapi32.GetUserNameW(name, ctypes.byref(DWORD(LONGEST_USER_NAME))):

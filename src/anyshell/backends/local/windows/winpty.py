@@ -1,8 +1,8 @@
-"""WinPTY: a hidden console, and a process, its agent, that reads the console and passes its content on.
+"""WinPTY: a hidden console, and an agent process that reads the console and passes on the console's content.
 
-The library is the one that pywinpty brings along, by its own interface (``winpty.h``). pywinpty's reads from it in a way
-of their own, which takes the program's end for the end of output: what the agent has not passed on by then is lost, of
-one command in thirty as measured. It also decodes each piece by itself, and breaks characters that two pieces share.
+This module calls the library that pywinpty contains, through the library's own interface (``winpty.h``). pywinpty's own
+reads take the program's end for the end of output, and lose the output that the agent has not yet passed on: in one command
+of thirty, as measured. pywinpty also decodes each chunk by itself, and breaks characters that are split between two chunks.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
     from ...._types import Terminal
 
 AGENT_SECONDS = 10.0
-"""Seconds for WinPTY's agent to start, and to do what it is asked."""
+"""Seconds for WinPTY's agent to start, and to answer a request; then the call fails."""
 
 READ_SIZE = 64 * 1024
 """Bytes that are read from WinPTY at once."""
 
 _COLOR_ESCAPES = 0x4  # no bound: winpty_constants.h: WINPTY_FLAG_COLOR_ESCAPES
 
-# Once the program has ended, the agent passes the rest of the output on and ends; WINPTY_SPAWN_FLAG_…
+# WINPTY_SPAWN_FLAG_…: after the program's end, the agent passes on the rest of the output and ends.
 _AUTO_SHUTDOWN = 0x1  # no bound: arguments of calls
 _EXIT_AFTER_SHUTDOWN = 0x2  # no bound: arguments of calls
 
 _ENDS = (win32.ERROR_BROKEN_PIPE, win32.ERROR_PIPE_NOT_CONNECTED, win32.ERROR_OPERATION_ABORTED)
-"""Errors of a read when the agent has ended, or when the read was cancelled."""
+"""Errors of a read after the agent's end, or of a cancelled read."""
 
 
 class WinPTY:
-    """A terminal by WinPTY. Its calls may block, and may be made in any thread.
+    """A terminal by WinPTY. All methods may block, and may be called in any thread.
 
     Raises:
-        OSError: There is no library, or no agent.
+        OSError: The library is missing, or the agent does not start.
     """
 
     def __init__(self, terminal: Terminal) -> None:
         self._library = _load()
         self.pid = 0
-        """The program's."""
+        """The program's pid."""
         with ExitStack() as undo:
             failure = _Failure(self._library)
             config = self._library.winpty_config_new(_COLOR_ESCAPES, failure.place)
@@ -80,17 +80,17 @@ class WinPTY:
         r"""Start a program.
 
         Args:
-            program: Its path.
-            command_line: All of it, the program included.
-            cwd: Its directory.
-            env: Its variables, each ended by a NUL.
+            program: The program's path.
+            command_line: The whole command line, including the program.
+            cwd: The working directory.
+            env: The environment variables, each with a NUL at its end.
 
         Raises:
-            OSError: It cannot be started.
+            OSError: The program cannot be started.
         """
         flags = _AUTO_SHUTDOWN | _EXIT_AFTER_SHUTDOWN
         failure = _Failure(self._library)
-        block = ctypes.create_unicode_buffer(env, len(env) + 2)  # which ends with one more NUL
+        block = ctypes.create_unicode_buffer(env, len(env) + 2)  # the block ends with one more NUL
         config = self._library.winpty_spawn_config_new(
             flags, program, command_line, cwd, ctypes.cast(block, ctypes.c_void_p), failure.place
         )
@@ -105,14 +105,15 @@ class WinPTY:
         if not done and error.value:
             raise ctypes.WinError(error.value)
         failure.check(done)
-        self._undo.callback(win32.kernel32.CloseHandle, process.value)  # until then its number is its own
+        # The open handle keeps the pid from reuse.
+        self._undo.callback(win32.kernel32.CloseHandle, process.value)
         self.pid = win32.kernel32.GetProcessId(process)
 
     def read(self) -> bytes:
-        """Wait for what is shown next; nothing at the end, and when that was cancelled.
+        """Wait for the next output; return no bytes at the end of output, or when `cancel` has interrupted the read.
 
         Raises:
-            OSError: It cannot be read.
+            OSError: The terminal cannot be read.
         """
         buffer = ctypes.create_string_buffer(READ_SIZE)
         count = wintypes.DWORD()
@@ -138,7 +139,7 @@ class WinPTY:
             data = data[count.value :]
 
     def resize(self, terminal: Terminal) -> None:
-        """Give it another size.
+        """Resize the terminal.
 
         Raises:
             OSError: The agent has ended, or does not answer.
@@ -149,16 +150,16 @@ class WinPTY:
         )
 
     def cancel(self) -> None:
-        """Wake the reader. A read that has not begun yet is not cancelled."""
+        """Cancel the current read. A read that begins later is not cancelled."""
         win32.kernel32.CancelIoEx(self._output, None)
 
     def close(self) -> None:
-        """Close it; the agent ends then, and with it the programs that still have the console. No read may be under way."""
+        """Close the terminal. The agent ends, and with it the programs that still use the console. No read may be running."""
         self._undo.close()
 
 
 class _Failure:
-    """The pointer in which the library returns an error."""
+    """An error pointer that the library fills when a call fails."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -166,10 +167,10 @@ class _Failure:
         self.place = ctypes.byref(self._error)
 
     def check(self, result: object) -> None:
-        """Raise what went wrong, if the result says that something has.
+        """Check the result of a library call; a false result means failure.
 
         Raises:
-            OSError: It has.
+            OSError: The call failed; the message is the library's.
         """
         if not result:
             message = self._library.winpty_error_msg(self._error)
@@ -179,10 +180,10 @@ class _Failure:
 
 @cache
 def _load() -> Any:
-    """Load the library, and say how it is called.
+    """Load the library and declare its functions.
 
     Raises:
-        OSError: It is not there.
+        OSError: The library is missing.
     """
     package = find_spec("winpty")
     if package is None or not package.submodule_search_locations:
@@ -191,7 +192,7 @@ def _load() -> Any:
     number = ctypes.c_int
     started = (wintypes.LPHANDLE, wintypes.LPHANDLE, wintypes.LPDWORD)
     return declare(
-        # By its whole path, so that it is no other one of that name.
+        # By the absolute path, so that no other library of the same name is loaded.
         ctypes.CDLL(ntpath.join(package.submodule_search_locations[0], "winpty.dll")),
         winpty_error_msg=(text, pointer),
         winpty_error_free=(None, pointer),

@@ -1,1 +1,1 @@
-"""The way to a host: its options, its settings, its key, the login, and the connections that are kept."""
+"""The connection to a host: its options, its settings, its key, the login, and the pool of open connections."""

@@ -1,4 +1,4 @@
-"""The names of hosts in ``~/.ssh/config``, for completion and for likely misspellings: quick, and never a failure."""
+"""The host names in ``~/.ssh/config``, for completion and for suggestions. Reading is quick, and never fails."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import os
 import re
 
 MOST_FILES = 100
-"""Files of `~/.ssh/config`, with those that it includes, that are looked for names."""
+"""Files in which host names are looked for, `~/.ssh/config` and the files that it includes together; more are not read."""
 
 _WORD = re.compile(r'"([^"]*)"|(\S+)')
 _LINE = re.compile(r'[ \t]*"?(host|include)"?(?:[ \t]*=[ \t]*|[ \t]+)(.*)', re.IGNORECASE)
 
 
 def find_aliases() -> list[str]:
-    """Every host that the configuration names, without patterns; each once, in the order of the file."""
+    """Return every host that the configuration names, without patterns; each once, in the order of the file."""
     found: dict[str, None] = {}
     _read(os.path.expanduser("~/.ssh/config"), found, set())
     return list(found)
 
 
 def meant(name: str) -> str | None:
-    """The host of the configuration that an unknown name may stand for."""
+    """Return the host of the configuration that an unknown name probably stands for."""
     from difflib import get_close_matches
 
     known = find_aliases()
@@ -29,7 +29,7 @@ def meant(name: str) -> str | None:
 
 
 def _read(path: str, found: dict[str, None], seen: set[str]) -> None:
-    """Add what one file names, and those that it includes: each once, since they may include each other."""
+    """Add the hosts of a file and of its included files. Each file is read once, since files may include each other."""
     if path in seen or len(seen) >= MOST_FILES or not os.path.isfile(path):
         return
     seen.add(path)

@@ -1,9 +1,10 @@
 """The configuration of ``ssh`` for a host.
 
-asyncssh reads such files too, but not as ssh does: it has no StrictHostKeyChecking and no HashKnownHosts, gives up
-at a comment behind a value, at ``ConnectTimeout 1m`` and at a token that it does not know, includes files in no
-order, takes ``UserKnownHostsFile none`` as leave not to check, and sends what SendEnv and SetEnv name. So the files
-are read here, once and for everything, after ssh_config(5) and OpenSSH's ``readconf.c``, and asyncssh is given none.
+asyncssh reads such files too, but not as ssh does: it lacks StrictHostKeyChecking and HashKnownHosts, and includes
+files in no order. asyncssh fails at a comment behind a value, at ``ConnectTimeout 1m`` and at an unknown token.
+asyncssh also takes ``UserKnownHostsFile none`` as permission not to check, and sends the variables that SendEnv and
+SetEnv name. So this module reads the files, once and for every use, after ssh_config(5) and OpenSSH's ``readconf.c``,
+and asyncssh is given no file.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MAX_INCLUDES = 16
 """Files of a configuration that include each other, as in OpenSSH; more is an error."""
 
 MATCH_EXEC_SECONDS = 5.0
-"""Seconds for a command of ``Match exec``; then it does not match."""
+"""Seconds for a command of ``Match exec``; then the section does not match."""
 
 _UNHEEDED = {
     "sendenv": ("SendEnv", "no variable of this machine is sent to a host"),
@@ -47,13 +48,13 @@ _UNHEEDED = {
     "pkcs11provider": ("PKCS11Provider", "load the token's keys into an agent"),
     "canonicalizehostname": ("CanonicalizeHostname", "write the whole name of the host"),
 }
-"""Settings that are not heeded, which their author should know, and what holds instead."""
+"""Settings that are not heeded, each with the name and the advice for a notice to the author of the file."""
 
 _HARMLESS = {("requesttty", "no"), ("requesttty", "auto"), ("canonicalizehostname", "no")}
 
 _ACCUMULATED = {"identityfile", "certificatefile"}
 _RAW = {"proxycommand", "proxyjump", "remotecommand", "knownhostscommand"}
-"""Keywords whose value is the rest of the line, as it stands."""
+"""The keywords whose value is the rest of the line, unchanged."""
 
 _SYNONYMS = {
     "challengeresponseauthentication": "kbdinteractiveauthentication",
@@ -75,14 +76,14 @@ _HEEDED = {
 
 @dataclass(frozen=True, slots=True)
 class ConfigLine:
-    """The value of a keyword, and where it stands."""
+    """The value of a keyword, and the place of its line."""
 
     words: tuple[str, ...]
     where: str
 
     @property
     def word(self) -> str:
-        """The value, of a keyword that has one."""
+        """The value of a keyword that has a single value."""
         return self.words[0]
 
 
@@ -90,14 +91,14 @@ class HostConfig:
     """The configuration of one host: the first value of each keyword.
 
     Args:
-        target: The host as it was asked for. Its user and port go before those of the files.
+        target: The requested host. The target's user and port take precedence over those of the files.
 
     Attributes:
-        alias: Its name.
+        alias: The host's name.
         first: The value of each keyword.
         several: The values of keywords that add up.
         proxy: ``proxycommand`` or ``proxyjump``, whichever comes first, and its value.
-        notices: Facts for a person about it, one sentence each.
+        notices: Facts for a person about the configuration, one sentence each.
     """
 
     def __init__(self, target: Hop) -> None:
@@ -115,7 +116,7 @@ class HostConfig:
         self._final_wanted = False
 
     def read(self, options: SSHOptions) -> None:
-        """Read the files; a second time when a section matches at the end only."""
+        """Read the files; a second time if a section matches only at the end (``Match final``)."""
         if options.config is None:
             self._pass(os.path.expanduser("~/.ssh/config"), SYSTEM_CONFIG)
         elif path := os.fspath(options.config):
@@ -166,7 +167,10 @@ class HostConfig:
                 self._keep(keyword, found[2], where, own)
 
     def _included(self, patterns: tuple[str, ...], own: bool) -> Iterator[str]:
-        """The files of an Include, in the order of their names; relative ones lie where the including kind does."""
+        """Yield the files of an Include, in the order of their names.
+
+        A relative path starts at ``~/.ssh`` for a file of the user, and at ``/etc/ssh`` for a file of the system.
+        """
         for pattern in patterns:
             path = os.path.expanduser(pattern) if own else pattern
             if not os.path.isabs(path):
@@ -178,7 +182,7 @@ class HostConfig:
     def _keep(self, keyword: str, rest: str, where: str, own: bool) -> None:
         known = keyword in _HEEDED or keyword in _ACCUMULATED or keyword in _RAW or keyword in _UNHEEDED
         if not known:
-            return  # of the many things that ssh can do besides; one that this ssh does not know, perhaps
+            return  # one of ssh's many other keywords, or perhaps a keyword that this ssh does not know
         words = (rest,) if keyword in _RAW and rest else split_words(rest, where)
         if not words or not words[0]:
             raise InvalidCommand(f"{where}: {keyword} has no value")
@@ -188,7 +192,10 @@ class HostConfig:
             name, instead = _UNHEEDED[keyword]
             self.notices.setdefault(keyword, f"{name} of {where}, is not heeded: {instead}.")
         if keyword in ("proxycommand", "proxyjump"):
-            self.proxy = self.proxy or (keyword, line)  # whichever comes first, even with none
+            self.proxy = self.proxy or (
+                keyword,
+                line,
+            )  # the first of the two counts, even with the value none
         elif keyword in _ACCUMULATED:
             if line.words not in [each.words for each in self.several[keyword]]:
                 self.several[keyword].append(line)
@@ -232,7 +239,7 @@ class HostConfig:
                     if not rest:
                         raise InvalidCommand(f"{where}: Match {name} has no pattern")
                     value = rest.pop(0)
-                # The conditions behind one that does not hold are not evaluated: one may be a command.
+                # The conditions behind a failed condition are not evaluated: a condition may run a command.
                 found = result and self._holds(name, value, where)
             if found == negated:
                 result = False
@@ -257,7 +264,7 @@ class HostConfig:
         return False
 
     def tokens(self) -> dict[str, str]:
-        """The values of ``%`` tokens, as far as they are known."""
+        """Return the values of ``%`` tokens, as far as they are known."""
         port = self.first["port"].word if "port" in self.first else str(SSH_PORT)
         node = socket.gethostname()
         alias = self.first["hostkeyalias"].word if "hostkeyalias" in self.first else self.alias
@@ -289,7 +296,7 @@ def _local_user() -> str:
 
 
 def _check_owner(path: str, status: os.stat_result) -> None:
-    """Refuse a file that other users can write, as ssh does: it can hold commands that are run."""
+    """Refuse a file that other users can write, as ssh does: the file can hold commands that are run."""
     if not hasattr(os, "getuid") or not stat.S_ISREG(status.st_mode):
         return
     if status.st_uid not in (0, os.getuid()) or status.st_mode & 0o022:
@@ -309,7 +316,7 @@ def _succeeds(command: str) -> bool:
     try:
         return program.wait(MATCH_EXEC_SECONDS) == 0
     except subprocess.TimeoutExpired:
-        import psutil  # here, since few configurations run a program, and hardly one of these takes so long
+        import psutil  # here, since few configurations run a program, and hardly any program takes so long
 
         with suppress(psutil.Error):
             for child in psutil.Process(program.pid).children(recursive=True):
@@ -356,10 +363,10 @@ def split_words(text: str, where: str) -> tuple[str, ...]:
 
 
 def expand(line: ConfigLine, tokens: Mapping[str, str]) -> str:
-    """Put in what each ``%`` stands for.
+    """Replace each ``%`` token by its value.
 
     Raises:
-        InvalidCommand: There is no such token here.
+        InvalidCommand: A token has no value here.
     """
 
     def token(found: re.Match[str]) -> str:
@@ -371,7 +378,7 @@ def expand(line: ConfigLine, tokens: Mapping[str, str]) -> str:
 
 
 def match_list(name: str, patterns: str) -> bool:
-    """Whether one of the patterns, between commas, is that of a name, and none that begins with ``!``."""
+    """Whether a name matches one of the patterns, separated by commas, and no pattern that begins with ``!``."""
     return _any_matches(name, [each.strip() for each in patterns.split(",")])
 
 
@@ -386,10 +393,10 @@ def _any_matches(name: str, patterns: list[str] | tuple[str, ...]) -> bool:
 
 
 def match_pattern(name: str, pattern: str) -> bool:
-    """Whether a name is that of a pattern in which ``*`` is anything and ``?`` is one character."""
-    if "*" not in pattern and "?" not in pattern:  # as nearly every line of known_hosts has it
+    """Whether a name matches a pattern in which ``*`` is any text and ``?`` is one character."""
+    if "*" not in pattern and "?" not in pattern:  # as in nearly every line of known_hosts
         return name == pattern
-    # Runs of stars mean one, and cost much more.
+    # A run of stars means the same as one star, and would cost much more.
     parts = (
         ".*" if part == "*" else "." if part == "?" else re.escape(part)
         for part in re.sub(r"\*+", "*", pattern)

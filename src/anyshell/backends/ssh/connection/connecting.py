@@ -1,7 +1,7 @@
-"""From options to a connection that is logged in: the way there, the handshake, the host's key, the login.
+"""From options to a connection that is logged in: the route, the handshake, the host key, the login.
 
-asyncssh is given a connected socket and explicit values for everything. It reads no configuration, resolves no name,
-and decides about no host key by itself.
+asyncssh is given a connected socket and explicit values for everything. So asyncssh reads no configuration, resolves
+no name, and decides about no host key by itself.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 MAX_HOPS = 10
-"""Hosts on one way, the last included; more is an error."""
+"""Hosts on one route, the last included; more is an error."""
 
 NEXT_ADDRESS_SECONDS = 0.25
-"""Seconds after which the next address of a host is tried beside a silent one (RFC 8305)."""
+"""Seconds after which the next address of a host is tried in parallel with a silent address (RFC 8305)."""
 
 
 async def open_connection(
@@ -54,25 +54,27 @@ async def open_connection(
 ) -> asyncssh.SSHClientConnection:
     """Connect to a host and log in.
 
-    The host's key is checked, whatever the configuration says; so are those of the hosts on the way. Nothing of this
-    machine's environment is sent, now or with a session: the connection's options have no variables, no terminal and
-    no forwarding, whatever the configuration says. Finding the address and connecting is bounded by the connect
-    timeout, handshake and login by the login timeout, for each host on the way; while a function of the options is
-    awaited, that clock stands still. A server has a clock of its own (120 seconds with OpenSSH) and may hang up.
+    The host's key is checked, whatever the configuration says; so are the keys of the hosts on the route. Nothing of
+    this machine's environment is sent, now or with a session: the connection's options have no variables, no terminal
+    and no forwarding, whatever the configuration says.
 
-    A cancellation, like a failure, leaves neither socket, task, process nor a connection to an agent. Closing the
-    connection closes the way to it as well, and ends a ProxyCommand; ``wait_closed()`` waits for that.
+    The connect timeout bounds finding the address and connecting; the login timeout bounds handshake and login. Both
+    count for each host on the route. While a function of the options is awaited, the clock stands still. A server has a
+    clock of its own (120 seconds with OpenSSH) and may hang up.
+
+    A cancellation, like a failure, leaves no socket, no task, no process and no connection to an agent. Closing the
+    connection closes the connections of its route as well, and ends a ProxyCommand; ``wait_closed()`` waits for that.
 
     Args:
-        options: The host, and the way to it.
-        tell: Is given each notice, one sentence: settings that are not heeded, and keys that were recorded.
-        secrets: The secrets of another connection with the same options; they are not asked for again.
-        on_lost: Called when the connection is gone, whichever side closed it; perhaps before this returns.
+        options: The host, and the route to it.
+        tell: Called with each notice, one sentence: settings that have no effect, and keys that were recorded.
+        secrets: The secrets of another connection with the same options, which are not asked for again.
+        on_lost: Called when the connection is gone, whichever side closed it; perhaps before this function returns.
 
     Raises:
-        InvalidCommand: The configuration cannot be used; the file and line are named.
-        ConnectionFailed: As its ``stage`` says.
-        HostKeyUntrusted: A host key is unknown, or is not the known one.
+        InvalidCommand: The configuration cannot be used; the message names the file and line.
+        ConnectionFailed: The connection failed at the step that ``stage`` names.
+        HostKeyUntrusted: A host key is unknown, or differs from the known key.
     """
     secrets = secrets or Secrets()
     connection: asyncssh.SSHClientConnection | None = None
@@ -98,20 +100,20 @@ async def open_connection(
 
 
 async def find_route(options: SSHOptions) -> list[Settings]:
-    """Find out through which hosts a host is reached, itself the last, and what holds for each.
+    """Find the hosts through which a host is reached, the host itself last, with the settings of each.
 
     Raises:
-        InvalidCommand: The configuration cannot be used, or there are more than `MAX_HOPS` hosts on the way.
+        InvalidCommand: The configuration cannot be used, or there are more than `MAX_HOPS` hosts on the route.
     """
     return [settings for settings, _ in await _find_way(options)]
 
 
 async def _find_way(options: SSHOptions) -> list[tuple[Settings, KnownHost]]:
-    """The same, with what is known of the keys of each host: both by one thread."""
+    """Find the route, with the settings and the known keys of each host; one thread reads both."""
     route = [await in_a_thread(partial(_read, options))]
     while route[0][0].jumps:
-        # The first of them may be behind others, which its own part of the configuration names; the rest are
-        # reached from the one before.
+        # The first jump host may be behind others, which its own part of the configuration names. Each of the
+        # rest is reached from the jump host before it.
         jumps = [await in_a_thread(partial(_read, options, hop)) for hop in route[0][0].jumps]
         route[:0] = jumps
         if len(route) > MAX_HOPS:
@@ -121,17 +123,17 @@ async def _find_way(options: SSHOptions) -> list[tuple[Settings, KnownHost]]:
 
 
 async def find_addresses(settings: Settings) -> list[tuple[int, tuple[Any, ...]]]:
-    """Look a host up: its families and addresses, in the system's order. The caller bounds the time.
+    """Look up a host: its address families and addresses, in the system's order. The caller bounds the time.
 
     Raises:
-        ConnectionFailed: It has no address; the stage is ``address``.
-        NoThread: No thread can be started, by which it is looked up.
+        ConnectionFailed: The host has no address; the stage is ``address``.
+        NoThread: No thread can be started for the look-up.
     """
     find = partial(
         socket.getaddrinfo, settings.host, settings.port, family=settings.family, type=socket.SOCK_STREAM
     )
     try:
-        # A look-up cannot be stopped, and can take half a minute: several must not hold each other up.
+        # A look-up cannot be stopped, and can take half a minute. Several look-ups must not block each other.
         found = find() if _is_literal(settings.host) else await in_a_thread(find)
     except NoThread:
         raise
@@ -149,7 +151,7 @@ async def find_addresses(settings: Settings) -> list[tuple[int, tuple[Any, ...]]
 
 
 def _is_literal(host: str) -> bool:
-    """Whether a host is given by its address, so that nothing is looked up."""
+    """Whether a host is given by its address, so that no look-up is needed."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -216,7 +218,7 @@ def _close_late(attempt: asyncio.Task[socket.socket]) -> None:
 
 
 _RECORDING = threading.Lock()
-"""Held from the last look at known_hosts to the new line in it: connections are opened several at a time."""
+"""Held from the last look at known_hosts to the writing of a new line: several connections may be opened at a time."""
 
 
 def _read(options: SSHOptions, hop: Hop | None = None) -> tuple[Settings, KnownHost]:
@@ -236,7 +238,7 @@ def _look_up(settings: Settings) -> KnownHost:
 
 @dataclass
 class _Connector:
-    """The way from one host to the next, or from here to the first."""
+    """The step of a route from one host to the next, or from this machine to the first host."""
 
     settings: Settings
     options: SSHOptions
@@ -244,14 +246,15 @@ class _Connector:
     tell: Callable[[str], object]
     secrets: Secrets
     last: bool
-    """Whether it leads to the host itself, which alone is given a password that is a string."""
+    """Whether the step leads to the host itself, the only one that is given a password that is a string."""
 
     async def open(
         self, known: KnownHost, on_lost: Callable[[], object] | None = None
     ) -> asyncssh.SSHClientConnection:
-        """Connect and log in; once more when a person came to trust the key, or without a useless certificate.
+        """Connect and log in; again after a person has trusted the key, or without certificates if one was useless.
 
-        Each time, the key that is really shown is judged, so it cannot be another than the one that was trusted.
+        Each attempt judges the key that the server shows in that attempt, so another key than the trusted one is
+        refused.
         """
         certificates = bool(known.authorities)
         while True:
@@ -262,12 +265,12 @@ class _Connector:
                 connection = await self._attempt(login)
             except asyncssh.HostKeyNotVerifiable as error:
                 if login.shown is None and certificates:
-                    certificates = False  # then its plain key decides, as with ssh
+                    certificates = False  # then the plain key decides, as with ssh
                     continue
                 known = await self._trusted_by_a_person(login, known, error)
                 continue
             except Exception:
-                await self._record(login)  # as ssh does, whatever came of the login
+                await self._record(login)  # as ssh does, whether the login worked or not
                 raise
             try:
                 await self._record(login)
@@ -293,10 +296,10 @@ class _Connector:
     async def _trusted_by_a_person(
         self, login: LoginClient, known: KnownHost, error: asyncssh.HostKeyNotVerifiable
     ) -> KnownHost:
-        """Ask whether an unknown key is to be trusted, and record it then. Gives what is known afterwards."""
+        """Ask whether an unknown key is trusted, and record a trusted key. Return the keys known afterwards."""
         shown = login.shown
         if shown is None:
-            # asyncssh looks for revoked keys itself, before it asks us.
+            # asyncssh looks for revoked keys itself, before it asks this module.
             raise ConnectionFailed(
                 f"{self.settings.address} shows a host key that cannot be accepted: {error}",
                 stage="handshake",
@@ -308,7 +311,7 @@ class _Connector:
             async with self.secrets.asking:
                 latest = (
                     await self._look_up_keys()
-                )  # the same question may have been put for another connection meanwhile
+                )  # the same question may have been answered for another connection meanwhile
                 if latest.judge(shown) not in ("unknown", "unreadable"):
                     return latest
                 asked = True
@@ -318,7 +321,7 @@ class _Connector:
         raise refusal(verdict, settings.address, known, shown, self._file, asked=asked) from error
 
     async def _record(self, login: LoginClient) -> None:
-        """Record a key that was accepted because it is new, unless another was recorded meanwhile."""
+        """Record a key that was accepted because it is new, unless another key was recorded meanwhile."""
         accepted = login.accepted
         if accepted is None:
             return
@@ -345,7 +348,7 @@ class _Connector:
             raise refusal(verdict, address, known, key, self._file)
 
     def _append_now(self, key: HostKey, over_unreadable: bool) -> tuple[KnownHost, Verdict]:
-        """Record a key unless one was recorded meanwhile. Return what was known just before."""
+        """Record a key unless a key was recorded meanwhile. Return the keys known just before, and the verdict."""
         with _RECORDING:
             known = _look_up(self.settings)
             verdict = known.judge(key)
@@ -374,7 +377,7 @@ class _Connector:
                     sock = await open_socket(settings, addresses)
                 else:
                     stage = "connect"
-                with threads_as_os_errors():  # asyncssh starts one itself
+                with threads_as_os_errors():  # asyncssh starts a thread itself
                     connection = await asyncssh.connect(**self._arguments(login, sock))
         except BaseException as error:
             if login.connection is not None:
@@ -382,7 +385,8 @@ class _Connector:
             if sock is not None:
                 sock.close()
             if proxy is not None:
-                # Its last words tell why the connection failed, so it is given a moment to end by itself.
+                # The proxy's last words tell why the connection failed, so the proxy gets a moment to end by
+                # itself.
                 if isinstance(error, asyncssh.Error | ConnectionError) and login.shown is None:
                     await proxy.wait_ended(GRACE_SECONDS)
                 end = proxy.end
@@ -391,11 +395,11 @@ class _Connector:
             else:
                 end = ""
             if not isinstance(error, Exception) or isinstance(error, AnyshellError):
-                raise  # a cancellation, or ours
+                raise  # a cancellation, or an error of anyshell
             if isinstance(error, asyncssh.HostKeyNotVerifiable):
                 raise
             if login.failure is not None:
-                raise login.failure from None  # a function of the caller's raised it
+                raise login.failure from None  # a function of the caller raised the error
             raise self._failure(error, login, keys, stage, end) from error
         connection.set_tunnel(proxy or self.through)
         return connection
@@ -419,7 +423,7 @@ class _Connector:
             if keyword in chosen
         }
         if "encryption_algs" not in lists:
-            # One call into the cipher for a packet instead of several: a third more throughput in Python.
+            # One call into the cipher for each packet instead of several: a third more throughput in Python.
             default = names(get_default_encryption_algs())
             lists["encryption_algs"] = sorted(default, key=lambda name: "-gcm" not in name)
         return lists | {
@@ -435,7 +439,8 @@ class _Connector:
             "server_host_key_algs": login.host_key_algorithms(),
             "x509_trusted_certs": None,
             "x509_trusted_cert_paths": [],
-            # Keys come from `LoginClient.public_key_auth_requested`; with None, asyncssh looks for no keys and asks no agent.
+            # Keys come from `LoginClient.public_key_auth_requested`; with None, asyncssh looks for no keys
+            # and asks no agent.
             "client_keys": None,
             "preferred_auth": list(settings.methods) or ["none"],
             "public_key_auth": "publickey" in settings.methods,
@@ -461,7 +466,7 @@ class _Connector:
             "tcp_keepalive": settings.tcp_keepalive,
             "keepalive_interval": settings.keepalive_interval,
             "keepalive_count_max": settings.keepalive_count,
-            # Both clocks are ours, since they stand still while a person is asked.
+            # Both clocks are in this module, since they stand still while a person is asked.
             "connect_timeout": None,
             "login_timeout": 0,
         }
@@ -501,7 +506,7 @@ class _Connector:
                 stage="connect",
             )
         if login.connection is None and isinstance(error, ValueError):
-            # asyncssh looks at its arguments before it does anything.
+            # asyncssh checks its arguments before it does anything.
             return ConnectionFailed(
                 f"what is to be used for {address} cannot be used: {safe_words(str(error))}",
                 stage="handshake",
@@ -529,7 +534,7 @@ class _Connector:
         if isinstance(error, TimeoutError):
             parts.append(f"the login took longer than {self.options.login_timeout:g} s")
         elif isinstance(error, asyncssh.PermissionDenied):
-            pass  # which says no more than that
+            pass  # the error says no more than that
         elif isinstance(error, asyncssh.ConnectionLost | ConnectionError):
             parts.append("the server hung up" + (" while an answer was awaited" if login.asking else ""))
         elif isinstance(error, asyncssh.DisconnectError):
@@ -560,7 +565,7 @@ def _without_thread(address: str, error: NoThread, stage: ConnectionStage) -> Co
 
 
 def _with(known: KnownHost, key: HostKey, file: str) -> KnownHost:
-    """The known keys of a host, and one key more."""
+    """Add a key to the known keys of a host."""
     return replace(known, keys=(*known.keys, KnownKey(key, file, 0)))
 
 
@@ -577,11 +582,11 @@ def _question(settings: Settings, key: HostKey, known: KnownHost) -> str:
 
 
 def _why(error: OSError) -> str:
-    """The system's words for a failure; asyncio writes the address into its own."""
+    """The system's words for a failure, since asyncio writes the address into its own text."""
     return os.strerror(error.errno) if error.errno else str(error)
 
 
 async def _closed(connection: asyncssh.SSHClientConnection) -> None:
-    """Close a connection and all that it goes through, whatever is cancelled meanwhile."""
+    """Close a connection and every connection of its route, even if cancelled meanwhile."""
     connection.abort()
     await to_the_end(connection.wait_closed(), lambda: None)

@@ -1,6 +1,7 @@
 """Credentials: keys of an agent and of files, and answers of people.
 
-A passphrase is asked for when the server has said that it would take the key, and not before, as ssh does.
+A passphrase is asked for only when the server has said that it would take the key, as with ssh. If no file shows the
+public key, the server cannot be asked, and the passphrase is asked for at once.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ Tell = "Callable[[str], object]"
 
 @dataclass
 class Secrets:
-    """Secrets that a person typed and the host took, so that the next connection of the same backend does not ask again.
+    """Secrets that a person typed and the host accepted, so that the backend's next connection does not ask again.
 
-    It is held in memory alone.
+    The secrets are held in memory only.
     """
 
     keys: dict[str, asyncssh.SSHKey] = field(default_factory=dict, repr=False)
@@ -60,15 +61,15 @@ class Offer:
 class Keys:
     """The keys that may be tried on one host, in order.
 
-    First those named by the user, whether a file or an agent has them; then the agent's others, unless
-    IdentitiesOnly is set; then the default ones. ssh asks the agent first even for a key that was named, and so uses
-    up a server's patience (six tries) with the wrong ones when the agent has many.
+    First come the keys that the user named, whether a file or an agent holds them; then the agent's other keys, unless
+    IdentitiesOnly is set; then the default keys. ssh asks the agent first even for a named key. If the agent holds many
+    keys, ssh so uses up the server's patience (six tries) with wrong keys.
 
     Args:
         settings: The settings for the host.
         options: The options, which may have a passphrase.
         secrets: The secrets that are known already.
-        ask: Awaits a question to a person without the clock of the login.
+        ask: Awaits a person's answer while the clock of the login stands still.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Keys:
         ask: Callable[[Callable[[], Awaitable[str | None]]], Awaitable[str | None]],
     ) -> None:
         self.problems: list[str] = []
-        """Why a key could not be offered, one line each."""
+        """The reasons why keys could not be offered, one line each."""
         self._settings = settings
         self._options = options
         self._secrets = secrets
@@ -87,14 +88,14 @@ class Keys:
         self._agent: asyncssh.SSHAgentClient | None = None
 
     async def aclose(self) -> None:
-        """Let go of the agent."""
+        """Close the connection to the agent."""
         if self._agent is not None:
             agent, self._agent = self._agent, None
             agent.close()
             await agent.wait_closed()
 
     async def offers(self) -> AsyncIterator[Offer]:
-        """Every key, as it is wanted."""
+        """Yield each key when it is wanted."""
         from_agent = await self._agent_keys()
         settings = self._settings
         certificates, files = await in_a_thread(self._read_files)
@@ -115,7 +116,7 @@ class Keys:
                 yield offer
 
     def _read_files(self) -> tuple[list[asyncssh.SSHCertificate], list[_KeyFile]]:
-        """The certificates and the keys in files. Blocks."""
+        """Read the certificates and the keys in files. Blocks."""
         certificates = [_certificate(path) for path in self._settings.certificates]
         files = [_KeyFile.read(path, self) for path in self._settings.keys]
         return [each for each in certificates if each is not None], [
@@ -139,7 +140,7 @@ class Keys:
 
     @staticmethod
     def _held(file: _KeyFile, from_agent: list[asyncssh.SSHKeyPair]) -> list[asyncssh.SSHKeyPair]:
-        """The key pairs of an agent that are those of a file, with a certificate or without."""
+        """Return the agent's key pairs that belong to the key of a file, with a certificate or without."""
         if file.public is None:
             return []
         return [
@@ -151,7 +152,7 @@ class Keys:
     async def _of_file(
         self, file: _KeyFile, held: list[asyncssh.SSHKeyPair], certificates: list[asyncssh.SSHCertificate]
     ) -> AsyncIterator[Offer]:
-        """A named key: what the agent has of it, and otherwise the file itself."""
+        """Yield the offers for the key of a file: the agent's pairs of that key, or else the file itself."""
         label = _path_label(file.path, file.public)
         beside = [file.certificate] if file.certificate is not None else []
         own = [
@@ -166,7 +167,7 @@ class Keys:
                 yield Offer(pair, f"{label}, by the agent")
             return
         if file.key is None and not file.encrypted:
-            return  # a public key alone, whose private half no agent has
+            return  # only a public key, whose private half no agent holds
         key = file.key or self._secrets.keys.get(file.path)
         if key is None and self._options.passphrase is None:
             self.problems.append(
@@ -174,7 +175,7 @@ class Keys:
             )
             return
         if key is None and file.public is None:
-            # Nothing says which key it is, so that the server cannot be asked whether it would take it.
+            # Nothing shows the public key, so the server cannot be asked whether it would take the key.
             key = await self.open(file)
             if key is None:
                 return
@@ -187,11 +188,11 @@ class Keys:
     async def _certified(
         self, pair: asyncssh.SSHKeyPair, certificates: list[asyncssh.SSHCertificate], label: str
     ) -> AsyncIterator[Offer]:
-        """A key of the agent with a certificate that only a file has."""
+        """Yield a key of the agent together with a certificate that only a file has."""
         if self._agent is None or pair.has_cert:
             return
         for certificate in certificates:
-            try:  # a pair has a certificate or has none, so another is needed
+            try:  # a pair has one certificate or none, so each certificate needs a new pair
                 again = list(await self._agent.get_keys([pair.public_data]))
             except ValueError:
                 return
@@ -200,7 +201,7 @@ class Keys:
                 yield Offer(other, f"{label} with its certificate, by the agent")
 
     async def open(self, file: _KeyFile) -> asyncssh.SSHKey | None:
-        """Open a key file; a person is asked up to three times. ``None`` when it stays shut."""
+        """Open a key file; a person is asked up to three times. Return ``None`` when the key stays encrypted."""
         if file.key is not None:
             return file.key
         passphrase = self._options.passphrase
@@ -233,7 +234,7 @@ class Keys:
 
 @dataclass
 class _KeyFile:
-    """The content of a key file: the key, or the facts that show before it is decrypted."""
+    """The content of a key file: the key, or the facts that are visible before decryption."""
 
     path: str
     data: bytes = field(repr=False)
@@ -244,7 +245,7 @@ class _KeyFile:
 
     @classmethod
     def read(cls, path: str, keys: Keys) -> _KeyFile | None:
-        """Read it; ``None`` when it is of no use. Blocks."""
+        """Read a key file; ``None`` when the file is of no use. Blocks."""
         named = keys._settings.keys_named
         data = b""
         try:
@@ -254,7 +255,7 @@ class _KeyFile:
         except OSError as error:
             if named:
                 keys.problems.append(f"{path} cannot be read: {error.strerror}")
-            # Its public half may be there, and the private one in an agent.
+            # The public half may exist in another file, and the private half in an agent.
         else:
             if _open_to_others(status) and b"PRIVATE KEY" in data:
                 keys.problems.append(
@@ -278,7 +279,7 @@ class _KeyFile:
 
 
 class _FilePair(asyncssh.SSHKeyPair):
-    """A key of a file that is opened when something is to be signed."""
+    """A key of a file, opened when data must be signed."""
 
     def __init__(
         self,
@@ -298,18 +299,20 @@ class _FilePair(asyncssh.SSHKeyPair):
         self._opened = opened
 
     async def sign_async(self, data: bytes) -> bytes:
-        """Sign; asyncssh goes on to the next key at a ValueError."""
+        """Sign data. Raises a ValueError if the key stays encrypted: asyncssh then goes on to the next key."""
         key = await self._opened()
         if key is None:
             raise ValueError("the key stays shut")
         if not key.algorithm.startswith(b"sk-"):
             return key.sign(data, self.sig_algorithm)
-        return await in_a_thread(partial(key.sign, data, self.sig_algorithm))  # a person has to touch it
+        return await in_a_thread(
+            partial(key.sign, data, self.sig_algorithm)
+        )  # a person has to touch the security key
 
 
 @asynccontextmanager
 async def closing(keys: Keys) -> AsyncIterator[Keys]:
-    """Let go of the agent in the end, whatever happens."""
+    """Close the connection to the agent at the end, whatever happens."""
     try:
         yield keys
     finally:
@@ -317,22 +320,25 @@ async def closing(keys: Keys) -> AsyncIterator[Keys]:
 
 
 def _open_to_others(status: os.stat_result) -> bool:
-    """Whether ssh would call a private key unprotected: it is ours, and not ours alone."""
+    """Whether ssh would call a private key unprotected: the file is this user's, and other users have access."""
     return (
         hasattr(os, "getuid") and status.st_uid == os.getuid() and bool(stat.S_IMODE(status.st_mode) & 0o077)
     )
 
 
 def _public(data: bytes) -> asyncssh.SSHKey | None:
-    """The public key in a file: it may be one, and OpenSSH's private ones have it in clear (PROTOCOL.key)."""
+    """Return the public key in a file, if there is one.
+
+    The file may be a public key; OpenSSH's private key files hold the public key unencrypted (PROTOCOL.key).
+    """
     found = re.search(rb"-----BEGIN OPENSSH PRIVATE KEY-----(.*?)-----END", data, re.DOTALL)
     try:
         if found is None:
             return asyncssh.import_public_key(data) if data else None
         rest = base64.b64decode(found[1])[len(b"openssh-key-v1\0") :]
-        for _ in range(3):  # cipher, key derivation, its options
+        for _ in range(3):  # cipher, key derivation, options of the key derivation
             rest = rest[4 + int.from_bytes(rest[:4], "big") :]
-        rest = rest[4:]  # how many keys there are: one
+        rest = rest[4:]  # the number of keys: one
         blob = rest[4 : 4 + int.from_bytes(rest[:4], "big")]
         kind = blob[4 : 4 + int.from_bytes(blob[:4], "big")]
         return asyncssh.import_public_key(kind + b" " + base64.b64encode(blob))

@@ -1,7 +1,7 @@
-"""Known host keys: looking them up, judging a key by them, recording a new one.
+"""Known host keys: looking up the keys of a host, judging a key by them, recording a new key.
 
-The format is that of sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT". Keys are compared as bytes, so that one of a type
-that asyncssh does not support is known all the same.
+The format is that of sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT". Keys are compared as bytes, so a key of a type that
+asyncssh does not support can be known all the same.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PRINT_FINGERPRINTS = "cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -"
-"""The command that prints the fingerprints of all keys of a server, on the server itself: ssh-keygen(1) takes one file alone."""
+"""The command that prints the fingerprints of all keys of a server, on the server itself: ssh-keygen(1) takes only one file."""
 
 Verdict = Literal["trusted", "unknown", "changed", "revoked", "unreadable"]
 
 _LINE = re.compile(r"(?:@(\S+)\s+)?(\S+)\s+(.*)", re.DOTALL)
-"""A marker, names or patterns, and a key."""
+"""Matches a marker, names or patterns, and a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class HostKey:
     """A host's public key.
 
     Attributes:
-        type: Its algorithm, such as ``ssh-ed25519``.
+        type: The key's algorithm, such as ``ssh-ed25519``.
         data: The key in SSH's own encoding.
     """
 
@@ -45,18 +45,18 @@ class HostKey:
 
     @property
     def fingerprint(self) -> str:
-        """``SHA256:`` and the digest, as ``ssh-keygen -l`` prints it."""
+        """The fingerprint: ``SHA256:`` and the digest, as ``ssh-keygen -l`` prints it."""
         digest = base64.b64encode(hashlib.sha256(self.data).digest())
         return f"SHA256:{digest.decode().rstrip('=')}"
 
     def __str__(self) -> str:
-        """The key as a line of known_hosts has it."""
+        """Return the key as in a line of known_hosts."""
         return f"{self.type} {base64.b64encode(self.data).decode()}"
 
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
-    """A key that stands in a file for a host."""
+    """A key of a host in a file, with its line."""
 
     key: HostKey
     file: str
@@ -68,12 +68,12 @@ class KnownHost:
     """The entries of the files for one host.
 
     Attributes:
-        name: The name of the host in them, such as ``web-1`` or ``[web-1]:2222``.
-        keys: The keys that it may have.
-        authorities: The keys that may sign its certificates.
-        revoked: The keys that it must not have.
-        unreadable: Where a line names it whose key cannot be read.
-        otherwise: The keys of the same host at port 22, which are as good when there are no others.
+        name: The name of the host in the files, such as ``web-1`` or ``[web-1]:2222``.
+        keys: The keys that the host may have.
+        authorities: The keys that may sign the host's certificates.
+        revoked: The keys that the host must not have.
+        unreadable: The places of lines that name the host and whose key cannot be read.
+        otherwise: The keys of the same host at port 22, which count when there are no other keys.
     """
 
     name: str
@@ -84,10 +84,10 @@ class KnownHost:
     otherwise: tuple[KnownKey, ...] = ()
 
     def judge(self, key: HostKey) -> Verdict:
-        """Say what a key is that the host shows.
+        """Judge a key that the host shows.
 
-        A host of which some key is known may show no other, of whatever type: which type is used is agreed upon
-        with the types of the known ones first (see `preferred_types`), so a host that still has its key shows it.
+        A host with a known key may show no other key, of whatever type. The negotiation of the type prefers the types
+        of the known keys (see `preferred_types`), so a host that still has its known key shows that key.
         """
         if any(known.key.data == key.data for known in self.revoked):
             return "revoked"
@@ -100,12 +100,12 @@ class KnownHost:
         return "unreadable" if self.unreadable else "unknown"
 
     def preferred_types(self) -> tuple[str, ...]:
-        """The types of the keys that are known, each once."""
+        """Return the types of the known keys, each once."""
         return tuple(dict.fromkeys(known.key.type for known in self.keys or self.otherwise))
 
 
 def host_name(host: str, port: int, alias: str | None = None) -> str:
-    """The name of a host in known_hosts: in lower case, with its port where that is not 22."""
+    """Return the name of a host in known_hosts: in lower case, with the port if that is not 22."""
     if alias is not None:
         return alias.lower()
     return host.lower() if port == 22 else f"[{host.lower()}]:{port}"
@@ -114,13 +114,14 @@ def host_name(host: str, port: int, alias: str | None = None) -> str:
 def look_up(
     host: str, port: int, alias: str | None, files: Sequence[str], revoked_keys: str | None = None
 ) -> KnownHost:
-    """Read what the files say of a host. Blocks. A file that is not there says nothing.
+    """Read the entries of the files for a host. Blocks. A missing file has no entries.
 
-    A line that makes no sense is passed over, but one that names this host is told, so that a key which cannot be
-    read does not count as none at all.
+    A line that makes no sense is skipped. A line that names this host, but whose key cannot be read, is reported as
+    unreadable, so that the host does not count as one without any key.
 
     Raises:
-        ConnectionFailed: A file is there and cannot be read: it may know that the host's key is another.
+        ConnectionFailed: A file exists and cannot be read: the file may show that the host's key is another. Or
+            `revoked_keys` is missing or binary.
     """
     name = host_name(host, port, alias)
     plain = None if alias is not None or name == host.lower() else host.lower()
@@ -159,7 +160,7 @@ def look_up(
 
 
 def read_key(text: str) -> HostKey | None:
-    """Read ``ssh-ed25519 AAAA… comment``; ``None`` when it is no key."""
+    """Parse ``ssh-ed25519 AAAA… comment``; ``None`` when the text is no key."""
     words = text.split(maxsplit=2)
     if len(words) < 2:
         return None
@@ -173,12 +174,12 @@ def read_key(text: str) -> HostKey | None:
 
 
 def record(file: str, name: str, key: HostKey, *, hashed: bool = False) -> None:
-    """Append a key to a file, which is made when it is not there, as its directory is. Blocks.
+    """Append a key to a file; create the file and its directory if needed. Blocks.
 
-    The line is appended by a single write, so that two writers at the same time do not mix.
+    A single write appends the line, so that the lines of two writers at the same time do not mix.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     directory = os.path.dirname(file)
     if directory and not os.path.isdir(directory):
@@ -196,7 +197,7 @@ def record(file: str, name: str, key: HostKey, *, hashed: bool = False) -> None:
 
 
 def known_hosts_line(name: str, key: HostKey, *, hashed: bool = False) -> str:
-    """The line that is appended to known_hosts in order to trust a key."""
+    """Return the line that is appended to known_hosts in order to trust a key."""
     if hashed:
         salt = secrets.token_bytes(hashlib.sha1(usedforsecurity=False).digest_size)
         parts = (base64.b64encode(part).decode() for part in (salt, _hash(salt, name)))
@@ -207,14 +208,14 @@ def known_hosts_line(name: str, key: HostKey, *, hashed: bool = False) -> str:
 def refusal(
     verdict: Verdict, host: str, known: KnownHost, key: HostKey, file: str, *, asked: bool = False
 ) -> HostKeyUntrusted:
-    """Say why a key is not trusted, and exactly how to trust it.
+    """Explain why a key is not trusted, and exactly how to trust the key.
 
     Args:
         verdict: The verdict of `KnownHost.judge`.
         host: The host, as a person knows it.
         known: The known keys of the host.
         key: The key that the host showed.
-        file: The file in which a key is recorded; empty when nowhere.
+        file: The file in which a key is recorded; empty if no file is.
         asked: Whether the user was asked, and did not agree.
     """
     line = known_hosts_line(known.name, key)
@@ -268,7 +269,7 @@ def _changed(host: str, known: KnownHost, key: HostKey) -> str:
 
 
 def _names(name: str, patterns: str) -> bool:
-    """Whether the first field of a line is about a host."""
+    """Whether the first field of a line names a host."""
     if not patterns.startswith("|"):
         return match_list(name, patterns.lower())
     parts = patterns.split("|")
@@ -313,7 +314,7 @@ def _unreadable(file: str, error: OSError) -> ConnectionFailed:
 
 
 def _revoked(file: str) -> list[KnownKey]:
-    """The keys of RevokedHostKeys, which has to be readable, as it has for ssh."""
+    """Read the keys of RevokedHostKeys, which must be readable, as with ssh."""
     if _read(file, needed=True).startswith(b"SSHKRL"):
         raise ConnectionFailed(
             f"{file}, which RevokedHostKeys names, is a binary revocation list, which cannot be read here; name a "

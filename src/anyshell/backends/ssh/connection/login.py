@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 BANNER_CHARACTERS = 300
-"""Characters of what a server says that an error repeats."""
+"""Characters of a server's text that an error repeats; the rest is cut off."""
 
 GATHERED = 64 * 1024
 """Bytes of packets that are written to a host together, when they are sent in one step of the event loop; more go at once."""
@@ -38,11 +38,11 @@ _Answer = TypeVar("_Answer")
 class Gathered(asyncio.Transport):
     """A connection's transport that writes the packets of one step of the event loop together.
 
-    asyncssh writes each by itself, and before each one that says nothing: for a command that is ten system calls and
-    packets of the network instead of four, each of which wakes the server.
+    asyncssh writes each packet by itself, and before each packet another without meaning. For a command, that makes ten
+    system calls and network packets instead of four, and each of them wakes the server.
 
     Args:
-        transport: Writes them.
+        transport: Writes the packets.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -67,26 +67,26 @@ class Gathered(asyncio.Transport):
             self._transport.write(data)
 
     def abort(self) -> None:
-        """Close at once; what was written before goes out as far as the system takes it, as ever."""
+        """Close at once. Data written before goes out as far as the system takes it, as with any transport."""
         self.flush()
         self._transport.abort()
 
     def close(self) -> None:
-        """Close when all is written."""
+        """Close after all data is written."""
         self.flush()
         self._transport.close()
 
     def is_closing(self) -> bool:
-        """Whether it is being closed."""
+        """Whether the transport is being closed."""
         return self._transport.is_closing()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """The facts about the way to the host."""
+        """Return a fact about the connection's transport."""
         return self._transport.get_extra_info(name, default)
 
 
 class LoginClient(asyncssh.SSHClient):
-    """The callbacks of asyncssh while it connects. An answer that was right is not given a second time."""
+    """The callbacks of asyncssh while it connects. A password or answer that was right is not given a second time."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class LoginClient(asyncssh.SSHClient):
         self.shown: HostKey | None = None
         """The host's plain key, once it was judged."""
         self.accepted: HostKey | None = None
-        """The same, if it is new and was accepted without asking."""
+        """The host's plain key, if it is new and was accepted without asking."""
         self.authenticating = False
         self.asking = False
         self.expired = False
@@ -128,12 +128,12 @@ class LoginClient(asyncssh.SSHClient):
         self._password: str | None = None
 
     def begin(self, clock: asyncio.Timeout, keys: Keys) -> None:
-        """Start; the clock bounds the connecting, and from then on the login."""
+        """Start; the clock bounds the connecting, and later the login."""
         self._clock = clock
         self._keys = keys
 
     async def ask(self, question: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        """Await a person, one question at a time, while the clock of the login stands still."""
+        """Await a person's answer, one question at a time, while the clock of the login stands still."""
         assert self._clock is not None
         now = asyncio.get_running_loop().time
         when = self._clock.when()
@@ -156,20 +156,20 @@ class LoginClient(asyncssh.SSHClient):
     # --- the connection ---
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
-        """The server took the connection; from now on it is the login that is timed."""
+        """Store the connection that the server accepted; from now on the clock bounds the login."""
         self.connection = conn
-        if conn._transport is not None:  # asyncssh has no other way to it
+        if conn._transport is not None:  # asyncssh has no other way to set the transport
             conn._transport = Gathered(conn._transport)
         if self._clock is not None:
             self._clock.reschedule(asyncio.get_running_loop().time() + self._options.login_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+        """Record that the connection is gone."""
         self.lost = True
         self.on_lost()
 
     def auth_banner_received(self, msg: str, lang: str) -> None:
-        """Keep the beginning of what the server has to say."""
+        """Keep the beginning of the server's banner."""
         self.banner = (self.banner + msg)[:BANNER_CHARACTERS]
 
     # --- the host's key ---
@@ -177,13 +177,16 @@ class LoginClient(asyncssh.SSHClient):
     def known_hosts(
         self, host: str, addr: str, port: int | None
     ) -> tuple[list[Any], list[asyncssh.SSHKey], list[asyncssh.SSHKey]]:
-        """Give asyncssh what it checks certificates by. Plain keys come to `validate_host_public_key`, all of them."""
+        """Return the keys by which asyncssh checks certificates. All plain keys go to `validate_host_public_key`."""
         if not self._certificates:
             return [], [], []
         return [], _importable(self.known.authorities), _importable(self.known.revoked)
 
     def host_key_algorithms(self) -> list[str]:
-        """The algorithms to negotiate, the types of the known keys first, so that a host with several keys shows a known one."""
+        """Return the algorithms to negotiate.
+
+        The types of the known keys come first, so that a host with several keys shows a known one.
+        """
         possible = [*names(get_default_certificate_algs()), *names(get_public_key_algs())]
         plain = [name for name in names(get_default_public_key_algs()) if name != "ssh-rsa"]  # SHA-1
         written = self._settings.algorithms.get("hostkeyalgorithms")
@@ -215,7 +218,7 @@ class LoginClient(asyncssh.SSHClient):
                 self.methods.append(method)
 
     async def public_key_auth_requested(self) -> list[asyncssh.SSHKeyPair] | None:
-        """Give the next key."""
+        """Return the next key."""
         self._note_methods()
         assert self._keys is not None
         if self._offers is None:
@@ -226,18 +229,18 @@ class LoginClient(asyncssh.SSHClient):
         return None
 
     async def password_auth_requested(self) -> str | None:
-        """Give the password: one that was given, once; otherwise a person's, three times at most."""
+        """Return the password: that of the options, once; otherwise a person's, three times at most."""
         self._note_methods()
         prompt = f"{self._settings.login}'s password: "
         return await self._ask_password("password", prompt)
 
     async def password_change_requested(self, prompt: str, lang: str) -> Any:
-        """Change no password."""
+        """Refuse to change a password."""
         self.expired = True
         return NotImplemented
 
     async def kbdint_auth_requested(self) -> str | None:
-        """Say whether questions would be answered."""
+        """Report whether questions would be answered: an empty string for yes, ``None`` for no."""
         self._note_methods()
         if self._challenges >= self._settings.prompts:
             return None
@@ -247,7 +250,7 @@ class LoginClient(asyncssh.SSHClient):
     async def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
     ) -> Sequence[str] | None:
-        """Answer a round of questions; a password also answers a single one that is not shown."""
+        """Answer a round of questions; a password also answers a single question whose answer is hidden."""
         if not prompts:
             return []
         self._challenges += 1
@@ -256,8 +259,8 @@ class LoginClient(asyncssh.SSHClient):
         answer = self._options.answer
         where = f"({self._settings.login}) "
         hidden = len(prompts) == 1 and not prompts[0][1]
-        # A question for the password is answered by that, which is remembered. Another may be for a code that is good
-        # once: a person must see it each time.
+        # The password answers a question for the password, and is remembered. Another question may ask for a
+        # code that is good once: a person must see the question each time.
         asks_password = hidden and (answer is None or "password" in prompts[0][0].lower())
         if asks_password and self._has_password("keyboard-interactive"):
             reply = await self._ask_password("keyboard-interactive", where + prompts[0][0])
@@ -273,7 +276,7 @@ class LoginClient(asyncssh.SSHClient):
         return None
 
     def auth_completed(self) -> None:
-        """Remember what was right."""
+        """Remember the password that was right."""
         if self._password is not None and self.connection is not None:
             self._secrets.passwords[self._place] = self._password
 
@@ -303,15 +306,16 @@ class LoginClient(asyncssh.SSHClient):
         answer = await self.ask(lambda: password(prompt))
         if answer is not None:
             self.tried.append(f"a password ({method})")
-        # Other answers may be good for one time.
+        # Other answers may be valid only once.
         self._password = answer if "password" in prompt.lower() else None
         return answer
 
 
 def choose_algorithms(written: str, possible: Sequence[str], default: Sequence[str]) -> list[str]:
-    """Read a list of algorithms as ssh does, leaving out those that asyncssh does not have.
+    """Parse a list of algorithms as ssh does, without those that asyncssh does not have.
 
-    ``+`` appends to the default ones, ``-`` removes from them, ``^`` puts before them; ``*`` and ``?`` are patterns.
+    ``+`` appends to the default algorithms, ``-`` removes from them, ``^`` puts algorithms before them; ``*`` and ``?``
+    are patterns.
     """
     sign = written[:1] if written[:1] in ("+", "-", "^") else ""
     patterns = written.removeprefix(sign).split(",")
@@ -328,12 +332,12 @@ def choose_algorithms(written: str, possible: Sequence[str], default: Sequence[s
 
 
 def names(algorithms: Sequence[bytes]) -> list[str]:
-    """The names of algorithms, as text."""
+    """Return the names of algorithms, as text."""
     return [each.decode("ascii") for each in algorithms]
 
 
 def _type_of(algorithm: str) -> str:
-    """The type of the keys that an algorithm is for: RSA has several algorithms and one type."""
+    """Return the key type that an algorithm is for: RSA has several algorithms and one type."""
     return "ssh-rsa" if algorithm.startswith("rsa-sha2-") else algorithm
 
 
@@ -346,7 +350,7 @@ def _importable(keys: Sequence[KnownKey]) -> list[asyncssh.SSHKey]:
 
 
 def safe_words(text: str) -> str:
-    """The words of a stranger, as one line of bounded length that is safe to print."""
+    """Return untrusted text as one line of bounded length that is safe to print."""
     return re.sub(r"\s+", " ", "".join(each if each.isprintable() else " " for each in text)).strip()[
         :BANNER_CHARACTERS
     ]

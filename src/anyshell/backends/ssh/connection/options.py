@@ -1,4 +1,4 @@
-"""The options of a way to a host by SSH, as a value."""
+"""The options of a connection to a host by SSH, as a value."""
 
 from __future__ import annotations
 
@@ -22,53 +22,58 @@ HostKeyPolicy = Literal["ask", "accept-new"]
 _SCHEME = "ssh://"
 
 _BAD_IN_HOST = re.compile(r"[\x00-\x20\x7f-\xa0'`\"$\\;&<>|(){}@/,]|\s")
-"""Characters that a host name may not hold: it is put into the commands of ProxyCommand and Match, which a shell reads.
+"""Matches a character that a host name may not hold: the name is put into the commands of ProxyCommand and Match, which
+a shell reads.
 
-The list is that of OpenSSH's own ``valid_hostname``, since CVE-2023-51385, and what would make an address ambiguous.
-"""
+The list is that of OpenSSH's own ``valid_hostname``, since CVE-2023-51385, with the characters that would make an
+address ambiguous."""
 
 _BAD_IN_USER = re.compile(r"[\x00-\x20\x7f-\xa0'`\";&<>|(){}]|\s|\\\Z|\$(?!\Z)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SSHOptions:
-    """A host and how to reach it. What is ``None`` is as ``~/.ssh/config`` says, and then as OpenSSH's default.
+    """A host, and the options to reach it.
+
+    An option that is ``None`` is as ``~/.ssh/config`` says, and then as OpenSSH's default.
 
     Attributes:
         host: A name, an address, or an alias of the configuration.
         user: The user to log in as.
         port: 1 to 65535.
-        directory: The directory in which commands run: an absolute directory of the host, or one that begins with ``~``, which is
-            the user's home; ``None`` is where a login starts.
+        directory: The directory in which commands run: an absolute directory of the host, or one that begins with
+            ``~``, which is the user's home; ``None`` is the directory in which a login starts.
         keys: Private key files that are tried instead of those of the configuration.
-        password: Tried where the server asks for one; or a function that is asked for it, with the words to show,
-            and gives ``None`` when there is none. A string is for the host itself and is never sent to a jump host.
-        passphrase: Opens encrypted key files; or a function that is asked for it, with the file's path, and gives
+        password: The password, tried where the server asks for one; or a function that is called for it with the text
+            to show, and returns ``None`` when there is none. A string is for the host itself and is never sent to a
+            jump host.
+        passphrase: Opens encrypted key files; or a function that is called for it with the file's path, and returns
             ``None`` when there is none.
-        answer: Is asked for keyboard-interactive authentication: the instructions, and the prompts, each with
-            whether what is typed may be shown. Gives one answer a prompt, or ``None``.
+        answer: A function that is called for keyboard-interactive authentication with the instructions and the
+            prompts, each prompt with whether the typed text may be shown. Returns one answer for each prompt, or
+            ``None``.
         agent: Whether the agent of ``SSH_AUTH_SOCK`` is asked for keys.
-        jump: Hosts to go through, as ``ssh -J`` has them; ``none`` is no jump, whatever the configuration says.
-        config: The configuration file, read instead of ``~/.ssh/config`` and the system-wide one; ``None`` is those
-            two, if they are there; an empty string is no file.
-        known_hosts: The file that host keys are checked against and recorded in, beside the system-wide one;
-            ``None`` is the configuration's, and by default ``~/.ssh/known_hosts``.
-        host_key_policy: The treatment of an unknown host key: ``ask`` asks `trust`, and refuses without one;
-            ``accept-new`` records it. A key that differs from the known one is refused whatever this says.
-        trust: Is asked whether an unknown host key is to be trusted, with the words to show; what is trusted is
-            recorded.
+        jump: Hosts to go through, as ``ssh -J`` takes them; ``none`` is no jump, whatever the configuration says.
+        config: The configuration file, read instead of ``~/.ssh/config`` and the system-wide file; ``None`` is those
+            two files, if they exist; an empty string is no file.
+        known_hosts: The file that host keys are checked against and recorded in, besides the system-wide file;
+            ``None`` is the configuration's file, and by default ``~/.ssh/known_hosts``.
+        host_key_policy: The treatment of an unknown host key: ``ask`` asks `trust`, and refuses without it;
+            ``accept-new`` records the key. A key that differs from the known one is refused under either policy.
+        trust: A function that is called with the text to show, and returns whether an unknown host key is trusted; a
+            trusted key is recorded.
         connect_timeout: Seconds for finding the address and connecting; 10 by default.
         login_timeout: Seconds for handshake and authentication. The time that a function of the caller takes to
             answer is not counted.
-        keepalive_interval: Seconds of silence after which the server is asked whether it is there; 15 by default,
-            0 is never.
-        keepalive_count: How often in a row it may owe the answer before the connection counts as lost, 1 or more;
-            2 by default.
+        keepalive_interval: Seconds of silence after which the server is asked whether it still answers; 15 by
+            default, 0 is never.
+        keepalive_count: Times in a row that the server may owe the answer before the connection counts as lost, 1 or
+            more; 2 by default.
         max_connections: Connections that are open at the same time, at most; 1 or more.
 
     Raises:
-        InvalidCommand: A host or user that is empty, begins with ``-``, or holds spaces, control characters or what
-            a shell would read; a number out of its range; a value of another type.
+        InvalidCommand: A host or user that is empty, begins with ``-``, or holds spaces, control characters or
+            characters that a shell would interpret; a number out of its range; a value of another type.
     """
 
     host: str = field(kw_only=False)
@@ -93,7 +98,7 @@ class SSHOptions:
     keepalive_count: int | None = None
     max_connections: int = 12
 
-    if TYPE_CHECKING:  # what it takes is more than what its fields are then
+    if TYPE_CHECKING:  # the constructor takes more types than the fields have afterwards
 
         def __init__(
             self,
@@ -157,14 +162,14 @@ class SSHOptions:
 
     @classmethod
     def parse(cls, text: str) -> SSHOptions:
-        """Read ``ssh://[user@]host[:port][/directory]``, or what one types after ``ssh``: ``[user@]host``.
+        """Parse ``ssh://[user@]host[:port][/directory]``, or the argument of ``ssh``: ``[user@]host``.
 
-        In a URL, what stands behind a ``%`` is decoded, an IPv6 address is in brackets, ``/~/src`` is below the
-        user's home, and ``/src`` is not. An alias has neither port nor directory: these are the configuration's.
+        In a URL, text behind a ``%`` is decoded, an IPv6 address is in brackets, ``/~/src`` is below the user's home,
+        and ``/src`` is not. An alias has neither port nor directory: the configuration of ssh sets the port.
 
         Raises:
-            InvalidCommand: There is a password in it, which the message does not repeat; a port that is no number
-                from 1 to 65535; what `SSHOptions` refuses.
+            InvalidCommand: The text holds a password, which the message does not repeat; a port that is no number
+                from 1 to 65535; a value that `SSHOptions` refuses.
         """
         check_text("the address", text)
         if text[: len(_SCHEME)].lower() != _SCHEME:
@@ -193,7 +198,7 @@ class SSHOptions:
 
 
 def describe_address(options: SSHOptions) -> str:
-    """Name a host for people: ``user@host``, with its port if one is given. It holds no secret."""
+    """Format a host for people: ``user@host``, with the port if one is given. The result holds no secret."""
     host = f"[{options.host}]" if ":" in options.host and options.port is not None else options.host
     user = "" if options.user is None else f"{options.user}@"
     return user + host + ("" if options.port is None else f":{options.port}")
@@ -209,7 +214,7 @@ class Hop:
 
 
 def parse_hops(text: str) -> tuple[Hop, ...]:
-    """Read ``[user@]host[:port],…``, also with ``ssh://`` before each; ``none`` is an empty list.
+    """Parse ``[user@]host[:port],…``, also with ``ssh://`` before each host; ``none`` is an empty list.
 
     Raises:
         InvalidCommand: As for `SSHOptions.parse`.
@@ -232,19 +237,19 @@ def parse_hops(text: str) -> tuple[Hop, ...]:
 
 
 def check_host(host: object) -> None:
-    """Refuse what is no host, or would be more than a host in a command line.
+    """Refuse a value that is no host name, or that would mean more than a host name in a command line.
 
     Raises:
-        InvalidCommand: Names it, and what is wrong with it.
+        InvalidCommand: The message names the host and the fault.
     """
     _check_name("host", host, _BAD_IN_HOST)
 
 
 def check_user(user: object) -> None:
-    """Refuse what is no user, or would be more than a user in a command line.
+    """Refuse a value that is no user name, or that would mean more than a user name in a command line.
 
     Raises:
-        InvalidCommand: Names it, and what is wrong with it.
+        InvalidCommand: The message names the user and the fault.
     """
     _check_name("user", user, _BAD_IN_USER)
 
@@ -269,7 +274,7 @@ _REFUSED = (
 
 
 def _split_user(text: str) -> tuple[str | None, str]:
-    """Split at the last ``@``, as ssh does: a user may hold one."""
+    """Split at the last ``@``, as ssh does: a user name may hold one."""
     user, at, host = text.rpartition("@")
     if not at:
         return None, host
@@ -285,7 +290,7 @@ def _split_port(place: str) -> tuple[str, int | None]:
     host = found[1] if found[2] is None else found[2]
     if found[3] is None:
         return host, None
-    # The text is not repeated: where the @ was forgotten, it is a password.
+    # The text is not repeated: if the @ was forgotten, the text is a password.
     if not re.fullmatch(r"[0-9]{1,5}", found[3]) or not 1 <= int(found[3]) <= 65535:
         raise InvalidCommand("the port of an address must be a number from 1 to 65535")
     return host, int(found[3])

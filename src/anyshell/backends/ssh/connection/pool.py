@@ -1,8 +1,8 @@
 """Connections to one host, and the sessions that share them.
 
-A server allows so many sessions on a connection (``MaxSessions``, 10 by default) and so many connections that have
-not logged in yet (``MaxStartups``, 10 before it begins to refuse). So commands are spread over several connections,
-a few of which are opened at a time, and what finds no room waits its turn.
+A server limits the sessions on a connection (``MaxSessions``, 10 by default). The server also limits the connections
+that have not logged in yet (``MaxStartups``, 10 before the server begins to refuse). So commands are spread over
+several connections, and a few connections are opened at a time. A command that finds no room waits for its turn.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import asyncssh
 
 SESSIONS = 10
-"""Sessions that a server is taken to allow on a connection, until it refuses one; all but one are for commands and files."""
+"""Sessions that a server is assumed to allow on a connection, until it refuses one; all but one are for commands and files."""
 
 STARVED_SECONDS = 5.0
-"""Seconds for which a session is waited for while all are taken by what stays open; then that is an error."""
+"""Seconds for which a session is waited for while sessions that stay open take all places; then that is an error."""
 
 HANDSHAKES = 8
 """Connections that are being opened at the same time."""
@@ -38,47 +38,48 @@ CLOSE_SECONDS = 1.0
 """Seconds for a connection to say goodbye; then it is dropped."""
 
 SETTLE_SECONDS = 0.004
-"""Seconds after the end of a session before its place is taken again: OpenSSH frees it one turn of its loop later, after
-requests that arrived together with the end of the old one."""
+"""Seconds after the end of a session before its place is taken again. OpenSSH frees the place one turn of its loop
+later, after requests that arrived together with the end of the session."""
 
 DOUBT_SECONDS = 0.5
-"""Seconds after the end of a session in which a refusal says nothing of how many are allowed."""
+"""Seconds after the end of a session in which a refusal does not show how many sessions are allowed."""
 
 DOUBTS = 20
-"""Refusals in a row after which a refusal says it all the same."""
+"""Refusals in a row after which a refusal shows the limit all the same."""
 
 DOUBT_PAUSE = 0.25
-"""Seconds, at most, after a doubtful refusal before its place is taken again; each in a row is followed by twice as many."""
+"""Seconds, at most, after a doubtful refusal before the session's place is taken again; each refusal in a row doubles
+the pause."""
 
 EXTRA_CONNECTIONS = 1
-"""Connections beyond ``max_connections``, for stopping commands when the others are silent."""
+"""Connections beyond ``max_connections``, for stopping commands when the other connections are silent."""
 
 
 class Link:
-    """One connection."""
+    """One connection, with the count of its sessions."""
 
     connection: asyncssh.SSHClientConnection
 
     def __init__(self, most: int) -> None:
         self.sessions = 0
-        """Sessions that are open or being opened on it."""
+        """The sessions that are open or being opened on the connection."""
         self.most = most
-        """Sessions that the server allows on it just now, as far as is known."""
+        """The sessions that the server allows on the connection just now, as far as is known."""
         self.seen = 0
-        """Sessions that the server has opened on it, and that are not closed."""
+        """The sessions that the server has opened on the connection and that are not closed."""
         self.has_watcher = False
         self.retired = False
-        """Whether nothing new may be started on it."""
+        """Whether no new session may be started on the connection."""
         self.closed_one = 0.0
-        """When a session on it was closed last, by the monotonic clock."""
+        """The time at which a session on the connection was last closed, by the monotonic clock."""
         self.doubts = 0
-        """Refusals since the last session that was opened."""
+        """The refusals since a session was last opened."""
         self.lasting = 0
-        """Sessions on it that stay open without a command."""
+        """The sessions on the connection that stay open without a command."""
 
     @property
     def room(self) -> int:
-        """The number of further commands that fit. One session stays free for stopping, unless that is open already."""
+        """The number of further commands that fit. One session stays free for stopping commands, unless it is open already."""
         reserved = 0 if self.has_watcher or self.most == 1 else 1
         return 0 if self.retired else self.most - reserved - self.sessions
 
@@ -97,27 +98,27 @@ class Slot:
         return self._link.connection
 
     def release(self) -> None:
-        """The session was never opened."""
+        """Give back the right to a session that was never opened."""
         if not self._released:
             self._released = True
             self._link.lasting -= self._lasts
             self._pool._give_back(self._link)
 
     def lasts(self) -> None:
-        """The session stays open without a command: whatever waits for it waits in vain."""
+        """Record that the session stays open without a command: waiting for it to end would be in vain."""
         if not self._released and not self._lasts:
             self._lasts = True
             self._link.lasting += 1
 
     def opened(self) -> None:
-        """The server has opened the session: so many it allows at least."""
+        """Record that the server has opened the session: the server allows at least as many sessions as are open now."""
         self._opened = True
         self._link.doubts = 0
         self._link.seen += 1
         self._pool._seen = max(self._pool._seen, self._link.seen)
 
     def closed(self) -> None:
-        """The session is closed."""
+        """Give back the right to a session that is closed."""
         if not self._released:
             link = self._link
             self._released = True
@@ -128,13 +129,14 @@ class Slot:
             asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._pool._give_back, link)
 
     def refused(self) -> bool:
-        """The server has refused the session: give the right back, and learn how many it allows.
+        """Give back the right to a session that the server refused, and learn how many sessions it allows.
 
-        A session that was closed here counts there until its program is gone. So a refusal soon after that, or of a number that
-        was open before, is tried again, and teaches in the end only that it is fewer until a session is closed.
+        A session that was closed here counts at the server until the session's program is gone. So a refusal is tried
+        again if it comes soon after a close, or at a number of sessions that was open before. In the end, such a
+        refusal lowers the limit only until a session is closed.
 
         Returns:
-            Whether it is worth trying again: another connection, or this one later, may have room.
+            Whether another try is useful: another connection may have room, or this connection later.
         """
         link = self._link
         others = link.sessions - 1
@@ -153,7 +155,7 @@ class Slot:
         return doubtful or others > 0
 
     def retire(self) -> None:
-        """Start nothing more on this connection: it does not answer. What runs on it goes on."""
+        """Start no new session on this connection, which does not answer. Running sessions go on."""
         self._link.retired = True
         self.release()
 
@@ -162,9 +164,10 @@ class Pool:
     """The connections of one backend.
 
     Args:
-        connect: Opens and authenticates one connection, bounded by itself; calls its argument when that is gone.
-        most: Connections that are open at the same time, at most; one more is opened when the others are silent
-            and something must be stopped.
+        connect: Opens and authenticates one connection, within its own time limit; calls its argument when the
+            connection is gone.
+        most: Connections that are open at the same time, at most; one more is opened when the others are silent and a
+            command must be stopped.
     """
 
     def __init__(
@@ -176,9 +179,9 @@ class Pool:
         self._most = most
         self._links: set[Link] = set()
         self._sessions = SESSIONS
-        """Sessions that the server allows on a connection, as far as is known."""
+        """The sessions that the server allows on a connection, as far as is known."""
         self._seen = 0
-        """Sessions that were open at once on a connection: it allows no fewer."""
+        """The most sessions that were open at once on a connection: the server allows no fewer."""
         self._waiting: deque[asyncio.Future[Slot]] = deque()
         self._opening: set[asyncio.Task[None]] = set()
         self._empty = asyncio.Event()
@@ -186,7 +189,7 @@ class Pool:
         self._closed = False
 
     async def slot(self) -> Slot:
-        """Wait for the right to a session. While commands hold sessions it has no bound of its own.
+        """Wait for the right to a session. The wait has no time limit while commands hold sessions.
 
         Raises:
             ConnectionFailed, HostKeyUntrusted: There is no connection, and none could be made; or no session will be free.
@@ -215,21 +218,21 @@ class Pool:
 
     @property
     def most(self) -> int:
-        """Sessions for commands that can be open at once, as far as is known: one more is for stopping them."""
+        """The number of sessions for commands that can be open at once, as far as is known; one more is for stopping."""
         return self._most * self._sessions - 1
 
     def has_room(self) -> bool:
-        """Whether a session can be had at once, and would leave room for a command."""
+        """Whether a session is available at once, and would leave room for a command."""
         return not self._waiting and not self._closed and any(link.room > 1 for link in self._links)
 
     async def reserved_slot(self, *, fresh: bool = False) -> Slot:
-        """The right to a session for stopping, which does not queue behind commands.
+        """Return the right to a session for stopping commands, which does not queue behind commands.
 
         Args:
-            fresh: On a connection of its own, since the others are silent.
+            fresh: Whether to open another connection, since the others are silent.
 
         Raises:
-            ConnectionFailed, HostKeyUntrusted: It needed a connection, and none could be made.
+            ConnectionFailed, HostKeyUntrusted: A new connection was needed, and could not be made.
         """
         if not fresh:
             for link in self._links:
@@ -258,12 +261,12 @@ class Pool:
         self._dispatch()
 
     def watcher_gone(self, slot: Slot) -> None:
-        """The session for stopping is closed: keep room for another."""
+        """Record that the session for stopping commands is closed, and keep room for another."""
         slot._link.has_watcher = False
         slot.closed()
 
     def _dispatch(self) -> None:
-        """Hand out what room there is, the oldest request first, and open connections for the rest."""
+        """Hand out the available room, the oldest request first, and open connections for the remaining requests."""
         while self._waiting:
             if self._waiting[0].done():  # cancelled meanwhile
                 self._waiting.popleft()
@@ -282,7 +285,7 @@ class Pool:
             task.add_done_callback(self._opened)
 
     def _is_starved(self) -> bool:
-        """Whether no session will be free: each is one that lasts, and there will be no other connection."""
+        """Whether no session will be free: every open session lasts, and no other connection can be opened."""
         full = len(self._links) >= self._most and not self._opening
         return full and all(link.sessions <= link.lasting for link in self._links)
 
@@ -297,7 +300,8 @@ class Pool:
             error = task.exception()
         if error is not None:
             if self._links:
-                # There are other connections, so each waiting task gets a turn. Perhaps the server allows no more just now.
+                # Other connections exist, so each waiting task gets a turn. Perhaps the server allows no more
+                # connections just now.
                 self._not_before = time.monotonic() + PAUSE_SECONDS
                 asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._dispatch)
             elif not self._opening:
@@ -328,7 +332,7 @@ class Pool:
             self._dispatch()
 
     async def aclose(self) -> None:
-        """Close every connection. Tasks that wait for a session are told."""
+        """Close every connection. Tasks that wait for a session get an error."""
         self._closed = True
         for task in tuple(self._opening):
             task.cancel()
@@ -347,7 +351,7 @@ class Pool:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CLOSE_SECONDS):
                         await self._empty.wait()
-        if links:  # the way to a host has its own end: other connections, or a program
+        if links:  # the route of a connection ends separately: other connections, or a program
             closing = [asyncio.ensure_future(link.connection.wait_closed()) for link in links]
             _, late = await asyncio.wait(closing, timeout=CLOSE_SECONDS)
             for task in late:
@@ -355,7 +359,7 @@ class Pool:
 
 
 def _copy(error: BaseException) -> BaseException:
-    """The same error for each of several waiting tasks: one exception raised twice would collect both tracebacks."""
+    """Copy an error for each of several waiting tasks: one exception raised twice would collect both tracebacks."""
     if not isinstance(error, AnyshellError):
         return error
     copy = type(error).__new__(type(error), *error.args)

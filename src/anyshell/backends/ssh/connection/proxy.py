@@ -1,7 +1,7 @@
 """The program that ProxyCommand runs instead of connecting, and its end.
 
-It has one end of a pair of sockets as its input and output, and SSH is spoken over the other. asyncssh can run such
-a program as well, but takes what it writes to its standard error for what the server said.
+The program has one end of a pair of sockets as its input and output; SSH is spoken over the other end. asyncssh can run
+a ProxyCommand as well, but reports the program's standard error as words of the server.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from ...._exceptions import ConnectionFailed
 from ...._waits import outlast, threads_as_os_errors
 
 GRACE_SECONDS = 1.0
-"""Seconds for a ProxyCommand to end when its connection has, before it is killed."""
+"""Seconds for a ProxyCommand to end when its connection has ended; then it is killed."""
 
 KILL_SECONDS = 5.0
-"""Seconds for the news of its end after the kill."""
+"""Seconds for the report of a ProxyCommand's end after the kill."""
 
 _LAST_WORDS = 2048
-"""Bytes of what a ProxyCommand says that an error is made of, the last."""
+"""Bytes of a ProxyCommand's standard error that an error message is made from; only the last are kept."""
 
 
 class ProxyCommand(asyncio.SubprocessProtocol):
-    """A running ProxyCommand. asyncssh closes it with the connection that it was given to."""
+    """A running ProxyCommand. asyncssh closes the ProxyCommand together with its connection."""
 
     def __init__(self) -> None:
         self._transport: asyncio.SubprocessTransport | None = None
@@ -37,16 +37,16 @@ class ProxyCommand(asyncio.SubprocessProtocol):
 
     @classmethod
     async def start(cls, command: str) -> tuple[socket.socket, ProxyCommand]:
-        """Run a command by the user's shell, as ssh does, and give the socket to speak with it.
+        """Run a command by the user's shell, as ssh does, and return the socket to speak over.
 
         Raises:
-            ConnectionFailed: It cannot be run.
+            ConnectionFailed: The command cannot be run.
         """
         ours, theirs = socket.socketpair()
         try:
             ours.setblocking(False)
-            # asyncio would kill the command alone when it is cancelled here, and wait for all that holds its stderr
-            # (https://github.com/python/cpython/issues/119710).
+            # When cancelled here, asyncio would kill the command alone, and wait for every process that holds
+            # the command's stderr (https://github.com/python/cpython/issues/119710).
             starting = asyncio.create_task(cls._start(command, theirs))
             cancelled = await outlast(starting, lambda: None)
         finally:
@@ -84,7 +84,7 @@ class ProxyCommand(asyncio.SubprocessProtocol):
 
     @property
     def end(self) -> str:
-        """The end of the proxy and its last words, for a message; empty while it runs."""
+        """The end of the proxy and its last words, for a message; empty while the proxy runs."""
         code = None if self._transport is None else self._transport.get_returncode()
         if code is None:
             return ""
@@ -94,7 +94,7 @@ class ProxyCommand(asyncio.SubprocessProtocol):
         return f"the ProxyCommand ended with {how}" + (f" and said: {said}" if said else "")
 
     async def wait_ended(self, seconds: float) -> None:
-        """Wait until it has ended, but not longer than so many seconds."""
+        """Wait until the proxy has ended, for at most the given seconds."""
         try:
             async with asyncio.timeout(seconds):
                 await self._exited.wait()
@@ -104,7 +104,7 @@ class ProxyCommand(asyncio.SubprocessProtocol):
     # --- what asyncio calls ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport of the started proxy."""
+        """Store the transport of the started proxy."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
@@ -112,7 +112,7 @@ class ProxyCommand(asyncio.SubprocessProtocol):
         self._said = (self._said + data)[-_LAST_WORDS:]
 
     def process_exited(self) -> None:
-        """Note the end of the program."""
+        """Record the end of the proxy."""
         if self._timer is not None:
             self._timer.cancel()
         if self._transport is not None:
@@ -122,7 +122,7 @@ class ProxyCommand(asyncio.SubprocessProtocol):
     # --- what asyncssh calls ---
 
     def close(self) -> None:
-        """Ask it to end, as ssh does, and kill it when it does not."""
+        """Ask the proxy to end, as ssh does, and kill the proxy if it does not end in time."""
         if self._closing or self._exited.is_set():
             return
         self._closing = True
@@ -132,11 +132,11 @@ class ProxyCommand(asyncio.SubprocessProtocol):
         )
 
     async def wait_closed(self) -> None:
-        """Wait until it has ended; closed before, it has been killed by then."""
+        """Wait until the proxy has ended. A proxy that was closed before has been killed by the end of the wait."""
         await self.wait_ended(GRACE_SECONDS + KILL_SECONDS)
 
     def _signal(self, number: int) -> None:
-        """Signal it and what it started: it leads a group of its own, whose number is its own until it is reaped."""
+        """Signal the proxy and its child processes. The proxy leads its own group, whose number is not reused until the reap."""
         transport = self._transport
         if transport is None or transport.get_returncode() is not None:
             return

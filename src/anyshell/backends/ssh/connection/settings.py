@@ -24,7 +24,7 @@ CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 15.0
 """Seconds of silence before a server is probed, unless `keepalive_interval=` or ServerAliveInterval says otherwise."""
 KEEPALIVE_COUNT = 2
-"""Questions of that kind in a row that a server may owe the answer to, unless `keepalive_count=` or ServerAliveCountMax
+"""Keepalive questions in a row that a server may owe the answer to, unless `keepalive_count=` or ServerAliveCountMax
 says otherwise; then the connection counts as lost."""
 
 DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
@@ -40,31 +40,31 @@ class Settings:
     Attributes:
         alias: The host as it was asked for.
         host: The name or address to connect to.
-        port: The port on which it listens.
+        port: The port on which the host listens.
         user: The user to log in as.
         family: The address family to use; 0 is any.
         bind_address: The address of this machine to connect from.
         tcp_keepalive: Whether the system keeps watch over the connection as well.
-        proxy_command: The command that runs in the place of a connection, for a shell; its tokens are put in.
-        jumps: The hosts to go through, the first of them first.
+        proxy_command: The shell command that runs instead of connecting, with its tokens expanded.
+        jumps: The hosts to go through, in order.
         keys: Private key files.
-        keys_named: Whether the user named them; otherwise they are the default ones.
-        certificates: Certificates beside those that lie beside their keys.
+        keys_named: Whether the user named the keys; otherwise they are the default keys.
+        certificates: Certificates besides those next to the key files.
         identities_only: Whether an agent's other keys are left out.
         agent: The agent's socket; an empty string is no agent.
-        known_hosts: The files in which host keys are looked up; new ones are recorded in the first.
-        system_known_hosts: Further files for the same.
+        known_hosts: The files in which host keys are looked up; new keys are recorded in the first file.
+        system_known_hosts: Further files in which host keys are looked up.
         host_key_alias: The name under which the host's key is known.
         host_key_policy: The treatment of an unknown key: ``refuse`` never asks.
         hash_known_hosts: Whether a recorded name is hashed.
         revoked_keys: A file of host keys that are refused.
-        methods: The usable ones of `METHODS`, in order.
+        methods: The usable methods of `METHODS`, in order.
         prompts: The number of questions to a person, 1 to 3.
         connect_timeout: Seconds.
         keepalive_interval: Seconds; 0 is never.
         keepalive_count: 1 or more.
-        algorithms: Lists of algorithms, by their keyword in lower case, as they are written.
-        notices: Facts for a person about it, one sentence each.
+        algorithms: Lists of algorithms, by their keyword in lower case, as in the configuration.
+        notices: Facts for a person about the configuration, one sentence each.
     """
 
     alias: str
@@ -97,7 +97,7 @@ class Settings:
 
     @property
     def login(self) -> str:
-        """The user and the host of the login, for a question to a person. Two that differ are never the same."""
+        """The user and the host of the login, for a question to a person. Different logins never have the same text."""
         port = "" if self.port == SSH_PORT else f":{self.port}"
         return f"{self.user}@{self.alias}{port}"
 
@@ -110,21 +110,21 @@ class Settings:
 
 
 def read_settings(options: SSHOptions, hop: Hop | None = None) -> Settings:
-    """Find out what holds for a host. Blocks, since it reads files and may run commands of ``Match exec``.
+    """Read the settings for a host. Blocks, since reading may involve files and commands of ``Match exec``.
 
     Args:
         options: The options of the caller.
-        hop: A host on the way to the caller's. Its name, user and port count instead of the caller's.
+        hop: A host on the route to the caller's host. The hop's name, user and port replace the caller's.
 
     Raises:
-        InvalidCommand: A file that cannot be read, or that other users can write; a value that cannot be used. Names
-            the file and the line.
+        InvalidCommand: A file cannot be read, or can be written by other users; or a value cannot be used. The
+            message names the file and the line.
     """
     target = hop or Hop(options.host, options.user, options.port)
     config = HostConfig(target)
     config.read(options)
     settings = _settings(config, options, is_target=hop is None)
-    # Those of the configuration too: a ProxyCommand hands them to a shell.
+    # The configuration's host and user are checked too: a ProxyCommand passes both to a shell.
     check_host(settings.host)
     check_user(settings.user if " -" in settings.user else settings.user.replace(" ", ""))  # as ssh does
     return settings
@@ -170,8 +170,9 @@ def _settings(config: HostConfig, options: SSHOptions, *, is_target: bool) -> Se
     if not user:
         raise InvalidCommand("no user name: say user=, or write user@host")
 
-    # The order of all that follows: an option of the caller, then ssh_config, then the default of ssh_config(5). The
-    # caller's jump hosts are for the target alone: one of them would otherwise be reached through itself.
+    # Precedence of every value below: an option of the caller, then ssh_config, then the default of
+    # ssh_config(5). The caller's jump hosts are for the target alone: otherwise a jump host would be reached
+    # through itself.
     jumps, command = _proxy(config, options if is_target else None, tokens)
     keys, named = _keys(config, options, tokens)
     policy, notice = _policy(first.get("stricthostkeychecking"))
@@ -246,7 +247,7 @@ def _proxy(
         hops = parse_hops(split_words(line.word, line.where)[0])
     except InvalidCommand as error:
         raise InvalidCommand(f"{line.where}: {error}") from None
-    # `Host *` with a ProxyJump is meant for all others.
+    # A ProxyJump under `Host *` is meant for all other hosts.
     itself = len(hops) == 1 and hops[0].host == config.alias and hops[0].port in (None, int(tokens["p"]))
     return (() if itself else hops), None
 

@@ -1,1 +1,1 @@
-"""The files of a host: by SFTP, or by its shell where it has no SFTP."""
+"""The files of a host: by SFTP, or by commands of the host's shell where the host has no SFTP."""

@@ -1,4 +1,4 @@
-"""The files of an SSH host, by whichever of two ways there is."""
+"""The files of an SSH host, by SFTP or by the host's shell."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 class SSHFiles:
     """The files of an SSH host: over SFTP, or by commands of its shell where the server has no SFTP service.
 
-    Which of the two is found out at first use, and stays.
+    The first use chooses between the two; the choice stays.
 
     Args:
-        open: Gives an SFTP service over the current connection.
+        open: Opens an SFTP service over the current connection.
         run: Runs a program on the host, as `ShellFiles` takes it.
         stall: Seconds that the host may owe an answer.
     """
 
     def __init__(self, open: Open, run: Run, *, stall: float = STALL_SECONDS) -> None:  # noqa: A002 - the word for it
         self.sftp = SFTPFiles(open, stall=stall)
-        """The files over SFTP, whether the host has that service or not."""
+        """The files over SFTP, whether the host has the SFTP service or not."""
         self._run = run
         self._shell = ShellFiles(run)
         self._chosen: Files | None = None
@@ -44,7 +44,7 @@ class SSHFiles:
             try:
                 await self.sftp.ready()
             except NoSubsystem as error:
-                # A service that ended while it started may mean that the whole connection did.
+                # A service that ended while it started may mean that the whole connection has ended.
                 if not error.certain:
                     await self._shell.stat("/")
                 self._chosen = self._shell
@@ -59,7 +59,7 @@ class SSHFiles:
         return await (await self._files(path)).stat(path, follow=follow)
 
     async def list(self, path: str) -> Sequence[FileEntry]:
-        """Name what is in a directory and tell its kinds."""
+        """List the names and kinds of a directory's entries."""
         return await (await self._files(path)).list(path)
 
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
@@ -67,7 +67,7 @@ class SSHFiles:
         return await (await self._files(path)).read(path, offset=offset, length=length)
 
     async def write(self, path: str, data: bytes, *, append: bool = False) -> None:
-        """Append to a file, or replace it."""
+        """Append to a file, or replace the file."""
         await (await self._files(path)).write(path, data, append=append)
 
     async def mkdir(self, path: str, *, parents: bool = False, exist_ok: bool = False) -> None:
@@ -79,11 +79,11 @@ class SSHFiles:
         await (await self._files(path)).remove(path, recursive=recursive)
 
     async def rename(self, source: str, target: str) -> None:
-        """Give a file another name."""
+        """Rename a file."""
         await (await self._files(source)).rename(source, target)
 
     async def readlink(self, path: str) -> str:
-        """Tell what a link points to."""
+        """Return the target of a link."""
         return await (await self._files(path)).readlink(path)
 
     async def symlink(self, target: str, path: str) -> None:
@@ -95,17 +95,17 @@ class SSHFiles:
         await (await self._files(path)).chmod(path, mode)
 
     async def set_modified(self, path: str, modified: float) -> None:
-        """Say when it was changed last."""
+        """Set the modification time of a file."""
         await (await self._files(path)).set_modified(path, modified)
 
     async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
-        """Read a whole file, piece by piece."""
+        """Read a whole file in chunks."""
         async with contextlib.aclosing((await self._files(path)).read_chunks(path)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
     async def write_chunks(self, path: str, chunks: AsyncIterable[bytes], *, mode: int) -> None:
-        """Make a new file of pieces as they come."""
+        """Create a new file from chunks as they come."""
         await (await self._files(path)).write_chunks(path, chunks, mode=mode)
 
 

@@ -34,31 +34,31 @@ NUMBERS = {
         errno.EIO,
     )
 }
-"""The errors that the words of a system stand for, in lower case."""
+"""The error numbers of a system's messages, which are in lower case."""
 
 
 def os_error(number: int, path: str, target: str | None = None) -> OSError:
-    """The error of a system's own call."""
+    """Return the error that a system call gives for an error number."""
     return OSError(number, os.strerror(number), path, None, target)
 
 
 def too_many(path: str) -> OSError:
-    """A directory has more than `MAX_ENTRIES` names."""
+    """Return the error for a directory with more than `MAX_ENTRIES` names."""
     return OSError(errno.EFBIG, f"More than {MAX_ENTRIES} names in one directory", path)
 
 
 def connection_lost(path: str) -> ConnectionResetError:
-    """The connection ended under a call."""
+    """Return the error for a connection that ended during a call."""
     return ConnectionResetError(
         errno.ECONNRESET, "The connection to the host was lost; a change may have happened or not", path
     )
 
 
 def check_regular(kind: FileKind, path: str) -> None:
-    """Refuse to open what is no regular file: it may block until its other end is opened.
+    """Refuse to open a file that is not regular: the call may block until the other end of a pipe is opened.
 
     Raises:
-        OSError: It is a directory (``EISDIR``), or neither (``EINVAL``).
+        OSError: The file is a directory (``EISDIR``), or of another kind (``EINVAL``).
     """
     if kind == "directory":
         raise os_error(errno.EISDIR, path)

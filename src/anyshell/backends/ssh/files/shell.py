@@ -1,7 +1,7 @@
 """The files of a host that has a POSIX shell and nothing else: `ShellFiles`.
 
-Every text here is a constant; paths travel as arguments and content as stdin, so nothing has to be made safe for a
-shell. The texts keep to what dash, busybox, bash, ksh and the userlands of GNU, busybox and the BSDs have in common.
+Every text here is a constant. Paths travel as arguments and content as stdin, so nothing needs quoting for a shell. The
+texts use only features that dash, busybox, bash, ksh and the userlands of GNU, busybox and the BSDs have in common.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _LONGEST_LIST = 64 * 1024 * 1024
 _DECODE = """LC_ALL=C; export LC_ALL
 for a do shift; a=$(printf '%b.' "$a"); set -- "$@" "${a%.}"; done
 """
-"""Begins every text. Arguments come as ASCII, for servers that want commands to be UTF-8: names need not be. The dot
-keeps line feeds at the end. Messages are in the words of the system."""
+"""The beginning of every text. Arguments come as ASCII, for servers that require commands in UTF-8, since names need
+not be UTF-8. The dot keeps line feeds at the end of an argument. LC_ALL=C makes messages those of the system."""
 
 _PRELUDE = "p=$1; case $p in -*) p=./$p;; esac; "
-"""A path that no program takes for an option."""
+"""Puts a path into ``$p`` that no program takes for an option."""
 
 _STAT = (
-    # GNU and busybox have -c, the BSDs -f; -f is something else to GNU, so it comes second. The mode comes in
-    # hexadecimal from one and in octal from the other, after a word that says so.
+    # GNU and busybox have -c, the BSDs -f. -f means something else to GNU, so -c is tried first. The mode is
+    # hexadecimal from -c and octal from -f; the first word, x or o, tells which.
     'if stat -c %f / >/dev/null 2>&1; then exec stat $1 -c "x %f %s %Y" -- "$2"; fi\n'
     'exec stat $1 -f "o %p %z %m" -- "$2"'
 )
@@ -55,7 +55,7 @@ _STATED = re.compile(r"(x [0-9a-f]{1,8}|o [0-7]{1,11}) ([0-9]{1,18}) (-?[0-9]{1,
 
 _LIST = (
     _PRELUDE + '[ -d "$p" ] || { ls -d -- "$p/." >/dev/null; exit 1; }\n'
-    # An unreadable file expands to nothing, so that is asked for first.
+    # The pattern of an unreadable directory expands to nothing, so ls checks readability first.
     'ls -- "$p/" >/dev/null || exit 1\n'
     'for f in "$p"/* "$p"/.*; do\n'
     "  n=${f##*/}; case $n in .|..) continue;; esac\n"
@@ -65,7 +65,8 @@ _LIST = (
     "done"
 )
 
-# A startup file may have joined stderr to stdout, and dd always says something. Why it failed, the shell says as well.
+# stderr of dd is discarded: dd always prints a report, and a startup file may have joined stderr to stdout.
+# On a failure, the shell opens the file itself, and so prints the reason.
 _SKIP = 'dd if="$1" bs="$2" skip="$3" count="$4" 2>/dev/null || { : <"$1"; exit 1; }'
 _HEAD = '{ [ "$2" = 0 ] || head -c "$2" >/dev/null; exec head -c "$3"; } <"$1"'
 
@@ -76,7 +77,7 @@ _MKDIR = _PRELUDE + 'exec mkdir -- "$p"'
 _REMOVE = _PRELUDE + 'exec rm -f -- "$p"'
 _REMOVE_TREE = _PRELUDE + 'exec rm -rf -- "$p"'
 _RMDIR = _PRELUDE + 'exec rmdir -- "$p"'
-# mv moves into a directory that has the name; -T, which would not, is GNU's and busybox's alone.
+# mv moves into a directory that has the target's name. -T prevents that, but only GNU and busybox have it.
 _MOVE = (
     _PRELUDE
     + '[ -d "$2" ] && [ ! -h "$2" ] && { echo "mv: Is a directory" >&2; exit 1; }\n'
@@ -98,7 +99,8 @@ _SYMLINK = (
     _PRELUDE + '[ -e "$p" ] || [ -h "$p" ] || exec ln -s -- "$2" "$p"; echo "ln: File exists" >&2; exit 1'
 )
 _CHMOD = _PRELUDE + 'exec chmod -- "$2" "$p"'
-# The second is for touch of macOS and BSD, which knows no seconds since the epoch. Neither may make what is not there.
+# The second command is for touch of macOS and BSD, which takes no seconds since the epoch. Neither command
+# may create a missing file.
 _SET_MODIFIED = _PRELUDE + (
     'ls -d -- "$p" >/dev/null || exit 1; touch -d "@$2" "$p" 2>/dev/null && exit\n'
     't=$(date -r "$2" +%Y%m%d%H%M.%S 2>/dev/null) && exec touch -t "$t" "$p"; exec touch -d "@$2" "$p"'
@@ -111,13 +113,13 @@ _OWNER = (
     'exec stat -L -f "%u %g" -- "$1"'
 )
 _INODE = 'exec ls -di -- "$1"'
-_WRITABLE = '[ -w "$1" ] || : >>"$1"'  # the second fails, and says why
+_WRITABLE = '[ -w "$1" ] || : >>"$1"'  # the second command fails, and prints the reason
 
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 /._-+:@,=%")
 
 _WORDS = NUMBERS | {
     **{os.strerror(number).lower(): number for number in (errno.EACCES, errno.EMFILE, errno.ENOMEM)},
-    "directory nonexistent": errno.ENOENT,  # dash, of a path that it should write
+    "directory nonexistent": errno.ENOENT,  # dash, of a path to write to
     "nonexistent directory": errno.ENOENT,
     "too many levels of symbolic links": errno.ELOOP,
     "too many symbolic links encountered": errno.ELOOP,
@@ -131,15 +133,15 @@ _WORDS = NUMBERS | {
 class ShellFiles:
     """The files of a host, by commands of its ``sh``; for servers without an SFTP service.
 
-    It keeps the contract of `Files`, more slowly: every call is one command or a few, and content travels in pieces
-    of 4 MiB, each a command of its own. Needs ``stat``,
-    ``dd``, ``mv``, ``readlink`` and the like, as GNU, busybox and the BSDs have them.
+    The contract of `Files` holds, but calls are slower: every call is one command or a few, and content travels in
+    pieces of 4 MiB, each a command of its own. Needs ``stat``, ``dd``, ``mv``, ``readlink`` and the like, as in GNU,
+    busybox and the BSDs.
 
     Args:
-        run: Runs a program: argv, stdin (``None`` is nothing) and a number of bytes give its exit code, stdout and
-            stderr. Of stdout at most so many bytes come; when they have, the program was stopped, and its code says nothing.
-            The code is ``None`` when the connection was lost. It bounds its own time by `TimeoutError`; what else it raises goes
-            through.
+        run: Runs a program, given argv, stdin (``None`` is nothing) and a limit in bytes for stdout; returns the exit
+            code, stdout and stderr. A program that reaches the limit is stopped, and its code means nothing. The code
+            is ``None`` when the connection was lost. Bounds its own time by `TimeoutError`; its other exceptions are
+            passed on.
     """
 
     def __init__(self, run: Run) -> None:
@@ -156,7 +158,7 @@ class ShellFiles:
         return FileStat(kind=_kind(bits), size=int(size), mode=bits & 0o7777, modified=float(modified))
 
     async def list(self, path: str) -> Sequence[FileEntry]:
-        """Name what is in a directory and tell its kinds, in no order, without ``.`` and ``..``."""
+        """List the names and kinds of a directory's entries, in no order, without ``.`` and ``..``."""
         kinds: dict[str, FileKind] = {"f": "file", "d": "directory", "l": "link", "o": "other"}
         listed = await self._sh(_LIST, path, path, most=_LONGEST_LIST)
         if listed.count(b"\0") > MAX_ENTRIES:
@@ -165,7 +167,7 @@ class ShellFiles:
         return [FileEntry(entry[1:], kinds[entry[0]]) for entry in told if entry and entry[0] in kinds]
 
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        """Read a file or a range of it, in bytes. Fewer come back where the file ends."""
+        """Read a file or a range of it, in bytes. Returns fewer bytes where the file ends."""
         if (
             await self._regular(path) == 0
         ):  # empty, or a file of /proc, which is read from its beginning in one go
@@ -175,19 +177,19 @@ class ShellFiles:
         return await self._piece(path, offset, length) if length != 0 else b""
 
     async def write(self, path: str, data: bytes, *, append: bool = False) -> None:
-        """Append to a file, or replace it atomically: a reader sees the old or the new, never a half."""
+        """Append to a file, or replace the file atomically: a reader sees the old or the new content, never a mixture."""
         await to_the_end(self._append(path, data) if append else self._replace(path, data))
 
     async def mkdir(self, path: str, *, parents: bool = False, exist_ok: bool = False) -> None:
-        """Make a directory, and those above it if asked."""
+        """Make a directory; with `parents`, also its missing parent directories."""
         await to_the_end(self._mkdir(path.rstrip("/") or "/", parents, exist_ok))
 
     async def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file, a link or an empty directory; a whole tree if asked, never following links."""
+        """Remove a file, a link or an empty directory; with `recursive`, a whole tree. Never follows links."""
         await to_the_end(self._remove(path.rstrip("/") or "/", recursive))
 
     async def rename(self, source: str, target: str) -> None:
-        """Give a file or a link another name, replacing a file or a link that has it."""
+        """Rename a file or a link. Replaces a file or a link at `target`."""
 
         async def work() -> None:
             directory = (await self.stat(source, follow=False)).kind == "directory"
@@ -196,24 +198,24 @@ class ShellFiles:
         await to_the_end(work())
 
     async def readlink(self, path: str) -> str:
-        """Tell what a link points to, exactly as the link has it. ``EINVAL`` when it is no link."""
+        """Return the target of a link, exactly as the link stores it. ``EINVAL`` when the file is not a link."""
         told = await self._sh(_READLINK, path, path)
         return told.removesuffix(b"\n").decode("utf-8", "surrogateescape")
 
     async def symlink(self, target: str, path: str) -> None:
-        """Make a link at `path` that points to `target`. Never replaces what is there."""
+        """Make a link at `path` that points to `target`. Never replaces an existing file."""
         await to_the_end(self._sure(_SYMLINK, path, path, target))
 
     async def chmod(self, path: str, mode: int) -> None:
-        """Give a file or a directory exactly these permission bits."""
+        """Set exactly these permission bits on a file or a directory."""
         await to_the_end(self._sure(_CHMOD, path, path, f"{mode:o}"))
 
     async def set_modified(self, path: str, modified: float) -> None:
-        """Say when a file or a directory was changed last, to the second."""
+        """Set the modification time of a file or a directory, to the second."""
         await to_the_end(self._sure(_SET_MODIFIED, path, path, str(int(modified))))
 
     async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
-        """Read a whole file, 4 MiB at a time. One that is replaced meanwhile is an error (``ESTALE``)."""
+        """Read a whole file, 4 MiB at a time. A file that is replaced meanwhile is an error (``ESTALE``)."""
         size = await self._regular(path)
         if size == 0:
             if data := await self.read(path):
@@ -227,7 +229,7 @@ class ShellFiles:
             raise OSError(errno.ESTALE, "The file was replaced while it was read", path)
 
     async def write_chunks(self, path: str, chunks: AsyncIterable[bytes], *, mode: int) -> None:
-        """Make a new file of pieces as they come, with exactly these permission bits; whole or not at all."""
+        """Create a new file from chunks as they come, with exactly these permission bits; whole or not at all."""
 
         async def work() -> None:
             await self._create(path, chunks, "077")
@@ -257,7 +259,10 @@ class ShellFiles:
     async def _sh(
         self, text: str, path: str, *arguments: str, stdin: bytes | None = None, most: int = LONGEST_FACT
     ) -> bytes:
-        """Run a text of this module, which prints at most `most` bytes; a failure is the `OSError` that its message tells."""
+        """Run a text of this module, which prints at most `most` bytes.
+
+        A failure raises the `OSError` that its message names.
+        """
         code, stdout, stderr = await self._answer(text, path, *arguments, stdin=stdin, most=most)
         if code == 0:
             return stdout
@@ -269,7 +274,7 @@ class ShellFiles:
         raise OSError(errno.EIO, "The host's shell could not do it, and does not say why", path)
 
     async def _sure(self, text: str, path: str, *arguments: str, stdin: bytes | None = None) -> None:
-        """As `_sh`, for what changes something: once it runs on the host it is waited for, also when cancelled."""
+        """Run a text that changes something, like `_sh`. A text that runs on the host is awaited even when cancelled."""
 
         async def work() -> None:
             await self._sh(text, path, *arguments, stdin=stdin)
@@ -277,7 +282,7 @@ class ShellFiles:
         await to_the_end(work(), lambda: None)
 
     async def _looked_for(self, text: str, path: str) -> int | None:
-        """The error of a path for which a program printed no known message."""
+        """Find the error of a path for which a program printed no known message."""
         code, _, stderr = await self._answer(_PRELUDE + 'exec ls -d -- "$p"', path, path)
         if code != 0:
             return _error_of(stderr)
@@ -286,13 +291,13 @@ class ShellFiles:
         return errno.ENOTDIR if text is _LIST else None
 
     async def _regular(self, path: str) -> int:
-        """The size of a regular file; any other file is refused before it is opened."""
+        """Return the size of a regular file; refuse any other file before it is opened."""
         status = await self.stat(path)
         check_regular(status.kind, path)
         return status.size
 
     async def _piece(self, path: str, start: int, length: int | None) -> bytes:
-        """A range. dd seeks, in whole blocks; what it reads around the range is cut off here."""
+        """Read a range. dd seeks in whole blocks; the bytes around the range are cut off here."""
         before = start % _BLOCK
         wanted = before + _most(length)
         count = -(-wanted // _BLOCK)
@@ -348,9 +353,9 @@ class ShellFiles:
         try:
             await self._sure(_CREATE, path, path, umask)
         except OSError:
-            raise  # not made; what has the name is another's
+            raise  # not made: a file of that name belongs to another process
         except BaseException:
-            await self._quietly_remove(path)  # cancelled, and made
+            await self._quietly_remove(path)  # cancelled after the file was made
             raise
         await self._or_remove(path, fill())
 
@@ -414,7 +419,7 @@ def _kind(bits: int) -> FileKind:
 
 
 def _error_of(stderr: bytes) -> int | None:
-    """The error that the last message names, after its last colon; busybox and others say it in the same words."""
+    """Return the error that the last known message names after its last colon; busybox and others use the same words."""
     for line in reversed(stderr.decode("utf-8", "replace").strip().splitlines()):
         words = re.split(r": ", line.strip())[-1].lower()
         if words in _WORDS:
@@ -423,7 +428,7 @@ def _error_of(stderr: bytes) -> int | None:
 
 
 def _escaped(argument: str) -> str:
-    """An argument as printf's ``%b`` understands it, in ASCII."""
+    """Encode an argument in ASCII for ``%b`` of printf."""
     return "".join(
         chr(byte) if byte in _PLAIN else f"\\0{byte:03o}"
         for byte in argument.encode("utf-8", "surrogateescape")

@@ -1,1 +1,1 @@
-"""Commands on a POSIX host: their processes, their terminals, and the shell that looks after them there."""
+"""Commands on a POSIX host: their processes, their terminals, and the watcher's shell there."""

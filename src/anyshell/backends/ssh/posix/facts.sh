@@ -1,28 +1,28 @@
-# What a host says of itself, and the first shell of it that answers; behind `watcher.sh` in the text that a host is sent first.
+# The facts of a host, and the first of its shells that answers. In the first text for a host, this text follows `watcher.sh`.
 
 # shellcheck shell=sh disable=SC2086,SC2046,SC2154
 
 words=$# called=$0
 
-# facts DIRECTORY PROGRAM... -- [KIND PATH ARGUMENT... ,]...: what the host is, and the first shell that answers.
-# A word "," ends each shell; no argument is one. Where $brief is set: as much of it as a command needs, and a shell that
-# is there is taken at its name. Each program that is started makes reaching a host take longer.
+# facts DIRECTORY PROGRAM... -- [KIND PATH ARGUMENT... ,]...: print the facts of the host, and the first shell that answers.
+# A word "," ends the words of each shell; no argument is ",". With $brief, only the facts that a command needs are printed,
+# and an existing shell is believed to be of its kind. Each program that this function starts makes reaching a host take longer.
 facts() {
-    # Nearly nothing has a line feed in it.
+    # Start tr only for a value with a line feed: hardly any value has one.
     fact() {
         value=$2
         case $value in *"
 "*) value=$(printf '%s' "$value" | tr '\n' ' ') ;; esac
         printf 'fact %s %s\n' "$1" "$value"
     }
-    # A forced command that is a shell by itself has read this from its stdin, and would read a command's input, too.
+    # A forced command that is a shell has read this text from its stdin. It would run a command's input as well.
     [ "$called" = anyshell ] || { fact unheard "$called"; return; }
     system() { system=$1 host=$2 release=$3 arch=$4; }
     system=
     [ "$proc" ] && {
         host='' arch=''
         read -r system </proc/sys/kernel/ostype && read -r release </proc/sys/kernel/osrelease
-        # A machine that acts as another, as by setarch(8), is asked; so is a kernel that does not tell (before 6.1).
+        # Ask uname where the machine acts as another, as by setarch(8), or has no /proc/sys/kernel/arch (before Linux 6.1).
         [ "$brief" ] || { read -r each </proc/self/personality && [ "$each" = 00000000 ] &&
             read -r host </proc/sys/kernel/hostname && read -r arch </proc/sys/kernel/arch; } || system=
     } 2>/dev/null
@@ -32,9 +32,8 @@ facts() {
     fact arch "$arch"
     fact hostname "$host"
     fact home "${HOME:-/}"
-    # A ForceCommand may hand the line to another shell than the account's; bash and zsh show themselves by their braces.
     [ "$brief" ] || {
-        # A server sets it, and a startup file may have. Whose home is ours, is us.
+        # The server sets LOGNAME, but a startup file may too. LOGNAME is believed if the home of that user is $HOME and ours.
         user=${LOGNAME-}
         case $user in
         '' | [!A-Za-z_]* | *[!A-Za-z0-9._-]*) user= ;;
@@ -43,6 +42,8 @@ facts() {
         [ "$user" ] || user=$(id -un 2>/dev/null || id -u)
         fact user "$user"
     }
+    # Find the login shell that read the line: a ForceCommand may hand the line to another shell than the account's. The
+    # number of words shows bash and zsh, which expand braces (`_TELLING` of `login.py`).
     case $words:$brief in
     5:* | 7:*) SHELL=bash ;;
     6:*) SHELL=zsh ;;
@@ -54,7 +55,7 @@ facts() {
         ;;
     esac
     fact login "${SHELL-}"
-    # Linux counts in hundredths but on two kinds of machine.
+    # Linux counts ticks in hundredths of a second, except on two kinds of machine.
     case $system-$arch in
     Linux-alpha* | Linux-ia64) fact ticks "$(getconf CLK_TCK 2>/dev/null)" ;;
     Linux-*) ;;
@@ -78,7 +79,7 @@ facts() {
     esac
     fact directory "$PWD"
     shift
-    # All at once: a subshell for each would take a third of the time.
+    # Look for all programs in one subshell: a subshell for each program would take a third of the time.
     [ "$1" = -- ] || {
         found=$(for each; do [ "$each" = -- ] && break; printf '= %s\n' "$each"; command -v -- "$each" 2>/dev/null; done)
         fields=$IFS
@@ -123,9 +124,9 @@ facts() {
     done
 }
 
-# run_candidate ARGUMENT...: become the candidate, in a subshell
+# run_candidate ARGUMENT...: become the candidate for the shell; called in a subshell
 run_candidate() {
-    # Everything up to the comma is its own.
+    # The words up to the comma are the candidate's arguments.
     count=0
     for word; do [ "$word" = , ] && break; count=$((count + 1)); done
     exec </dev/null 2>/dev/null

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class LookRow:
-    """One process at one look. `started` is in the host's unit; `began` is the same as the host writes it."""
+    """One process in one look. `started` is in the host's unit; `began` is the start time as the host writes it."""
 
     pid: int
     parent: int
@@ -29,12 +29,12 @@ class LookRow:
     name: str
     marks: list[str] = field(default_factory=list)
     holds: dict[int, str] = field(default_factory=dict)
-    """The pipes, sockets and terminals behind some of its descriptors."""
+    """The pipes, sockets and terminals behind some of the process's descriptors."""
     begins: str = ""
-    """The half of a token in its command line: a login shell that has not come to the command yet."""
+    """The half of a token in the process's command line, which shows a login shell that has not begun the command yet."""
 
     def has_mark(self, mark: str) -> bool:
-        """Whether it was started with a variable of that name."""
+        """Whether the process was started with a variable of that name."""
         return mark in self.marks
 
     @property
@@ -45,17 +45,20 @@ class LookRow:
 
 @dataclass(slots=True)
 class ProcessLook:
-    """One look of the watcher. `place` is its host and pid namespace; ``None`` when it sees not even itself."""
+    """The result of one look by the watcher.
+
+    `place` is the watcher's host and pid namespace; ``None`` if the watcher sees not even itself.
+    """
 
     place: str | None
     seen: list[LookRow]
     led: bool = False
-    """Whether it has signalled the leader's group meanwhile."""
+    """Whether the watcher has also signalled the leader's group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A point in a host's sequence of pids, which tells later pids from earlier ones.
+    """A point in a host's sequence of pids, which separates later pids from earlier ones.
 
     Attributes:
         place: The host and the pid namespace.
@@ -69,10 +72,10 @@ class Sample:
 
 
 def parse(lines: Iterable[str], place: str = "") -> ProcessLook:
-    """Read what ``look`` and ``lead`` of `looks.sh`, and ``sweep`` of `watcher.sh`, print at a place.
+    """Parse what ``look`` and ``lead`` of `looks.sh`, and ``sweep`` of `watcher.sh`, print at a place.
 
     Raises:
-        Nonsense: A line that it never prints.
+        Nonsense: A line that these functions never print.
     """
     found: dict[str, LookRow] = {}
     sees = led = False
@@ -102,10 +105,10 @@ def parse(lines: Iterable[str], place: str = "") -> ProcessLook:
 
 
 def start_time(began: str) -> float:
-    """Read when a process started, in the host's unit.
+    """Parse the start time of a process, in the host's unit; 0 for text that is neither a number nor a date.
 
     Raises:
-        Nonsense: It is no time.
+        Nonsense: The text begins with a digit, and is no number.
     """
     if not began[:1].isdigit():
         try:  # ps(1) writes "Fri Nov 20 08:06:03 2026", less the day of the week here, and in UTC

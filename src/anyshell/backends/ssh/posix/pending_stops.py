@@ -1,4 +1,4 @@
-"""Stops that failed because the host went away, and are due when it is back."""
+"""Stops that failed because the host was away, and that are due when the host is back."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from .process import SSHProcess
 
 OWED_SECONDS = 300.0
-"""Seconds after a host went away in which it is tried to stop what could not be stopped then."""
+"""Seconds after a host went away in which failed stops are tried again; then they are given up."""
 
 OWED_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
-"""Seconds between two of these attempts, the last one repeats; at once when a connection is made."""
+"""Seconds between two attempts of a failed stop; the last number repeats. A new connection starts an attempt at once."""
 
 CLOSE_SECONDS = 2.0
-"""Seconds for which closing waits for a host that is away, when something may still run there."""
+"""Seconds for which closing waits for a host that is away, when processes may still run there."""
 
 
 class PendingStops:
-    """Stops what ran when the host went away, as soon as it is back; then removes the directories of lost sessions.
+    """The processes to stop once an absent host is back, and the directories of lost sessions to remove afterwards.
 
     Args:
-        remove_directories: Removes directories, given what their names end with; raises `HostAway`.
+        remove_directories: Removes directories, given the ends of their names; raises `HostAway`.
     """
 
     def __init__(self, remove_directories: Callable[[Collection[str]], Awaitable[object]]) -> None:
@@ -41,21 +41,21 @@ class PendingStops:
         self._closed = False
 
     def add(self, process: SSHProcess) -> None:
-        """Take a process that could not be stopped."""
+        """Add a process that could not be stopped."""
         self._processes.add(process)
         self._start()
 
     def add_directory(self, name: str) -> None:
-        """Take the directory of a session, which may have stayed: what its name ends with."""
+        """Add the directory of a session, which may have stayed on the host; `name` is the end of its name."""
         self._directories.add(name)
         self._start()
 
     def connected(self) -> None:
-        """A connection was made: try now."""
+        """Try now: a connection was made."""
         self._connected.set()
 
     async def aclose(self) -> None:
-        """Try at once what is pending, and again until it has worked or `CLOSE_SECONDS` are over."""
+        """Try every pending stop at once, and again until all have worked or `CLOSE_SECONDS` are over."""
         if self._processes or self._directories:
             self._start()
         self._closed = True
@@ -78,7 +78,7 @@ class PendingStops:
                     async with asyncio.timeout(pause):
                         await self._connected.wait()
                 self._connected.clear()
-            # Side by side: they share their looks, of which the host can give few in a second when it is busy.
+            # Concurrently: the stops share their looks, and a busy host can answer few looks in a second.
             processes = tuple(self._processes)
             stopped = await asyncio.gather(*(process.stop_now() for process in processes))
             self._processes.difference_update(itertools.compress(processes, stopped))

@@ -1,8 +1,8 @@
-"""The private directory by which a persistent shell on the host is spoken with.
+"""The private directory of named pipes by which anyshell and a persistent shell on the host exchange data.
 
-A named pipe there cannot be opened from here, so each pipe has a *relay*: a small program that reads it and prints what it
-reads, command after command, and after each how many bytes these were. So the end of one command's output is known
-exactly, without anything in the output that would tell it, and without a round trip.
+A named pipe on the host cannot be opened from here. So each pipe has a *relay*: a small program that reads the pipe and
+prints the data, command after command. After each command the relay prints the number of bytes. So the end of one
+command's output is known exactly, without a marker in the output and without a round trip.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ READY_SECONDS = 15.0
 """Seconds for a relay on a host by SSH to make its pipe."""
 
 END_SECONDS = 1.0
-"""Seconds for a relay to end once its input has."""
+"""Seconds for a relay to end after its input has ended."""
 
 LONGEST_LINE = 16 * 1024
-"""Bytes of a text that a host's shell reads with its command; a longer one is written as a file, which takes round trips."""
+"""Bytes of a text that a host's shell reads with its command; a longer text is written as a file, which takes round trips."""
 
 LONGEST_SAID = 64 * 1024
-"""Bytes of a line that a relay says; one that says more is given up."""
+"""Bytes of a line of a relay's report; a relay that reports a longer line is given up."""
 
 UNUSED_RELAYS = 2
 """Relays that are kept for the next command: one for each channel."""
@@ -68,23 +68,25 @@ else rm -f "$p" "$d/command" "$d/run0" "$d/run1" "$d/status"; rmdir "$d" 2>/dev/
 fi
 kill -s KILL 0
 """
-"""Given a directory, or nothing to make one, the name of a pipe, and what the directory's name ends with. dd says how much it has copied when the last writer
-has closed the pipe: GNU's, busybox's and the BSDs' say it in bytes. It ends with its own input, as when the connection
-is gone, and leaves nothing there: the last relay removes the directory, unless told that it has to stay. No signal of a connection that is lost ends it
-before that; what is killed leaves the directory to `SSHPipeDirectory.aclose`.
-A shell that waits for the other end of the pipe goes on then."""
+"""The text of a relay. Arguments: a directory (empty: make one), the name of a pipe, and the end of the directory's name.
+
+When the last writer has closed the pipe, dd reports how much it has copied; dd of GNU, busybox and the BSDs reports
+bytes. The relay ends when its own input ends, as when the connection is lost. No file stays: the last relay removes
+the directory, unless that relay was told that the directory has to stay. No signal of a lost connection ends the
+relay before the removal. A killed relay leaves the directory to `SSHPipeDirectory.aclose`. A shell that waits for the
+other end of the pipe then continues."""
 
 _INLET = 'umask 077; mkfifo "$1" && echo ready && exec 3>"$1" && rm -f "$1" && exec cat >&3'
 
 
 class SSHPipeDirectory:
-    """Named pipes in a directory of the user's alone on the host, each with a relay.
+    """Named pipes in a private directory of the user on the host, each pipe with a relay.
 
     Args:
         spawn: Starts a program on the host.
         files: The host's files.
-        leave: Takes what a directory's name ends with that may have stayed on the host, to be removed when it can be
-            reached.
+        leave: Takes the end of the name of a directory that may have stayed on the host; the directory is removed
+            when the host can be reached.
     """
 
     longest_line = LONGEST_LINE
@@ -110,7 +112,7 @@ class SSHPipeDirectory:
         """Make the directory.
 
         Raises:
-            SpawnError: It cannot be made.
+            SpawnError: The directory cannot be made.
         """
         try:
             relay = await self._relay()
@@ -134,14 +136,14 @@ class SSHPipeDirectory:
         return False
 
     async def write(self, name: str, data: bytes) -> None:
-        """Put a file there."""
+        """Write a file into the directory."""
         await self._files.write(f"{self.directory}/{name}", data)
 
     def retract(self, name: str) -> None:
         """Do nothing: a removal would take a round trip."""
 
     async def output_pipe(self) -> OutputPipe:
-        """Make a pipe, or use one again that no process holds any more."""
+        """Return a new pipe, or an unused pipe that no process holds any more."""
         return RelayOutputPipe(self, self._unused.pop() if self._unused else await self._relay())
 
     async def input_pipe(self) -> InputPipe:
@@ -180,20 +182,23 @@ class SSHPipeDirectory:
         return relay
 
     def closed(self, relay: Relay) -> None:
-        """Keep a relay for the next command, or end it where a process still holds its pipe."""
+        """Keep a relay for the next command, or end the relay if a process still holds its pipe."""
         if relay.at_end and len(self._unused) < UNUSED_RELAYS and not self._closed:
             self._unused.append(relay)
         else:
             self.later(self._end(relay, stays=not self._closed))
 
     def later(self, closing: Coroutine[Any, Any, None]) -> None:
-        """Do what need not be waited for now."""
+        """Run a coroutine that need not be awaited now."""
         task = asyncio.get_running_loop().create_task(closing)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def aclose(self) -> None:
-        """End the relays that are not in use; the last of all removes the directory. A lost one leaves that to the host."""
+        """End the relays that are not in use.
+
+        The last relay removes the directory; if a relay is lost, the host does so later.
+        """
         self._closed = True
         await self._finish()
         for relay in self._unused:
@@ -220,7 +225,7 @@ class SSHPipeDirectory:
 
 
 class Relay:
-    """A program on the host that prints what is written to a pipe."""
+    """A program on the host that prints the data that is written to a pipe."""
 
     def __init__(self, process: SSHProcess, name: str) -> None:
         self._process = process
@@ -236,28 +241,28 @@ class Relay:
 
     @property
     def path(self) -> str:
-        """The pipe."""
+        """The path of the pipe."""
         return f"{self.directory}/{self._name}"
 
     @property
     def at_end(self) -> bool:
-        """Whether a command's output has come to its end, and no process holds the pipe."""
+        """Whether a command's output has ended, and no process holds the pipe."""
         return self._total is not None and self._received >= self._total
 
     @property
     def lost(self) -> bool:
-        """Whether its connection broke."""
+        """Whether the relay's connection broke."""
         return self._process.lost
 
     async def begin(self) -> None:
-        """Wait until the pipe is there."""
+        """Wait until the pipe exists."""
         while not (line := await self._line()).startswith(b"directory "):
             self._complaint = line
         self.directory = line.removeprefix(b"directory ").decode("utf-8", "surrogateescape")
 
     @property
     def refusal(self) -> str:
-        """Why the pipe is not there."""
+        """The reason why the pipe could not be made."""
         if self.lost:
             return "the connection to the host was lost before the session had its pipes there; nothing of the command ran"
         said = one_line(self._complaint.rpartition(b": ")[2].decode("utf-8", "replace")[:200])
@@ -271,14 +276,14 @@ class Relay:
             self._counting.add_done_callback(note_failure)
 
     def skip(self) -> None:
-        """Expect nothing: there is no command."""
+        """Expect no output: there is no command."""
         self._received, self._total = 0, 0
 
     async def receive(self, max_bytes: int) -> bytes:
         """Return the next bytes of the command's output.
 
         Raises:
-            anyio.EndOfStream: There are no more.
+            anyio.EndOfStream: The output has ended, or the relay is gone.
             anyio.ClosedResourceError: The relay is gone.
         """
         while not self._held:
@@ -297,7 +302,7 @@ class Relay:
                 try:
                     self._total = counting.result()
                 except (anyio.EndOfStream, anyio.ClosedResourceError):
-                    raise anyio.EndOfStream from None  # the relay is gone, and with it the rest
+                    raise anyio.EndOfStream from None  # the relay is gone, and with it the rest of the output
             if self._reading.done():
                 reading, self._reading = self._reading, None
                 self._held = reading.result()
@@ -314,13 +319,13 @@ class Relay:
         assert self._process.stderr is not None
         while b"\n" not in self._said:
             if len(self._said) > LONGEST_SAID:
-                raise anyio.EndOfStream  # no relay says so much on a line
+                raise anyio.EndOfStream  # no relay prints a line of that length
             self._said += await self._process.stderr.receive()
         line, _, self._said = self._said.partition(b"\n")
         return line
 
     def discard(self) -> SSHProcess:
-        """Give the program away, to be read and thrown away."""
+        """Stop reading, and return the program, whose output the caller has to discard."""
         self._stop_reading()
         return self._process
 
@@ -330,10 +335,10 @@ class Relay:
                 task.cancel()
 
     async def aclose(self, *, stays: bool = False) -> bool:
-        """End it; the directory may have to stay.
+        """End the relay; the directory may have to stay.
 
         Returns:
-            Whether it ended by itself, and so has removed what it had to.
+            Whether the relay ended by itself, and so has removed its files.
         """
         self._stop_reading()
         ended = False
@@ -347,7 +352,7 @@ class Relay:
                 ended = not self.lost
                 if (
                     status.signal == "SIGKILL"
-                ):  # its last word: everything that it has started is in its group
+                ):  # the relay's last command kills its own group, which holds every process that it started
                     self._process.count_as_gone()
         await self._process.aclose()
         return ended
@@ -367,7 +372,7 @@ class RelayOutputPipe(ByteReceiveStream):
 
     @property
     def stream(self) -> ByteReceiveStream:
-        """The stream is the pipe itself."""
+        """Return the pipe itself, which is the stream."""
         return self
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
@@ -385,36 +390,36 @@ class RelayOutputPipe(ByteReceiveStream):
 
     @property
     def lost(self) -> bool:
-        """Whether the connection of its relay broke."""
+        """Whether the connection of the relay broke."""
         return self._relay.lost
 
     def command_ended(self) -> None:
         """Do nothing: the pipe ends with its writers."""
 
     def discard(self) -> None:
-        """Read on and throw away, until the backend is closed."""
+        """Read on and discard the data, until the backend is closed."""
         if not self._closed:
             self._closed = True
             self._pipe_directory.later(self._relay.discard().release())
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if not self._closed:
             self._closed = True
             self._pipe_directory.closed(self._relay)
 
     def give_back(self) -> None:
-        """Close it though no command has it."""
+        """Close the pipe, though no command has used it."""
         self._relay.skip()
         self.close()
 
     async def aclose(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self.close()
 
 
 class RelayInputPipe:
-    """The input of one command, by a program that writes it to a pipe."""
+    """The input of one command, by a program that writes the data to a pipe."""
 
     def __init__(self, pipe_directory: SSHPipeDirectory, path: str, process: SSHProcess) -> None:
         self._pipe_directory = pipe_directory
@@ -424,12 +429,12 @@ class RelayInputPipe:
 
     @property
     def stream(self) -> ByteSendStream:
-        """Takes what the command reads."""
+        """The stream that takes the data for the command."""
         assert self._process.stdin is not None
         return self._process.stdin
 
     def close(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         if not self._closed:
             self._closed = True
             self._pipe_directory.later(self._end())

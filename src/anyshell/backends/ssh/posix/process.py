@@ -1,4 +1,4 @@
-"""A program on the host, with everything that it starts."""
+"""A program on the host, with every process that the program starts."""
 
 from __future__ import annotations
 
@@ -27,31 +27,32 @@ if TYPE_CHECKING:
     from .watcher import Answer
 
 ABANDON_GRACE = 0.5
-"""Seconds for a login shell to end that was asked to, when its command is given up where no grace is given (the shell of
-a session, a file operation)."""
+"""Seconds for a login shell to end after a request, when its command is given up and no grace is given (the shell of a
+session, a file operation); then it is killed."""
 
 CLOSE_BOUND = 1.0
 """Seconds in which closing a process kills the remaining processes of its tree."""
 
 STOP_ROUNDS = 5
-"""Looks and kills in a row, of each attempt to stop what was left running on a host that is back."""
+"""Looks and kills in a row, in each attempt to stop the remaining processes on a host that is back."""
 
 HELD_SECONDS = 0.5
-"""Seconds of silence for the end of the output of a command that is stopped, has ended, and of which no process is seen;
-then its holder may be on another machine."""
+"""Seconds of silence for the end of the output of a command that was stopped and has ended, when no look shows a
+process of the command; then the process that holds the output may be on another machine."""
 
 _GONE_SECONDS = 0.05
-"""Seconds for the news of an exit, when the process was seen to be gone: a silent server never tells."""
+"""Seconds to wait for the exit status, when a look showed that the process is gone: a silent server never sends the status."""
 
 _LOOK_AGAIN = (0.005, 0.02, 0.04, 0.08, 0.15)
-"""Seconds between two looks for the remaining processes of a tree; the last one repeats."""
+"""Seconds between two looks for the remaining processes of a tree; the last number repeats."""
 
 
 class SSHProcess(ChannelProcess[Channel]):
     """A program that runs behind a channel.
 
-    What holds the tree is what `SSHTree` looks for, and the channel: its output ends only when no process on the host holds
-    it any more, and beside what is read there is a descriptor of the same channel that everything inherits.
+    `SSHTree` finds the members of the process tree. The channel shows whether members remain: its output ends only when
+    no process on the host holds the channel any more. Besides stdout and stderr, every process inherits one more
+    descriptor of the channel.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class SSHProcess(ChannelProcess[Channel]):
     ) -> None:
         stdin: ByteSendStream | None = None
         if terminal:
-            from .terminal import ChannelTerminalStream  # here and below, since few programs have one
+            from .terminal import ChannelTerminalStream  # here and below, since few programs have a terminal
 
             stdin = ChannelTerminalStream(channel, self._modes, longest_line=processes.longest_line)
         elif has_stdin:
@@ -83,24 +84,25 @@ class SSHProcess(ChannelProcess[Channel]):
         self._name = name
         self._holder = holder
         self._inner = False
-        """Whether pids that its processes tell are those of a pid namespace of their own."""
+        """Whether the pids that the tree's processes report belong to a pid namespace of their own."""
         self._terminal = terminal
         self.holds_channel = False
-        """Whether the server keeps the channel open until no process on the host holds it any more."""
+        """Whether the server keeps the channel open until no process on the host holds the channel any more."""
         self._on_closed = on_closed
         self._on_away = on_away
         self._signal_beside = signal_beside
         self._signalled = False
         self._pending: Signal | None = None
-        """A signal that has found no process yet: the request is still on its way, or the login shell went on after it."""
+        """A signal that has reached no process yet: the start request is still on its way, or the login shell ran on
+        after the signal."""
         self._last: Signal = "terminate"
         self._seen: Sequence[ProcessInfo] = ()
         self._blind = False
-        """Whether it was to be stopped, and the host's watcher did not see it."""
+        """Whether the tree was to be stopped, and the host's watcher did not see the tree."""
         self._away = False
-        """Whether the last look told nothing."""
+        """Whether the host did not answer the last look."""
         self._held = False
-        """Whether its output was waited for to the last, and a process keeps it open."""
+        """Whether the wait for the rest of the output ran out because a process keeps the output open."""
         self._named: Sequence[ProcessInfo] = ()
         self._gone = False
         self._waiting: asyncio.Future[None] | None = None
@@ -112,52 +114,56 @@ class SSHProcess(ChannelProcess[Channel]):
 
     @property
     def pid(self) -> int | None:
-        """The leader's pid on the host; also its process group and its session."""
+        """The leader's pid on the host, which is also the number of the leader's process group and session."""
         return self._tree.leader
 
     @property
     def usage(self) -> Usage | None:
-        """The usage that the leader of a sandbox has told; without one, no program of anyshell's waits for the command."""
+        """The usage that the leader of a sandbox reported.
+
+        ``None`` without a sandbox, where no program of anyshell waits for the command.
+        """
         told = self._channel.beside if self._holder is not None and self._gone else b""
         return told_usage(told)
 
     @property
     def description(self) -> ProcessInfo:
-        """The description of the program when the host does not answer."""
+        """The description of the program, used when the host does not answer."""
         return ProcessInfo(self.pid or 0, self._name, 0.0)
 
     @property
     def terminal_kind(self) -> TerminalKind | None:
-        """The host's own; of another kind no host says that it is."""
+        """The kind of the terminal: the host's own pty, since no host reports another kind; ``None`` without a terminal."""
         return "pty" if self._terminal else None
 
     @property
     def started(self) -> bool | None:
-        """Whether the command has begun: by its word, or since it was seen; ``None`` while that is unknown."""
+        """Whether the command has begun: the login shell reported it, or a look showed it; ``None`` while that is unknown."""
         channel = self._channel
         words = channel.said.result() if channel.said.done() else []
         if self._tree.begun or words[:1] == ["started"]:
             return True
-        # The line comes before the end of the output, unless the connection has ended.
+        # The login shell's line comes before the end of the output, unless the connection has ended.
         if words or not channel.asked or (channel.at_end.is_set() and not channel.cut):
             return False
         return None
 
     @property
     def is_joined(self) -> bool:
-        """Whether its stderr comes with its stdout, though they were to be apart: a startup file has joined them."""
+        """Whether stderr arrives with stdout, though the two should be separate: a startup file has joined them."""
         return self._channel.is_joined
 
     @property
     def can_terminate(self) -> bool:
-        """Always: by signals."""
+        """Always true: signals ask the tree to end."""
         return True
 
     async def wait(self) -> ExitStatus:
-        """Wait until the leader has ended, and what it had printed by then has arrived and was taken by our reader.
+        """Wait until the leader has ended and our reader has taken the output that the leader had printed by then.
 
-        Nothing is waited for of a tree that was stopped and is gone: that it has ended is no less true while much of
-        its output is still here. Without code and signal when the connection is lost, or when the server does not say.
+        For a tree that was stopped and is gone, no output is waited for: the end is certain even while much output
+        still waits here. The status has no code and no signal when the connection is lost, or when the server does not
+        report the end.
         """
         ended = self._channel.exit
         if not ended.done() and not self._gone:
@@ -173,7 +179,7 @@ class SSHProcess(ChannelProcess[Channel]):
             if not ended.done():
                 return ExitStatus()
         if self.started is None and self._channel.broken:
-            return ExitStatus()  # its beginning was not heard of: what has ended may be the login shell
+            return ExitStatus()  # no start was reported: the process that ended may be the login shell
         if not (self._signalled and self._gone):
             await self._channel.wait_rest(2 * self._processes.round_trip)
             if not (self._channel.at_end.is_set() or self._signalled or await self.survivors()):
@@ -198,10 +204,10 @@ class SSHProcess(ChannelProcess[Channel]):
         self._wake()
 
     async def send_signal(self, signal: Signal) -> None:
-        """Signal the whole tree. A host that does not answer is what `survivors` says.
+        """Signal the whole tree. Never fails when the host does not answer: `survivors` shows that.
 
-        What is known is signalled before it is looked for more, since a look may take its time; the host is asked for
-        both at once, since the way there may take its own.
+        Known processes are signalled before a look for others, since a look may be slow. The signal and the look are
+        requested together, since the link may be slow too.
         """
         self._signalled, self._last = True, signal
         known = self._seen
@@ -210,7 +216,7 @@ class SSHProcess(ChannelProcess[Channel]):
             members = await self._members()
             await first
             others = [each for each in members if each not in known]
-            if others or not known:  # it counts the kills
+            if others or not known:  # also for an empty list: `SSHTree.signal` counts the kills
                 await self._tree.signal(signal, others)
             self._pending = None if members or known else signal
         except Blind:
@@ -224,13 +230,14 @@ class SSHProcess(ChannelProcess[Channel]):
 
     async def _lead(self, signal: Signal) -> None:
         led = await self._tree.lead(signal)
-        self._seen = self._seen or led  # a look that is given up later tells nothing
+        self._seen = self._seen or led  # kept here, since a look that is given up later records nothing
 
     async def _members(self, *, daemons: bool = True) -> Sequence[ProcessInfo]:
-        """The living processes of the tree.
+        """Return the living processes of the tree.
 
         Raises:
-            Blind: The host does not show the leader though its end was not reported; or it did not when it was signalled.
+            Blind: The host does not show the leader though the leader's end was not reported, or did not show the
+                tree when the tree was signalled.
             HostAway: The host does not answer.
         """
         try:
@@ -238,12 +245,13 @@ class SSHProcess(ChannelProcess[Channel]):
             over = self._channel.exit.done() and self._channel.no_writers and not self._blind
             if self._seen or not self._signalled or over:
                 return self._seen
-            # A process that forks all the time can be missed once, and the news of an end may be on its way.
+            # One look can miss a process that forks all the time, and the exit status may still be on its
+            # way.
             if not self._tree.seen and not self._channel.exit.done():
                 await asyncio.wait(
                     [self._channel.exit], timeout=max(_GONE_SECONDS, self._processes.round_trip)
                 )
-            begun = self.started is True  # of what began later a look may know nothing
+            begun = self.started is True  # read before the look, which may miss a command that begins later
             self._seen = await self._tree.members()
         except Blind:
             self._blind = self._signalled
@@ -260,10 +268,10 @@ class SSHProcess(ChannelProcess[Channel]):
         return self._seen
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """The living processes of the tree.
+        """Return the living processes of the tree.
 
-        After a normal end that leaves no process with the channel, only the leader's group is asked for. When the
-        host does not answer, what may be running is named by what is known of it.
+        After a normal end, when no process holds the channel, only the leader's group is looked for. When the host does
+        not answer, `description` stands for the processes that may be running.
         """
         if self._gone:
             return ()
@@ -279,7 +287,8 @@ class SSHProcess(ChannelProcess[Channel]):
             if daemons_alone and not self._named:
                 self._set_gone()
                 return ()
-            # Where the channel tells nothing, the descriptors of the living processes do.
+            # Where the channel does not show whether processes hold it, the descriptors of the living
+            # processes do.
             normal = ended and not self.holds_channel and not self._signalled and not self._lost
             members = await self._members(daemons=bool(self._named) or not normal)
             if daemons_alone:
@@ -288,7 +297,7 @@ class SSHProcess(ChannelProcess[Channel]):
                 pending, self._pending = self._pending, None
                 await self._tree.signal(pending, members)
             if not members and self._held and not self._tree.seen and not self._channel.at_end.is_set():
-                raise Blind  # it was never seen: the watcher may be on another machine
+                raise Blind  # no look ever showed the leader: the watcher may be on another machine
             self._away = False
         except HostAway:
             if no_writers and not self._signalled:
@@ -306,11 +315,11 @@ class SSHProcess(ChannelProcess[Channel]):
         return self._channel.exit.done() and self._channel.exit.result() == ExitStatus()
 
     def keep_naming(self, named: Sequence[ProcessInfo]) -> None:
-        """Have `survivors` name these until they end, also those that make themselves daemons from now on."""
+        """Tell `survivors` to name these processes until they end, even if one of them turns itself into a daemon."""
         self._named = named
 
     async def wait_gone(self) -> None:
-        """Wait until nothing of the tree is alive."""
+        """Wait until no process of the tree is alive."""
         for pause in itertools.chain(_LOOK_AGAIN, itertools.repeat(_LOOK_AGAIN[-1])):
             if not await self.survivors():
                 return
@@ -324,12 +333,12 @@ class SSHProcess(ChannelProcess[Channel]):
                 await asyncio.sleep(pause)
 
     def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> SSHCommandTree:
-        """The processes that a persistent shell starts from now on."""
+        """Create the tree of the processes that a persistent shell starts from now on."""
         part = self._tree.part(next(self._command_trees), shell or self.pid or 0)
         return SSHCommandTree(self._tree, part, self._name, inner=self._inner)
 
     async def pid_outside(self, pid: int) -> int | None:
-        """The pid by which the host knows the process of the tree that knows itself by `pid`."""
+        """Return the host's pid of the tree's process that knows itself by `pid`; ``None`` if the host shows none."""
         pids = {info.pid for info in await self.survivors()}
         try:
             numbers = await self._processes.inner_pids(pids, self._tree.place)
@@ -340,24 +349,24 @@ class SSHProcess(ChannelProcess[Channel]):
         return found
 
     async def group(self) -> Sequence[ProcessInfo]:
-        """The live processes in the program's group besides the program; empty when the host does not answer."""
+        """Return the live processes in the program's group besides the program; empty when the host does not answer."""
         with suppress(HostAway):
             if self.pid is not None and await self._processes.group_exists(self.pid):
                 return await self._tree.in_group()
         return ()
 
     async def signal_some(self, signal: Signal, members: Sequence[ProcessInfo]) -> None:
-        """Signal some of the tree that were just found, and nothing else."""
+        """Signal only the given members of the tree, which a look has just found."""
         with suppress(HostAway):
             await self._tree.signal(signal, members)
 
     async def resize(self, terminal: Terminal) -> None:
-        """Give its terminal another size; nothing without one, or when the leader has ended."""
+        """Resize the process's terminal. Does nothing without a terminal, or when the leader has ended."""
         if self._terminal:
             self._channel.resize(terminal.columns, terminal.rows)
 
     async def foreground(self) -> Foreground | None:
-        """The processes that have its terminal now; ``None`` without one, when the leader has ended, or when the host does not say."""
+        """Return the terminal's foreground processes; ``None`` without a terminal or an answer, or after the leader's end."""
         from .terminal import MOST_SEEN, read_foreground
 
         answer = await self._ask("foreground", MOST_SEEN)
@@ -373,7 +382,7 @@ class SSHProcess(ChannelProcess[Channel]):
         return None if answer is None else read_modes(answer.lines)
 
     async def _ask(self, verb: str, most: int) -> Answer | None:
-        """Ask about the terminal, as long as the leader's pid is its own."""
+        """Ask about the terminal, as long as the leader's pid is still the leader's own."""
         if not self._terminal or self.pid is None or self._channel.exit.done():
             return None
         try:
@@ -391,7 +400,7 @@ class SSHProcess(ChannelProcess[Channel]):
         self._give_back()
 
     async def abandon(self) -> None:
-        """Stop a program that was given up before it was known to have begun: ask, kill, close."""
+        """Stop a program that was given up before it was known to have begun: terminate, kill, close."""
         with suppress(TimeoutError):
             async with asyncio.timeout(ABANDON_GRACE):
                 await self.send_signal("terminate")
@@ -399,18 +408,18 @@ class SSHProcess(ChannelProcess[Channel]):
         await self.aclose()
 
     def be_held(self, hold: Callable[[int, int], object]) -> None:
-        """Have it stopped by the host when the connection ends, with this process or alone: its leader and its tag."""
+        """Tell the host's watcher to stop the command when the connection ends, with our process or alone, by leader and tag."""
         if self.pid is not None and not self._channel.exit.done():
             hold(self.pid, self._tree.tag)
 
     async def stop_now(self) -> bool:
-        """Kill what lives of the tree, now that the host is back; whether that is known to have worked."""
+        """Kill the living processes of the tree, now that the host is back. Return whether the kill is known to have worked."""
         self._signalled = True
         try:
             for _ in range(STOP_ROUNDS):
                 members = await self._tree.members()
                 if not members:
-                    # On a silent connection the start may still be on its way.
+                    # On a silent connection the start request may still be on its way.
                     return self._channel.closed.is_set()
                 await self._tree.signal("kill", members)
         except Blind:
@@ -421,28 +430,28 @@ class SSHProcess(ChannelProcess[Channel]):
         return False
 
     def count_as_gone(self) -> None:
-        """Look for nothing of it any more: it has ended by a kill of its whole group, and has started nothing elsewhere."""
+        """Stop looking for the tree: a kill of its whole group ended it, and it started no process elsewhere."""
         self._set_gone()
 
     def forget(self) -> None:
-        """Hold nothing: it never began."""
+        """Release the program: it never began."""
         self._set_gone()
         self._give_back()
 
     def _give_back(self) -> None:
         self._closed = True
-        if self._away and self._signalled:  # otherwise it was not to be stopped, or is
+        if self._away and self._signalled:  # otherwise the tree was not to be stopped, or has been stopped
             self._on_away(self)
         self._on_closed(self)
 
     def _take_start(self, said: asyncio.Future[list[str]]) -> None:
-        """Take the word that it has begun, also when that is not awaited any more."""
+        """Store the report that the command has begun, also when nothing awaits the report any more."""
         match said.result():
             case ["started", said_pid, *where]:
-                with suppress(Nonsense):  # `SSHBackend.spawn` raises it
+                with suppress(Nonsense):  # `SSHBackend.spawn` raises the error
                     pid = whole("a pid", said_pid, 1, LARGEST_PID)
                     if self._signalled and self._tree.leader is not None:
-                        # Its login shell was signalled, and went on.
+                        # The login shell was signalled, and ran on.
                         self._pending, self._tree.led = self._last, None
                     self._tree.set_leader(pid, where)
 
@@ -451,14 +460,15 @@ class SSHProcess(ChannelProcess[Channel]):
 
     def _exited(self, ended: asyncio.Future[ExitStatus]) -> None:
         if self.holds_channel and not self._signalled and self.pid is not None:
-            # Nearly always the next question; the answer comes with the end of the output.
+            # Ask early: this is nearly always the next question, and the answer arrives with the end of the
+            # output.
             self._group = self._processes.ask_now(group_question(self.pid))
         if ended.result() != ExitStatus():
             self._tree.ended_at = self._processes.host_time(time.monotonic() + EXIT_SLACK) + ROUNDING
 
 
 class SSHCommandTree:
-    """One command of a persistent shell, with everything that it starts."""
+    """One command of a persistent shell, with every process that the command starts."""
 
     def __init__(self, shell: SSHTree, part: SSHTree, name: str, *, inner: bool) -> None:
         self._shell = shell
@@ -466,45 +476,45 @@ class SSHCommandTree:
         self._part = part
         self._name = name
         self.mark = part.mark
-        """A variable that the shell has to export."""
+        """The name of a variable that the shell has to export."""
         self.tag: int | None = part.tag
-        """A soft limit on file locks that it has to set."""
+        """The soft limit on file locks that the shell has to set."""
         self.wants_pids = True
-        """The shell has to say which pid was given last: to ask for it would take a round trip."""
+        """Whether the shell has to report the pid that was given last; asking the host would take a round trip."""
 
     async def may_live(self, first: int | None, last: int | None) -> bool:
-        """Whether anything of it may be alive. Where pids were given meanwhile, the host is asked whose they are."""
+        """Whether a process of the command may be alive. If pids were given since `first`, the host is asked whose they are."""
         if first is None:
             return True
         try:
-            # In a pid namespace of its own, these are no pids of the host.
+            # In a pid namespace of its own, the shell reports pids that mean nothing to the host.
             return first != last and (self._inner or await self._part.may_live(first))
         except HostAway:
             return False  # as for a fresh shell whose output has ended
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """Its live members; the shell, when the host does not answer."""
+        """Return the command's living members; the shell alone when the host does not answer."""
         try:
             return await self._part.members()
         except HostAway:
             return [ProcessInfo(self._part.outside or 0, self._name, 0.0)]
 
     def hides_holder(self, held: Collection[str]) -> bool:
-        """Return false: the host does not show it."""
+        """Return false: the host does not show which process holds a pipe."""
         return False
 
     def cpu(self) -> None:
         """Return ``None``: the question would take a round trip."""
 
     async def shell_is_back(self) -> bool:
-        """Whether the shell has its own input again, as the host says."""
+        """Whether the shell has its own input again, as the host reports."""
         try:
             return await self._part.shell_is_back()
         except HostAway:
-            return True  # what is asked about it next says so
+            return True  # the next question about the shell shows that the host is away
 
     async def send_signal(self, signal: Signal) -> None:
-        """Signal all of it."""
+        """Signal all processes of the command."""
         with suppress(HostAway):
             await self._part.signal(signal, await self._part.members())
 

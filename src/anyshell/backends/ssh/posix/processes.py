@@ -1,9 +1,9 @@
 """The processes of the host: the members of a command's tree, and signals that hit no other process.
 
-The means are those of `anyshell.backends.local.posix.tree`: group and session, tag, mark, life pipe, descent. What differs
-is that the leader is not ours to reap: the server does, and from then on its pid and its group's number may come to
-mean other processes. So a group counts only for those started while its leader was there, and every signal is sent by
-the host's own shell right after it has compared the start of the process.
+The means are those of `anyshell.backends.local.posix.tree`: group and session, tag, mark, life pipe, descent. One thing
+differs: the server reaps the leader. From then on the leader's pid and its group's number may come to mean other
+processes. So a group counts only for processes that started while its leader lived. Every signal is sent by the host's
+own shell, right after the shell has compared the start time of the process.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from .watcher import Answer, Watcher
 
 GATHER_SECONDS = 0.002
-"""Seconds for which a look at the host's processes waits for other tasks that want one, and then share it."""
+"""Seconds for which a look at the host's processes waits for other tasks that want a look, and then share it."""
 
 CLOCK_SLACK = 1.0
 """Seconds by which a process may seem to have started before the command that started it."""
 
 EXIT_SLACK = 0.05
-"""Seconds after the news of a leader's end in which its group still counts as its own."""
+"""Seconds after the report of a leader's end in which the leader's group still counts as the command's."""
 
 ROUNDING = 2
-"""Units by which a host's clock and the start of a process may differ besides, each of which is told in whole ones:
-ticks, or seconds where there is no ``/proc``."""
+"""Units by which a host's clock and the start of a process may differ in addition, since each is reported in whole
+units: ticks, or seconds where there is no ``/proc``."""
 
 SIGNALS: Mapping[Signal, str] = {"interrupt": "INT", "terminate": "TERM", "kill": "KILL"}
 
@@ -48,23 +48,23 @@ _HANG_UP = "HUP+TERM"
 """The signals that ask a program on a terminal to end: an interactive shell ignores SIGTERM."""
 
 _STARTED = re.compile(r"(\S+) (?:ino: (\d+) )?(\d+) \(.*\) \S(?: -?\d+){18} (\d+) ")
-"""The line of a login shell on the process that becomes the command: the host's boot id, the pid namespace, which Linux tells
-since 5.14, and ``/proc/self/stat``, of which the 22nd field is the start."""
+"""Matches the line of a login shell about the process that becomes the command. The line has the host's boot id, the
+pid namespace, which Linux reports since 5.14, and ``/proc/self/stat``, whose 22nd field is the start."""
 
 GONE = "(deleted)"
-"""Stands behind the name of a terminal that the server has closed."""
+"""The suffix of the name of a terminal that the server has closed."""
 
 
 class Blind(HostAway):
-    """The host answers, but what answers does not see the command's processes: it says nothing about them."""
+    """The host answers, but the watcher that answers does not see the command's processes, and so knows nothing of them."""
 
 
 class Processes:
     """The processes that the host's watcher sees.
 
     Args:
-        watch: Asks the host.
-        life_fd: The descriptor that what a command starts inherits.
+        watcher: Asks the host.
+        life_fd: The descriptor that every process of a command inherits.
     """
 
     def __init__(self, watcher: Watcher, life_fd: int) -> None:
@@ -78,20 +78,23 @@ class Processes:
         self._tokens: set[str] = set()
         self._after: Sample | None = None
         self.sample = Sample()
-        """The newest that was heard."""
+        """The newest sample that the host has reported."""
         self.ticks = 100.0
-        """Units of a start time in a second."""
+        """The units of a start time in one second."""
         self.architecture = ""
         self.longest_line = LONGEST_LINE
-        """Bytes of a line that a terminal passes on."""
+        """The bytes of a line that a terminal passes on."""
 
     @property
     def round_trip(self) -> float:
-        """Seconds that a question and its answer took, at best; a tenth when none has been put yet."""
+        """The seconds that a question and its answer took, at best; a tenth before the first question."""
         return min(self._certainty, 0.1)
 
     def learn(self, answer: Answer) -> Answer:
-        """Set the host's clock by an answer, if it came faster than those before, or is another host's or boot's."""
+        """Set the host's clock and sample by an answer.
+
+        The clock is set only if the answer came faster than those before, or comes from another host or boot.
+        """
         if answer.place != self._place:
             self._place, self._certainty = answer.place, float("inf")
         if (took := answer.heard - answer.asked) < self._certainty:
@@ -109,7 +112,7 @@ class Processes:
         return answer
 
     def host_time(self, moment: float) -> float:
-        """A moment of our monotonic clock, in the unit of start times."""
+        """Convert a moment of our monotonic clock to the unit of start times."""
         return (moment + self._offset) * self.ticks
 
     async def ask(self, question: str, place: str = "") -> Answer:
@@ -117,10 +120,10 @@ class Processes:
 
         Args:
             question: A question in `watcher.sh`'s language.
-            place: Where that must be answered, as far as it is known.
+            place: The place that must answer, as far as it is known.
 
         Raises:
-            Blind: The watcher that answers is elsewhere.
+            Blind: The watcher that answers is at another place.
             HostAway: The host does not answer.
         """
         answer = self.learn(await self._watcher.ask(question))
@@ -129,12 +132,12 @@ class Processes:
         return answer
 
     async def look(self, since: float, after: Sample, token: str = "") -> ProcessLook:
-        """Every process that is alive and started at a time or later, shared by all looks at about the same time.
+        """Return every living process that started at `since` or later. Concurrent calls share one look.
 
         Args:
             since: A time of the host.
-            after: A sample that was taken before what is looked for was started.
-            token: Sought in the command lines of login shells; none when empty.
+            after: A sample that was taken before the sought processes were started.
+            token: Sought in the command lines of login shells; not sought when empty.
 
         Raises:
             HostAway: The host does not answer.
@@ -143,9 +146,7 @@ class Processes:
         self._after = after if self._after is None else min(after, self._after, key=lambda each: each.forks)
         if token:
             self._tokens.add(token)
-        if (
-            self._look is None or self._look.done()
-        ):  # done by being cancelled, as asyncio.run() does at its end
+        if self._look is None or self._look.done():  # asyncio.run() cancels the task at its end
             self._look = asyncio.get_running_loop().create_task(self._take())
             self._look.add_done_callback(note_failure)
         look = await shielded(self._look)
@@ -153,7 +154,7 @@ class Processes:
 
     async def _take(self) -> ProcessLook:
         await asyncio.sleep(GATHER_SECONDS)
-        # Later callers may have made changes that this look will miss.
+        # Reset before the look: later callers may have made changes that this look will miss.
         self._look, since, tokens, after = None, self._since, sorted(self._tokens), self._after or Sample()
         self._since, self._tokens, self._after = float("inf"), set(), None
         question = f"look {max(0, int(since))} {self.life_fd} {after.place} {after.newest} {after.forks}"
@@ -161,14 +162,15 @@ class Processes:
         return _believed(answer)
 
     async def lead(self, name: str, leader: int, since: float, tag: int, mark: str) -> ProcessLook:
-        """Signal the group of a leader and what descends from it at once, and list that.
+        """Signal a leader's group and descendants at once, and list the signalled processes.
 
         Args:
             name: A signal.
-            leader: Signalled only if it started at `since` or later, and has the tag, or the mark and no limit at all.
+            leader: The leader's pid. The leader is signalled only if it started at `since` or later, and has the tag,
+                or the mark and no limit at all.
             since: A time of the host.
-            tag: The tag of its command.
-            mark: The same.
+            tag: The tag of the leader's command.
+            mark: The mark of the leader's command.
 
         Raises:
             HostAway: The host does not answer.
@@ -177,18 +179,18 @@ class Processes:
         return _believed(await self.ask(question))
 
     def ask_now(self, question: str) -> asyncio.Future[Answer] | None:
-        """Put a question without waiting for anything; ``None`` when that cannot be done."""
+        """Put a question without waiting; ``None`` when the watcher has no living shell."""
         return self._watcher.ask_now(question)
 
     async def sweep(self, name: str, since: float, tag: int, leader: int | None, place: str) -> list[LookRow]:
-        """Look for a tag and a group, and signal what is found, by nothing but the host's shell itself.
+        """Find processes by a tag and a group, and signal them, using nothing but the host's shell itself.
 
         Args:
             name: A signal; ``0`` for none.
-            since: Processes that started earlier are passed over.
+            since: Processes that started earlier are ignored.
             tag: The tag to look for.
-            leader: The group and session of which are meant; ``None`` for no group.
-            place: The place of the leader; elsewhere its number counts for nothing.
+            leader: The leader whose group and session are meant; ``None`` for no group.
+            place: The place of the leader; at another place the leader's pid is ignored.
 
         Raises:
             HostAway: The host does not answer.
@@ -197,18 +199,18 @@ class Processes:
         return _believed(answer).seen
 
     async def renew(self) -> None:
-        """Be able to look again, where the user had no processes left for that.
+        """Restore the ability to look, where the user had no processes left for a look.
 
         Raises:
-            HostAway: It still cannot be.
+            HostAway: A look is still impossible.
         """
         await self._watcher.renew()
 
     async def group_exists(self, group: int, asked: asyncio.Future[Answer] | None = None) -> bool:
-        """Whether any process is in a group, a zombie perhaps.
+        """Whether any process is in a group, even a zombie.
 
         Args:
-            group: Its number.
+            group: The group's number.
             asked: The question, if it was put already.
 
         Raises:
@@ -216,14 +218,14 @@ class Processes:
         """
         if (
             asked is not None and asked.cancelled()
-        ):  # the task that waited for it before was cancelled, or was told by another
+        ):  # cancelled with the task that awaited it, or after another answer
             asked = None
         if asked is not None and asked.done() and asked.exception() is None:
             return "some" in asked.result().lines
         return "some" in (await self._watcher.ask(group_question(group), asked)).lines
 
     async def inner_pids(self, pids: Iterable[int], place: str) -> dict[int, int]:
-        """By which number processes know themselves, of those that are in another pid namespace.
+        """Map the pids of processes in another pid namespace to the pids by which the processes know themselves.
 
         Raises:
             HostAway: The host does not answer.
@@ -235,12 +237,12 @@ class Processes:
         }
 
     async def signal_by_name(self, name: str, targets: Iterable[str], *, though_away: bool = False) -> None:
-        """Send a signal, by its name in the host's shell, or two with a plus between them.
+        """Send a signal, given by its name in the host's shell, or two signals with a plus between the names.
 
         Args:
             name: The name of the signal.
-            targets: Processes, each given as ``PID:STARTED``; with a minus before it, its whole group.
-            though_away: Put the question also to a host that is known to be away: it may only be late.
+            targets: Processes, each given as ``PID:STARTED``; with a minus before the pid, the whole group of the process.
+            though_away: Whether to put the question also to a host that is known to be away: the host may only be late.
         """
         if named := " ".join(targets):
             question = f"signal {name} {named}"
@@ -248,7 +250,7 @@ class Processes:
             self.learn(await self._watcher.ask(question, asked))
 
     async def remove_directories(self, names: Iterable[str]) -> None:
-        """Remove the directories of sessions, given what their names end with.
+        """Remove the directories of sessions, given the ends of their names.
 
         Raises:
             HostAway: The host does not answer, or cannot start a program.
@@ -257,7 +259,7 @@ class Processes:
             raise HostAway
 
     async def chase(self, tag: int, shell: int | None) -> None:
-        """Kill what forks and ends faster than a look takes, but not the shell of a session, which has the same tag."""
+        """Kill processes that fork and end faster than a look takes; spare the shell of a session, which has the same tag."""
         await self.ask(f"chase {tag} {shell or ''}")
 
 
@@ -266,12 +268,12 @@ def _are_pids(words: Sequence[str]) -> bool:
 
 
 def group_question(group: int) -> str:
-    """The question whether any process is in a group."""
+    """Return the question whether any process is in a group."""
     return f"group {group}"
 
 
 def _believed(answer: Answer) -> ProcessLook:
-    """Read a look. A host that answers nonsense says as little about its processes as one that is away."""
+    """Parse a look. Nonsense raises `HostAway`: a nonsensical answer says as little about processes as no answer."""
     try:
         return parse(answer.lines, answer.place)
     except Nonsense as error:
@@ -283,17 +285,17 @@ class SSHTree:
     """The processes of one command.
 
     Args:
-        processes: The host's.
-        token: Its first half stands in the command line of the login shell until that becomes the command.
+        processes: The processes of the host.
+        token: The first half stands in the command line of the login shell until the login shell becomes the command.
         mark: The name of the variable that was put into the command's environment.
-        tag: The soft limit on file locks that it was given.
+        tag: The soft limit on file locks that was set for the command.
         since: A time of the host before the command was started.
-        after: A sample of the host's, before that as well.
-        leader: The pid of the process that became the command, as soon as it is known; also its group and session.
-        outside: A pid that is no member, whatever it looks like: the shell of which the tree is one command. It is the
-            only one then that has its tag to the last bit.
-        group: The process group of that shell.
-        on_terminal: Whether its life pipe is its terminal.
+        after: A sample of the host, taken before `since`.
+        leader: The pid of the process that became the command, once it is known; also the number of its group and session.
+        outside: A pid that is never a member: the persistent shell, when the tree is one command of that shell. Then
+            a process counts by its tag only if the tag matches to the last bit.
+        group: The process group of that persistent shell.
+        on_terminal: Whether the command's terminal serves as its life pipe.
     """
 
     processes: Processes
@@ -307,19 +309,19 @@ class SSHTree:
     group: int | None = None
     on_terminal: bool = False
     let_go: bool = False
-    """Whether the server may have given its terminal to another command."""
+    """Whether the server may have given the command's terminal to another command."""
     ended_at: float | None = None
     """A time of the host at which the leader was known to have ended."""
     begun: bool = False
     """Whether the command was seen to have begun: a process has its tag or its mark."""
     place: str = ""
-    """The place of its leader, as it was told or seen: the host, and the pid namespace behind that if it is known."""
+    """The leader's place, as reported or seen: the host, followed by the pid namespace if that is known."""
     seen: bool = False
-    """Whether a look has shown its leader."""
+    """Whether a look has shown the leader."""
     led: Signal | None = None
-    """The signal that the leader's group and its descendants were sent already."""
+    """The signal that `lead` has already sent to the leader's group and descendants."""
     told: bool = False
-    """Whether its login shell has said that it becomes the command: from then on its token tells nothing."""
+    """Whether the login shell has reported that it becomes the command; from then on the token is not sought."""
     _start: str = ""
     _given_again: bool = False
     _led: set[tuple[int, float]] = field(default_factory=set)
@@ -334,7 +336,7 @@ class SSHTree:
         self._tag = Tag(self.tag, TAG_BITS if self.outside is None else 0)
 
     def set_leader(self, pid: int, said: Sequence[str]) -> None:
-        """Take what the login shell has said before it became the command: its pid, and where and since when that is its own."""
+        """Store the login shell's last report: the command's pid, and where and since when the pid is the command's."""
         self.leader, self.told = pid, True
         known = _STARTED.match(" ".join((*said, "")))
         if known is None or known[3] != str(pid):  # there is no /proc, or it is another pid namespace's
@@ -343,14 +345,14 @@ class SSHTree:
         self.place = known[1] + (f"pid:[{known[2]}]" if known[2] else "")
 
     async def members(self, *, daemons: bool = True) -> Sequence[ProcessInfo]:
-        """Every member that is alive, the oldest first.
+        """Return every living member, the oldest first.
 
         Args:
-            daemons: Otherwise return none when all members are in sessions of their own and have not the leader's
-                output: after a normal end, they are services that the command has started.
+            daemons: If false, return no members when all are in sessions of their own and do not hold the leader's
+                output. After a normal end, such members are services that the command has started.
 
         Raises:
-            Blind: What answers does not see itself, or is not where the leader is.
+            Blind: The watcher that answers does not see itself, or is not where the leader is.
             HostAway: The host does not answer.
         """
         token = "" if self.begun or self.told or self.outside else self.token[: len(self.token) // 2]
@@ -359,7 +361,7 @@ class SSHTree:
         except NoProcesses:
             if swept := await self._sweep("0"):
                 return swept
-            await self.processes.renew()  # they are gone, and with them what kept it from looking
+            await self.processes.renew()  # the members are gone, and so is the reason why looks failed
             look = await self._look(token)
         young = {seen.pid: seen for seen in look.seen}
         young.pop(self.outside or 0, None)
@@ -372,7 +374,7 @@ class SSHTree:
         self._given_again = leader is not None and self._start not in ("", leader.began)
         if leader is not None and self.ended_at is None and not self._given_again:
             self.place, self.seen = look.place or "", True
-            # A leader that is ending has closed it, and is not yet a zombie.
+            # A leader that is ending has closed its life pipe, and is not yet a zombie.
             self._life = leader.holds.get(self.processes.life_fd, self._life)
         members = {pid for pid, seen in young.items() if self._is_member(seen)}
         members |= {pid for pid, seen in young.items() if self._is_child(seen)}
@@ -388,7 +390,8 @@ class SSHTree:
         self._swept = False
         self._known = {pid: young[pid].started for pid in members}
         self._began = {(pid, young[pid].started): young[pid] for pid in members}
-        # Signalled in this order: a subshell must not see its program end, and go on with the next, before it is told itself.
+        # The order of signals: a subshell must be signalled before it sees its program end and starts the
+        # next one.
         return sorted((young[pid].info for pid in members), key=lambda member: (member.started, member.pid))
 
     async def _look(self, token: str = "") -> ProcessLook:
@@ -400,7 +403,8 @@ class SSHTree:
     def _is_member(self, seen: LookRow) -> bool:
         if self._known.get(seen.pid) == seen.started or self._holds_life(seen):
             return True
-        # A pid is given again when its group and session are empty, or it is one of another pid namespace.
+        # The leader's pid can be reused once its group and session are empty; in another pid namespace, the
+        # pid means another process.
         late = self.ended_at is not None and seen.started > self.ended_at
         leader = 0 if self._given_again or late else self.leader or 0
         return is_member(seen, leader=leader, tag=self._tag, mark=self.mark)
@@ -408,11 +412,12 @@ class SSHTree:
     def _holds_life(self, seen: LookRow) -> bool:
         if not self._life or seen.holds.get(self.processes.life_fd) != self._life:
             return False
-        # A pipe has its number for ever, a terminal only as long as it is in use: the next has it then.
+        # A pipe keeps its number for ever; a terminal's number goes to the next terminal once the first is
+        # closed.
         return not self.on_terminal or not (self.let_go or seen.marks or seen.limit != UNLIMITED)
 
     def _is_child(self, seen: LookRow) -> bool:
-        """Whether the shell of which this is one command has started it, and it has cleared everything since."""
+        """Whether the persistent shell has started the process, and the process has cleared its mark and tag since."""
         if self.outside is None or seen.parent != self.outside:
             return False
         return not seen.marks and not Tag(self.tag, TAG_BITS).marks(seen.limit)
@@ -422,12 +427,13 @@ class SSHTree:
             return False
         if not self.on_terminal:
             return not any(_is_pipe(what) for what in seen.holds.values())
-        # Another terminal is one that it has made itself; its own is gone with the leader, or will be.
+        # Another terminal is one that the process made itself. The command's own terminal ends with the
+        # leader.
         life = seen.holds.get(self.processes.life_fd, "")
         return not _is_terminal(life) and not any(what.endswith(GONE) for what in seen.holds.values())
 
     async def signal(self, signal: Signal, members: Iterable[ProcessInfo]) -> None:
-        """Signal members that were found, and the whole group of the leader if that is one of them.
+        """Signal members that a look has found, and the leader's whole group if the leader is one of them.
 
         Raises:
             HostAway: The host does not answer.
@@ -442,7 +448,7 @@ class SSHTree:
         if in_group:
             leader = next(each for each in seen if each.pid == self.leader)
             targets.append(f"-{leader.pid}:{leader.began}")
-        # To end asks each but once: a program that heeds it may do something for each time that it is asked.
+        # A request to end goes to each process only once, since a program may react to each request.
         targets += [
             f"{each.pid}:{each.began}"
             for each in seen
@@ -454,11 +460,11 @@ class SSHTree:
         ]
         kills = self._kills = self._kills + (signal == "kill")
         await self.processes.signal_by_name(self._name(signal), targets, though_away=kills == 1)
-        if kills > 1:  # one kill did not do: perhaps they are too fast to be listed
+        if kills > 1:  # one kill was not enough: perhaps the processes fork too fast to be listed
             await self.processes.chase(self.tag, self.outside)
 
     async def in_group(self) -> Sequence[ProcessInfo]:
-        """The members of the leader's process group besides the leader. Raises what `members` raises."""
+        """Return the members of the leader's process group besides the leader. Raises the exceptions of `members`."""
         return [
             each
             for each in await self.members()
@@ -466,16 +472,16 @@ class SSHTree:
         ]
 
     async def lead(self, signal: Signal) -> Sequence[ProcessInfo]:
-        """Signal the leader's group, and what descends from it, without a look, which may take its time.
+        """Signal the leader's group and descendants without a look, which may be slow.
 
         Returns:
-            What was signalled so.
+            The processes that were signalled.
 
         Raises:
             HostAway: The host does not answer.
         """
         if self.leader is None or self.leader <= 1 or self.ended_at is not None:
-            return ()  # 1 is the first of a pid namespace, and "-1" means every process
+            return ()  # 1 is the first process of a pid namespace, and "-1" means every process
         look = await self.processes.lead(self._name(signal), self.leader, self.since, self.tag, self.mark)
         if not look.led:
             return ()
@@ -491,10 +497,10 @@ class SSHTree:
         return _HANG_UP if self.on_terminal and signal == "terminate" else SIGNALS[signal]
 
     def part(self, number: int, shell: int) -> SSHTree:
-        """The processes of a part: of what a shell starts from now on, with a mark and a tag of its own.
+        """Create the tree of a part: the processes that a shell starts from now on, with a mark and a tag of their own.
 
         Args:
-            number: The number that tells it from other parts.
+            number: The number that distinguishes the part from other parts.
             shell: The shell's pid.
         """
         return SSHTree(
@@ -510,7 +516,7 @@ class SSHTree:
         )
 
     async def may_live(self, first: int) -> bool:
-        """Whether a process of it, in the group of its shell, was given a pid after that one, or that cannot be told.
+        """Whether a process of the tree, in the group of its shell, was given a pid after `first`; true when that is unknown.
 
         Raises:
             HostAway: The host does not answer.
@@ -519,7 +525,7 @@ class SSHTree:
         return "some" in (await self.processes.ask(question, self.place)).lines
 
     async def shell_is_back(self) -> bool:
-        """Whether the shell of which this is one command reads no command's input; true where the host does not show that.
+        """Whether the persistent shell reads no command's input; true where the host does not show that.
 
         Raises:
             HostAway: The host does not answer.
@@ -527,7 +533,7 @@ class SSHTree:
         return "busy" not in (await self.processes.ask(f"input {self.outside}", self.place)).lines
 
     async def signal_one(self, pid: int | None, name: str) -> None:
-        """Signal one of them alone, by the name of a signal, as long as the leader is there.
+        """Send a signal, by its name, to one process alone, as long as the leader has not ended.
 
         Raises:
             HostAway: The host does not answer.

@@ -1,4 +1,4 @@
-"""The start of a command: the text for its login shell, and the word that the command has begun."""
+"""The start of a command: the text for its login shell, and the report that the command has begun."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ START_SECONDS = 30.0
 """Seconds for a login shell to begin a command; its startup files run first."""
 
 LONGEST_TOTAL = 2_000_000
-"""Bytes of all arguments and variables together; more is an error. A little less than what Linux allows by default
-(execve(2), a quarter of the stack's limit); where a host allows less, its shell says so and exits with 126."""
+"""Bytes of all arguments and variables together; more is an error. Linux allows slightly more by default (execve(2), a
+quarter of the stack's limit). Where a host allows less, its shell reports so and exits with 126."""
 
 LONGEST_STRING = 128 * 1024 - 1
 """Bytes of one argument or variable, its end not counted; more is an error (execve(2), MAX_ARG_STRLEN)."""
@@ -41,10 +41,10 @@ _WHY_NOT_BEGUN = "does a startup file end it, or a ForceCommand hand the text to
 
 
 def check_sizes(spawn: Spawn) -> None:
-    """Refuse more arguments and variables than hosts take.
+    """Refuse arguments and variables that are too large for hosts.
 
     Raises:
-        SpawnError: They are too large.
+        SpawnError: The arguments and variables are too large.
     """
     variables = {**spawn.settings, **spawn.env}
     texts = (*spawn.argv, *variables, *variables.values())
@@ -62,20 +62,21 @@ def check_sizes(spawn: Spawn) -> None:
 
 
 async def begin(channel: Channel, start: LoginCommand, spawn: Spawn, host: str) -> int | None:
-    """Send what a command is started by, and wait for the word that it has begun: its pid.
+    """Send the text that starts a command, and wait for the report that the command has begun.
 
     Args:
-        channel: The session's, which is open.
+        channel: The open channel of the command's session.
         start: The text for the login shell.
         spawn: The command.
         host: The host's name, for messages.
 
     Returns:
-        The pid; ``None`` when the connection was lost meanwhile, and it may have begun.
+        The command's pid; ``None`` when the connection was lost meanwhile, and the command may have begun.
 
     Raises:
         InvalidCommand: The directory does not exist, or is no directory.
-        SpawnError: It did not begin, or did not say so in time.
+        SpawnError: The command did not begin, or the login shell did not report so in time.
+        Nonsense: The reported pid is no pid.
     """
     try:
         async with asyncio.timeout(START_SECONDS):
@@ -113,8 +114,8 @@ async def begin(channel: Channel, start: LoginCommand, spawn: Spawn, host: str) 
                 f"{_WHY_NOT_BEGUN}{noise_words(channel.noise)}"
             )
     if channel.broken or not channel.over:
-        # The connection was lost meanwhile, and the word perhaps with it: the news of an end overtakes what was
-        # printed. Whether it had begun is found out by its mark.
+        # The connection was lost meanwhile, perhaps with the report: an end can overtake printed output. The
+        # mark shows later whether the command has begun.
         return None
     raise SpawnError(
         f"the login shell on {host} ended before the command began; {_WHY_NOT_BEGUN}{noise_words(channel.noise)}"

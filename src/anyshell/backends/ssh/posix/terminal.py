@@ -1,4 +1,4 @@
-"""A program's terminal on its host: the input, the settings, and the foreground."""
+"""A program's terminal on its host: the input, the settings, and the foreground processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .processes import Processes
 
 MOST_SEEN = 64
-"""Processes of a terminal's foreground that are looked at by SSH, and threads of each."""
+"""Processes of a terminal's foreground that are looked at by SSH, and threads of each; more are not looked at."""
 
 _KEY = re.compile(r"\b([a-z0-9]+) = (\^?[!-~]);")
 
@@ -32,7 +32,7 @@ _END_OF_FILE = b"\x04"
 
 
 def read_modes(lines: Iterable[str]) -> TtyModes | None:
-    """Read what ``modes`` of `looks.sh` prints: the words of ``stty -a``."""
+    """Parse the output of ``modes`` of `looks.sh`: the words of ``stty -a``."""
     for line in lines:
         kind, _, text = line.partition(" ")
         words = set(text.split())
@@ -50,9 +50,9 @@ class ChannelTerminalStream(ByteSendStream):
     """The input of a terminal, which is typed there.
 
     Args:
-        channel: Leads to the terminal.
-        modes: Asks the host how it is set.
-        longest_line: Bytes of a line that it passes on.
+        channel: The channel of the program on the terminal.
+        modes: Asks the host for the terminal's settings.
+        longest_line: Bytes of a line that the terminal passes on.
     """
 
     def __init__(
@@ -71,7 +71,9 @@ class ChannelTerminalStream(ByteSendStream):
             anyio.BrokenResourceError: The program has ended, or the connection is lost.
         """
         meaning: LineKeys | None = None
-        if not self._line.fits(item):  # otherwise the host need not be asked what ends a line
+        if not self._line.fits(
+            item
+        ):  # an item that fits needs no question to the host about which keys end a line
             modes = await self._modes()
             if modes is not None and modes.line_mode:
                 meaning = modes.keys
@@ -86,13 +88,13 @@ class ChannelTerminalStream(ByteSendStream):
         finally:
             self._line.type(
                 item, meaning
-            )  # all of it, when it was cancelled: how much was taken is not known
+            )  # counts all bytes, also after a cancellation: how many were taken is not known
 
     async def aclose(self) -> None:
-        """Type ^D, if the terminal is in line mode: twice on a line that has been begun, which the first one ends.
+        """Type ^D if the terminal is in line mode; twice on a line that has been begun, since the first ^D ends the line.
 
-        What is typed after that arrives all the same, such as an answer to what the program asks the terminal. When the
-        host does not say how it is set, it is taken for a new one.
+        Text that is typed after the ^D still arrives, such as an answer to a question of the program to the terminal.
+        When the host does not report the settings, the terminal counts as new.
         """
         if self._ended:
             return
@@ -106,10 +108,10 @@ class ChannelTerminalStream(ByteSendStream):
 
 
 def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
-    """Read what ``foreground`` of `looks.sh` prints; ``None`` when there is no terminal.
+    """Parse the output of ``foreground`` of `looks.sh`; ``None`` when there is no terminal.
 
     Raises:
-        Nonsense: A line that it never prints.
+        Nonsense: A line that ``foreground`` never prints.
     """
     lines = tuple(lines)
     if not any(line.startswith("modes ") for line in lines):
@@ -149,7 +151,8 @@ def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
         for pid, function, call in threads
         if pid in terminals and pid not in stopped
     }
-    # Another user's, such as sudo: that it sleeps can be seen, and not in what. It has the terminal, and may wait.
+    # Processes of another user, such as sudo: the host shows that the processes sleep, but not in which call.
+    # The processes have the terminal, and may wait for it.
     sleeps |= {(pid, "poll") for pid in asleep & hidden}
     ways = {way for _, way in sleeps}
     asleep_in: Sleep | None = "read" if "read" in ways else "poll" if "poll" in ways else None
@@ -168,5 +171,5 @@ def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
 def _sleep(machine: str, call: list[str], function: str, terminal: set[int]) -> Sleep | None:
     try:
         return sleep_of(machine, call, function, terminal)
-    except ValueError as error:  # words of a system call that are no numbers, or too few
+    except ValueError as error:  # the words of a system call are no numbers, or too few
         raise Nonsense("a system call", " ".join(call)) from error

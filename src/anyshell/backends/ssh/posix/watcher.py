@@ -1,7 +1,8 @@
-"""The shell on the host that is asked about processes and told to signal them.
+"""The shell on the host that answers questions about processes and signals them.
 
-It is a session of its own, kept open, since a host that must be stopped is one where nothing new can be started:
-the sessions are taken, the processes are used up, or the connection is silent. Then it is asked over another one.
+The shell has a session of its own, which stays open, since a host where processes must be stopped is one that can start
+nothing new: the sessions are taken, the processes are used up, or the connection is silent. A silent shell's question
+goes to a new shell over another connection.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 SILENCE_SECONDS = 0.8
-"""Seconds of silence after which a host that owes an answer about processes is away, a new connection included. A host
-that is only slow goes on answering others."""
+"""Seconds of silence after which a host that owes an answer about processes counts as away, a new connection included.
+A host that is only slow goes on answering other questions."""
 
 ANSWER_SECONDS = 3.0
-"""Seconds for one answer about processes, of a host that can be heard meanwhile."""
+"""Seconds for one answer about processes, from a host that can be heard meanwhile."""
 
 HEDGE_SECONDS = 0.3
 """Seconds of silence after which a question about processes is put again over another connection; up to twice as many
@@ -36,18 +37,19 @@ AWAY_SECONDS = 1.0
 """Seconds in which a host that is away is asked nothing, unless a connection is made."""
 
 SERVER_SECONDS = 1
-"""Seconds for the server of a connection to end with it, before the watcher on the host looks for commands that have lost it."""
+"""Seconds for a connection's server process to end with the connection; then the watcher on the host looks for commands
+that lost their server."""
 
 ORPHAN_GRACE = 2
-"""Seconds between the request to end and the kill by the watcher on the host, of commands whose connection has ended."""
+"""Seconds between the request to end and the kill, both by the watcher on the host, for commands whose connection has ended."""
 
 
 LOAD_SECONDS = 0.25
-"""Seconds that a command runs before the watcher on the host is given what it needs to look at processes, unless that is
-asked for before."""
+"""Seconds that a command runs before the watcher on the host is sent the functions that look at processes, unless a
+question needs the functions sooner."""
 
 _KNOWN = frozenset({"group", "ping", "sweep"})
-"""Questions that a watcher answers without that."""
+"""The questions that a watcher answers without `looks.sh`."""
 
 
 class HostAway(Exception):  # noqa: N818 - it is no error but a state, and never leaves this package
@@ -55,7 +57,7 @@ class HostAway(Exception):  # noqa: N818 - it is no error but a state, and never
 
 
 class NoProcesses(HostAway):
-    """The host answers, but cannot look: the user has no process left to start a program with."""
+    """The host answers, but cannot look at processes: the user has no process left to start a program with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,10 @@ class Answer:
     """The answer of a host.
 
     Attributes:
-        lines: Without line ends.
-        clock: Seconds of the host's clock that processes' starts are told by, when it answered.
-        asked: Seconds of our monotonic clock when it was asked.
-        heard: The same when the answer was there.
+        lines: The lines of the answer, without line ends.
+        clock: Seconds of the host's clock when it answered; process start times count by the same clock.
+        asked: Seconds of our monotonic clock when the question was put.
+        heard: Seconds of our monotonic clock when the answer arrived.
         place: The host and the pid namespace of the shell that answered; empty where there is no ``/proc``.
     """
 
@@ -79,7 +81,7 @@ class Answer:
 
 @cache
 def text_of(name: str) -> str:
-    """One of the texts that a shell on the host runs, without comments and indentation."""
+    """Return one of the texts that a shell on the host runs, without comments and indentation."""
     data = pkgutil.get_data(__package__, name)  # importlib.resources takes 7 ms to import
     assert data is not None  # as a file and a zip have it
     lines = (line.strip() for line in data.decode().splitlines())
@@ -87,13 +89,13 @@ def text_of(name: str) -> str:
 
 
 def boot(mark: str, token: str, first: str = "", *, whole: bool = True) -> str:
-    """The text that the shell is given: the program, and what to do before it waits for questions.
+    """Return the text that the shell is sent: the program, and the work before it waits for questions.
 
     Args:
-        mark: The prefix of our marks' names: letters, digits and underlines alone.
-        token: The end of its answers; of the same characters.
+        mark: The prefix of our marks' names: only letters, digits and underlines.
+        token: The word that ends each answer; of the same characters as `mark`.
         first: A line of shell text, which may call ``facts``.
-        whole: Otherwise what it needs to look at processes is loaded when it is needed.
+        whole: Whether to include the functions that look at processes. Otherwise they are loaded when they are needed.
     """
     looks = text_of("looks.sh") if whole else ""
     facts = text_of("facts.sh") if first else ""
@@ -105,16 +107,16 @@ def boot(mark: str, token: str, first: str = "", *, whole: bool = True) -> str:
 
 
 class WatcherShell:
-    """One watcher's shell, by its channel. It has no task of its own, which the end of the event loop would cancel.
+    """The shell of one watcher, behind a channel. Has no task, since the end of the event loop would cancel a task.
 
     Args:
-        token: The end of every answer.
-        whole: Whether it was given all that it needs to look at processes.
+        token: The word that ends every answer.
+        whole: Whether the shell was started with all functions that look at processes.
     """
 
     def __init__(self, token: str, *, whole: bool = True) -> None:
         self.channel = Channel(token, take=self._take)
-        """Its program has to be given what `boot` returns."""
+        """The channel of the shell, which has to be sent the text that `boot` returns."""
         self._loaded = self._whole = whole
         self._loading: asyncio.TimerHandle | None = None
         self._token = f"{token} ".encode()
@@ -125,19 +127,20 @@ class WatcherShell:
         self._size = 0
         self.alive = True
         self.last_heard = 0.0
-        """When the host was heard last, by our monotonic clock."""
+        """The time at which the host was last heard, by our monotonic clock."""
         self.round_trip = 0.0
         """Seconds between a question and its answer, at best; 0 before the first answer."""
         self.busy = False
-        """Whether it has said that it works on an answer."""
+        """Whether the shell has reported that it works on an answer."""
         self.crippled = False
-        """Whether it has said that it can start no program."""
+        """Whether the shell has reported that it can start no program."""
 
     def ask(self, question: str = "") -> asyncio.Future[Answer]:
         """Put a question.
 
         Args:
-            question: One line, of `watcher.sh`'s language; empty for the answer to what it was started with.
+            question: One line, in `watcher.sh`'s language; empty to await the answer to the text that the shell was
+                started with.
         """
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if not self.alive:
@@ -153,14 +156,14 @@ class WatcherShell:
         return future
 
     def hold(self, leader: int, tag: int) -> None:
-        """Have it stop a command when the connection ends. Never waits, and there is no answer."""
+        """Tell the shell to stop a command when the connection ends. Never waits, and there is no answer."""
         if self.alive:
             self.channel.write_now(f"0 hold {leader} {tag}\n".encode())
             if not self._loaded and self._loading is None:
                 self._loading = asyncio.get_running_loop().call_later(LOAD_SECONDS, self.load)
 
     def load(self) -> None:
-        """Have it know how to look at processes, as long as it can find out by what tools. Never waits."""
+        """Send the functions that look at processes, while the shell can still examine the host's tools. Never waits."""
         if self.alive and not self._loaded:
             self._loaded = True
             self.channel.write_now(f"0 load\n{text_of('looks.sh')}.\n".encode())
@@ -190,7 +193,7 @@ class WatcherShell:
         try:
             asked, future = self._waiting.pop(whole("a question's number", number))
         except (Nonsense, KeyError):
-            return  # it is not awaited any more
+            return  # the answer is not awaited any more
         if int(number):  # the first answer takes as long as the shell needs to start
             self.round_trip = min(self.round_trip or HEDGE_SECONDS, self.last_heard - asked)
         if future.done():
@@ -212,24 +215,24 @@ class WatcherShell:
             _set_exception(future, error)
 
     def ended(self) -> None:
-        """The shell is gone: no answer will come."""
+        """Fail all pending questions: the shell is gone."""
         self.alive = False
         if self._loading is not None:
             self._loading.cancel()
         self._fail(HostAway())
 
     def close(self) -> None:
-        """Let the shell end. Never waits."""
+        """End the shell. Never waits."""
         if self.alive:
             self.ended()
             self.channel.abort()
 
 
 class Watcher:
-    """The watcher of a host: asks about processes by the shell, and so the connection, that answers.
+    """The watcher of a host: puts questions about processes to the shell, and so over the connection, that answers.
 
     Args:
-        start: Starts a shell; over a new connection when its argument is true.
+        start: Starts a shell; over a new connection when the argument is true.
     """
 
     def __init__(self, start: Callable[[bool], Awaitable[WatcherShell]]) -> None:
@@ -239,32 +242,32 @@ class Watcher:
         self._away_until = 0.0
 
     def adopt(self, shell: WatcherShell) -> None:
-        """Take a shell that was started otherwise."""
+        """Use a shell that was started elsewhere, and close the old shell."""
         old, self._shell = self._shell, shell
         if old is not None:
             old.close()
 
     def ask_now(self, question: str) -> asyncio.Future[Answer] | None:
-        """Put a question without waiting for anything; ``None`` without a living shell."""
+        """Put a question without waiting; ``None`` without a living shell."""
         if self._shell is None or not self._shell.alive:
             return None
         return self._shell.ask(question)
 
     def hold(self, leader: int, tag: int) -> None:
-        """Have the shell stop a command when the connection ends, if there is one."""
+        """Tell the shell, if there is one, to stop a command when the connection ends."""
         if self._shell is not None:
             self._shell.hold(leader, tag)
 
     async def ask(self, question: str, asked: asyncio.Future[Answer] | None = None) -> Answer:
-        """Put a question that may be put twice.
+        """Put a question that is safe to put twice.
 
         Args:
             question: A question in `watcher.sh`'s language.
-            asked: The same, put already.
+            asked: The same question, if it was put already.
 
         Raises:
-            NoProcesses: The host cannot look, and a new connection does not help.
-            HostAway: There was no answer within `ANSWER_SECONDS`, or the host could not be reached.
+            NoProcesses: The host cannot look, and a new connection would not help.
+            HostAway: No answer came within `SILENCE_SECONDS` or `ANSWER_SECONDS`, or the host could not be reached.
         """
         if time.monotonic() < self._away_until:
             raise HostAway
@@ -288,7 +291,7 @@ class Watcher:
     async def _first(
         self, tasks: set[asyncio.Future[Answer]], began: float, seconds: float | None
     ) -> Answer | None:
-        """The first answer; ``None`` when the time is over, the host is silent, or every task failed."""
+        """Return the first answer; ``None`` when the time is over, the host is silent, or every task failed."""
         waiting = set(tasks)
         while waiting:
             shell, now = self._shell, time.monotonic()
@@ -322,15 +325,15 @@ class Watcher:
     async def _start_one(self, *, fresh: bool) -> WatcherShell:
         shell = await self._start(fresh)
         old, self._shell = self._shell, shell
-        if old is not None:  # what it owes it may answer yet
+        if old is not None:  # the old shell may still answer pending questions
             asyncio.get_running_loop().call_later(ANSWER_SECONDS, old.close)
         return shell
 
     async def renew(self) -> None:
-        """Start another shell, if this one can look no more.
+        """Start another shell, if the current one can no longer look at processes.
 
         Raises:
-            HostAway: That fails.
+            HostAway: The start fails.
         """
         if self._shell is not None and self._shell.crippled:
             self._shell.close()
@@ -341,11 +344,11 @@ class Watcher:
                 raise HostAway from error
 
     def heard(self) -> None:
-        """The host was heard of: it may be asked again."""
+        """Allow questions again: the host was heard from."""
         self._away_until = 0.0
 
     async def aclose(self) -> None:
-        """Let the shell on the host end."""
+        """End the shell on the host."""
         for task in self._starting.values():
             task.cancel()
         if self._starting:
@@ -361,4 +364,4 @@ def _is_crippled(task: asyncio.Future[Answer]) -> bool:
 def _set_exception(future: asyncio.Future[Answer], error: HostAway | Nonsense) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # a task that waits no more need not be told
+        future.exception()  # marks the error as seen, since perhaps no task waits any more

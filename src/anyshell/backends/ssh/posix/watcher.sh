@@ -1,17 +1,17 @@
-# A shell on the host that is asked about processes and told to signal them. POSIX sh; run by dash, bash, busybox.
+# The watcher: a shell on the host that reports on processes and signals them. POSIX sh; run by dash, bash, busybox.
 #
-# It reads one request a line, each with a number, says at once that it has it ("$token +"), and answers with lines, the
-# last of which is "$token", the number, the host's clock, and the host and pid namespace where the watcher is. Every
-# argument is a number, a name of a signal, such a place, or a process as PID:STARTED.
+# Each line of stdin is one request and begins with a number. The watcher first confirms most requests ("$token +"). The
+# answer is lines, the last of which has "$token", the number, the host's clock, and the watcher's place: the host and the
+# pid namespace. Every argument is a number, the name of a signal, a place, or a process as PID:STARTED.
 #
-# Here is what a command needs that makes no trouble, and the stop of commands whose connection has ended. The rest,
-# `looks.sh`, is loaded when it is needed: most hosts of a fleet never need it.
+# This text has the functions for a command that ends without trouble, and the stop of commands whose connection has
+# ended. `looks.sh` has the other functions, and is loaded when needed: most hosts of a fleet never need `looks.sh`.
 #
-# Looking takes other programs. When the user has no process left to start one, the shell that looks is ended by that.
-# A second one waits for it, says so ("$token !"), and goes on answering what it can answer by itself.
+# A look needs other programs. When the user has no process left to start a program, the shell that looks ends. A second
+# shell waits for that end, reports it ("$token !"), and answers the requests that need no other program.
 #
-# Nothing here is a secret, and nothing comes from a command's text. $token, $mark, $server_seconds and $grace_seconds are set
-# before it. Lines of comments and blanks at the beginning of a line are not sent (`text_of` of `watcher.py`).
+# This text has no secrets, and no part of a command's text. $token, $mark, $server_seconds and $grace_seconds are set before
+# this text. Comment lines and indentation are not sent (`text_of` of `watcher.py`).
 
 # shellcheck shell=sh disable=SC2086,SC2046,SC2154  # word splitting is how a list of numbers is passed on
 
@@ -20,26 +20,27 @@ export LC_ALL
 set -f
 second= held=
 
-# The /proc of another pid namespace names strangers.
+# In the /proc of another pid namespace, the same pid is another process.
 proc= place=
 if read -r self _ 2>/dev/null </proc"${ANYSHELL_NO_PROC-}"/self/stat && [ "$self" = $$ ]; then
     proc=1
-    # The same on the same host and in the same pid namespace alone. What starts a command says the same of it (login.py).
+    # The place is equal only on the same host and in the same pid namespace. A command's start reports the command's place
+    # too (`_WHERE` of `login.py`).
     read -r place 2>/dev/null </proc/sys/kernel/random/boot_id
     inode=
     { read -r _; read -r _; read -r _; read -r _ inode; } 2>/dev/null 3</proc/self/ns/pid </proc/self/fdinfo/3
     if [ "$inode" ]; then place="${place}pid:[$inode]"; else place=$place$(readlink /proc/self/ns/pid 2>/dev/null); fi
 fi
 
-# dash takes a group for an option without "--", and busybox's ash takes "--" for a process.
+# Without "--", dash takes the number of a process group for an option; busybox's ash takes "--" for a process.
 if kill -s 0 -- $$ 2>/dev/null; then end=--; else end=; fi
 
 clock() {
     if [ "$proc" ]; then read -r now _ </proc/uptime; else now=$(date +%s); fi
 }
 
-# sample: what tells pids that are given later from those before, as long as they have not all been given once more:
-#   at PLACE NEWEST FORKS     the pid that was given last, and how many processes were ever started on the host
+# sample: print the values that tell later pids from earlier pids, until all pids have been given once more:
+#   at PLACE NEWEST FORKS     the pid that was given last, and the number of processes ever started on the host
 sample() {
     [ "$proc" ] || return
     read -r _ _ _ _ newest </proc/loadavg
@@ -62,21 +63,21 @@ started() {
     fi
 }
 
-# hit NAME[+NAME] [-]PID: send it one signal, or two
+# hit NAME[+NAME] [-]PID: send one signal, or two, to a process or a process group
 hit() {
     case $1 in *+*) kill -s "${1%+*}" $end "$2" 2>/dev/null ;; esac
     kill -s "${1#*+}" $end "$2" 2>/dev/null
-    # What is stopped acts on no other signal.
+    # A stopped process acts on no other signal.
     [ "$1" = KILL ] || kill -s CONT $end "$2" 2>/dev/null
 }
 
-# sweep NAME[+NAME] SINCE TAG LEADER [PLACE]: signal what has that tag, or is in that group or session if it is at that place,
-# and say what it is, as look does. NAME may be 0. Nothing but the shell itself is needed for it, and it takes several
-# times as long.
+# sweep NAME[+NAME] SINCE TAG LEADER [PLACE]: signal the processes with the tag, and list these processes as look does. If
+# the watcher is at PLACE, the processes of the leader's group and session are included. NAME 0 sends no signal. A sweep
+# starts no other program, and takes several times as long as a look.
 sweep() {
     [ "$proc" ] || return
     name=$1 since=$2 tag=$3 leader=$4
-    # At another place the number is a stranger's.
+    # At another place, the leader's pid is another process's.
     [ "${5-}" = "$place" ] || leader=none
     set +f
     for path in /proc/[0-9]*; do
@@ -100,14 +101,15 @@ sweep() {
     set -f
 }
 
-# hold PID TAG: remember a command that runs, by its leader, and forget those that have ended. This is not answered.
+# hold PID TAG: remember a running command by its leader ($held has PID:TAG:BEGAN:PARENT), and forget the ended commands. This
+# request has no answer.
 hold() {
     [ "$proc" ] && has_tag "$1" "$2" && parent "$1" && started "$1" || return
     known=$held held="$1:$2:$began:$above"
     for each in $known; do [ -d "/proc/${each%%:*}" ] && held="$held $each"; done
 }
 
-# parent PID: $above, unless it has ended, though its end was not asked for
+# parent PID: set $above to the parent of a process; fail if the process has ended, even if it is not reaped yet
 parent() {
     stat=
     while read -r line; do stat="$stat $line"; done 2>/dev/null <"/proc/$1/stat"
@@ -116,8 +118,9 @@ parent() {
     case $1 in '' | [ZX]*) return 1 ;; esac
 }
 
-# over: when the requests have ended, stop what is held and has lost its server: the connection has ended, and what asked for
-# the command with it, or the command is lost to it. While the connection is there, the server is the parent of a leader.
+# over: after the last request, stop the held commands that have lost their server process. The connection of such a command
+# has ended; the program that asked for the command has ended too, or can no longer reach the command. As long as the
+# connection exists, the server process is the parent of the leader.
 over() {
     known=$held held=
     for each in $known; do [ -d "/proc/${each%%:*}" ] && held="$held $each"; done
@@ -150,7 +153,7 @@ answer() {
     printf '%s %s %s %s\n' "$token" "${number:-0}" "$now" "$place"
 }
 
-# load: read the rest, up to a line with a dot alone, by nothing but the shell itself. This is not answered.
+# load: read the other functions, up to a line with only a dot, without another program. This request has no answer.
 load() {
     text=
     while IFS= read -r line; do
@@ -164,10 +167,10 @@ load() {
     done
 }
 
-# serve VERB ARGUMENT...: answer what is not answered below; `looks.sh` has it.
+# serve VERB ARGUMENT...: answer the requests that `watch` does not answer itself; `looks.sh` replaces this function.
 serve() { :; }
 
-# unable: what the second shell does not try
+# unable: replace the functions that need other programs, which the second shell does not try
 unable() {
     look() { echo failed; }
     lead() { :; }
@@ -187,7 +190,7 @@ watch() {
         esac
         [ "$verb" = group ] || printf '%s +\n' "$token"
         case $verb in
-        # Whether any process is in a process group.
+        # Report whether a process group has any process.
         group) if kill -s 0 $end "-$1" 2>/dev/null; then echo some; else echo none; fi ;;
         sweep) sweep "$@" ;;
         ping) sample ;;
@@ -197,10 +200,11 @@ watch() {
     done
 }
 
-# The first of these looks. The second waits for its end, which is that of the requests, if all is well.
+# both: run the two shells. The first shell looks. The second shell waits for the end of the first, which comes after the last
+# request, unless the first shell fails.
 both() {
     exec 3<&0 4>&1
-    # An answer that has no reader must not end it: what was held is over then.
+    # An answer without a reader must not end the first shell (SIGPIPE): the held commands are then stopped by `over`.
     { trap : PIPE; watch <&3 >&4; over >/dev/null 2>&1 3<&- 4>&-; echo over; } | {
         read -r _ && exit
         second=1

@@ -1,1 +1,1 @@
-"""Commands on a Windows host: PowerShell that holds them there, and the talk with it."""
+"""Commands on a Windows host: the PowerShell that holds them there, and the protocol to talk to it."""

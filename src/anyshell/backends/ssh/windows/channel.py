@@ -1,4 +1,4 @@
-"""The channel of one command on a Windows host: its output, and the talk with its holder there, `leader.ps1`."""
+"""The channel of one command on a Windows host: its output, and the protocol with its holder there, `leader.ps1`."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ PIECE = 32 * 1024
 """Bytes of a command's input that are sent to a Windows host at once."""
 
 INPUT_WINDOW = 256 * 1024
-"""Bytes of a command's input on their way to a Windows host, which its program has not read: other things must pass."""
+"""Bytes of a command's input on their way to a Windows host, which its program has not read; the limit lets other
+requests pass."""
 
 LONGEST_LINE = 1024 * 1024
-"""Bytes of a line that says how a command on a Windows host goes, more than a job object's eight thousand processes
-take; what is longer is no such line, and is not kept."""
+"""Bytes of a line that reports on a command on a Windows host, more than a job object's eight thousand processes take;
+a longer line is no report, and is not kept."""
 
 
 class WindowsChannel(Channel):
     """The client's end of a session in which `leader.ps1` runs.
 
-    stdout is the command's alone from the line that begins it on, which the leader writes before. On stderr it says
-    what happens, in lines that begin with the token; between them stands what the command prints there, if it
+    From the line that begins the command on, which the leader writes, stdout has only the command's output. On stderr
+    the leader reports events, in lines that begin with the token. Between those lines comes the command's stderr, if it
     `splits` the channels.
 
     Args:
@@ -43,25 +44,25 @@ class WindowsChannel(Channel):
         super().__init__(token)
         self.token = token
         self.splits = False
-        """Whether the command has stderr as well. To be said before it is begun."""
+        """Whether the command has stderr as well. Set before the command is begun."""
         self._held = b""
         self._begun = False
         self._questions: dict[int, asyncio.Future[Sequence[ProcessInfo]]] = {}
         self._numbers = itertools.count(1)
         self._waiting = 0
         self.unread = 0
-        """Bytes of input that were sent, and that the program has not read."""
+        """The bytes of input that were sent and that the program has not read."""
         self.room = asyncio.Event()
-        """Something of it was read, or never will be."""
+        """Set when some input was read, or never will be."""
         self.leader_ended = False
-        """Whether the server said that the leader has."""
+        """Whether the server reported that the leader has ended."""
         self.gone = asyncio.Event()
         """Set when no process of the command is alive, or when the leader, which would know, is gone."""
 
     # Callbacks of asyncssh.
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
-        """Hand output on; of stderr, what is the command's."""
+        """Pass output on to the reader; of stderr, only the command's part."""
         if datatype is None:
             super().data_received(data, datatype)
             return
@@ -69,7 +70,7 @@ class WindowsChannel(Channel):
         held = self._held + data
         while (at := held.find(self._token)) >= 0 and (end := held.find(b"\n", at)) >= 0:
             self._take_stderr(held[:at])
-            with contextlib.suppress(ValueError):  # what is no number where one belongs is not heard
+            with contextlib.suppress(ValueError):  # a line with a word in the place of a number is ignored
                 self._hear(held[at + len(self._token) : end].decode("utf-8", "replace").split())
             held = held[end + 1 :]
         if at >= 0 and len(held) - at > LONGEST_LINE:
@@ -81,22 +82,22 @@ class WindowsChannel(Channel):
         self._held = held[len(held) - keep :]
 
     def exit_status_received(self, status: int) -> None:
-        """The leader has ended, or the login shell before it: nothing of the command is alive then.
+        """Record that the leader, or the login shell before it, has ended: no process of the command is alive then.
 
-        What it has said may still be on its way: servers tell the end as soon as they know it.
+        The leader's last lines may still be on their way: servers report the end as soon as they know it.
         """
         self.leader_ended = True
         self.gone.set()
         self._end_unknown()
 
     def eof_received(self) -> bool:
-        """The output is over. Our own direction stays open."""
+        """Record the end of the output. Our own direction stays open."""
         super().eof_received()
         self._end_unknown()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The channel is closed, by the server or because the connection is gone."""
+        """Record that the channel is closed, by the server or because the connection is lost."""
         self._take_stderr(self._held)
         self._held = b""
         super().connection_lost(exc)
@@ -110,22 +111,22 @@ class WindowsChannel(Channel):
 
     @property
     def over(self) -> bool:
-        """Whether nothing of the command can be alive."""
+        """Whether no process of the command can be alive."""
         return self.leader_ended or (self.gone.is_set() and not self.closed.is_set())
 
     def begin_anew(self, token: str) -> None:
-        """Take what comes from now on as that of another program in the same session, which begins with this token."""
+        """Expect the output of another program in the same session, which begins with this token."""
         self.token = token
         self._token = token.encode()
         self._noise["stdout"] = bytearray()
         self.said = asyncio.get_running_loop().create_future()
 
     def send(self, verb: bytes, body: bytes = b"") -> None:
-        """Tell the leader something. Never waits, never raises."""
+        """Send the leader a request. Never waits, never raises."""
         self.write_now(verb + len(body).to_bytes(4, "little") + body)
 
     async def living(self) -> Sequence[ProcessInfo] | None:
-        """Ask what of the command is alive; ``None`` when the channel closes meanwhile. Has no bound of its own."""
+        """Ask which processes of the command are alive; ``None`` when the channel closes meanwhile. Has no time limit."""
         number = next(self._numbers)
         question = self._questions[number] = asyncio.get_running_loop().create_future()
         self.send(b"S", str(number).encode())
@@ -137,13 +138,13 @@ class WindowsChannel(Channel):
             del self._questions[number]
 
     async def wait_gone(self) -> None:
-        """Wait until nothing of the command is alive, or until its leader, which would know, is gone."""
+        """Wait until no process of the command is alive, or until the leader, which would know, is gone."""
         with self._attentive():
             await self.gone.wait()
 
     @contextlib.contextmanager
     def _attentive(self) -> Iterator[None]:
-        """Take output beyond its bound meanwhile: what is waited for may stand behind output that is not read."""
+        """Take output beyond its limit meanwhile: the awaited answer may come behind output that is not read."""
         self._waiting += 1
         if self._paused and self._channel is not None:
             self._channel.resume_reading()
@@ -155,7 +156,7 @@ class WindowsChannel(Channel):
             self._pause()
 
     def _end_unknown(self) -> None:
-        """A leader that ends without a word of the program's end was ended from outside."""
+        """Set an unknown status for a leader that ends without a report of the program's end: it was ended from outside."""
         if self.leader_ended and self.at_end.is_set():
             self._ended(ExitStatus())
 
@@ -189,13 +190,15 @@ class WindowsChannel(Channel):
             case ["stopped", *_]:
                 self._ended(ExitStatus())
             case [_, *_]:
-                self._say(words)  # why it cannot begin; nothing was said then, and nothing will be
+                self._say(
+                    words
+                )  # the reason why the command cannot begin; no start was reported, and none will be
         if words[-1:] == ["gone"]:
             self.gone.set()
 
 
 class WindowsSendStream(ChannelSendStream):
-    """The input of a command on a Windows host. Closing it is end-of-file; the channel stays open."""
+    """The input of a command on a Windows host. Closing the stream sends end-of-file; the channel stays open."""
 
     piece = PIECE
 
@@ -230,7 +233,7 @@ def _read_processes(described: Sequence[str]) -> Sequence[ProcessInfo]:
 
 
 def _beginning(data: bytes, token: bytes) -> int:
-    """The number of last bytes that may be the beginning of a token."""
+    """Return the number of bytes at the end that may be the beginning of a token."""
     return next(
         (size for size in range(min(len(token) - 1, len(data)), 0, -1) if data.endswith(token[:size])), 0
     )

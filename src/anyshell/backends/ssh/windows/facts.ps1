@@ -1,5 +1,5 @@
-# Says what a host of Windows is, in lines that `facts.Facts` reads. PowerShell 5.1 and later. It is sent what is asked
-# for, by `windows.questions`: texts, each with its length in four bytes before it.
+# Print the facts of a Windows host, in lines that `FactLines` of `facts.py` reads. PowerShell 5.1 and later. On stdin come
+# the questions, from `WindowsHost.facts`: their length, then texts and counts. Four bytes before each text have its length.
 
 $ErrorActionPreference = 'SilentlyContinue'
 $ProgressPreference = 'SilentlyContinue'
@@ -28,7 +28,7 @@ Set-StrictMode -Off
         $found = $ExecutionContext.InvokeCommand.GetCommand($name, 'Application')
         if ($found) { $found.Path }
     }
-    # Not the one of WSL, which runs another system's programs: below System32, or below WindowsApps.
+    # Find a bash other than WSL's, which is below System32 or WindowsApps, and runs another system's programs.
     function Find-Bash {
         $roots = @(Find-Program 'git.exe' | ForEach-Object { Split-Path (Split-Path $_) })
         $roots += @('HKLM:\SOFTWARE\GitForWindows', 'HKCU:\SOFTWARE\GitForWindows', 'HKLM:\SOFTWARE\WOW6432Node\GitForWindows' |
@@ -54,7 +54,7 @@ Set-StrictMode -Off
     Write-Fact hostname ([Environment]::MachineName)
     Write-Fact user ([Environment]::UserName)
     Write-Fact home $home_directory
-    # GetOEMCP, which reads it there.
+    # Read the OEM code page where GetOEMCP reads it.
     Write-Fact page ([Microsoft.Win32.Registry]::GetValue('HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Control\Nls\CodePage', 'OEMCP', ''))
 
     $directory = Read-Text
@@ -111,6 +111,6 @@ Set-StrictMode -Off
     Write-Line 'fact end'
     $stdout.Flush()
 
-    # It goes on as the leader of the first command, whose text comes then; or its client leaves.
+    # Become the leader of the first command: read the leader's text and run it. Otherwise the client closes the channel.
     . ([scriptblock]::Create([Text.Encoding]::UTF8.GetString((Read-Bytes ([BitConverter]::ToInt32((Read-Bytes 4), 0))))))
 }

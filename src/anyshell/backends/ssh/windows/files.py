@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class WindowsFiles:
-    """The files of a Windows host, by paths of Windows.
+    """The files of a Windows host, by Windows paths.
 
     Args:
-        files: The same by those of its SFTP service.
+        files: The same files, by paths of the SFTP service.
     """
 
     def __init__(self, files: Files) -> None:
@@ -28,7 +28,7 @@ class WindowsFiles:
             return await self._files.stat(to_sftp(path), follow=follow)
 
     async def list(self, path: str) -> Sequence[FileEntry]:
-        """Name what is in a directory and tell its kinds."""
+        """List the names and kinds of a directory's entries."""
         with _named(path):
             return await self._files.list(to_sftp(path))
 
@@ -38,7 +38,7 @@ class WindowsFiles:
             return await self._files.read(to_sftp(path), offset=offset, length=length)
 
     async def write(self, path: str, data: bytes, *, append: bool = False) -> None:
-        """Append to a file, or replace it."""
+        """Append to a file, or replace the file."""
         with _named(path):
             await self._files.write(to_sftp(path), data, append=append)
 
@@ -53,12 +53,12 @@ class WindowsFiles:
             await self._files.remove(to_sftp(path), recursive=recursive)
 
     async def rename(self, source: str, target: str) -> None:
-        """Give a file another name."""
+        """Rename a file."""
         with _named(source, target):
             await self._files.rename(to_sftp(source), to_sftp(target))
 
     async def readlink(self, path: str) -> str:
-        """Tell what a link points to."""
+        """Return the target of a link."""
         with _named(path):
             return from_sftp(await self._files.readlink(to_sftp(path)))
 
@@ -68,30 +68,30 @@ class WindowsFiles:
             await self._files.symlink(to_sftp(target), to_sftp(path))
 
     async def chmod(self, path: str, mode: int) -> None:
-        """Set permission bits; of those, Windows has the one that forbids writing."""
+        """Set permission bits; Windows has only the bit that forbids writing."""
         with _named(path):
             await self._files.chmod(to_sftp(path), mode)
 
     async def set_modified(self, path: str, modified: float) -> None:
-        """Say when it was changed last."""
+        """Set the modification time of a file."""
         with _named(path):
             await self._files.set_modified(to_sftp(path), modified)
 
     async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
-        """Read a whole file, piece by piece."""
+        """Read a whole file in chunks."""
         with _named(path):
             async with contextlib.aclosing(self._files.read_chunks(to_sftp(path))) as chunks:
                 async for chunk in chunks:
                     yield chunk
 
     async def write_chunks(self, path: str, chunks: AsyncIterable[bytes], *, mode: int) -> None:
-        """Make a new file of pieces as they come."""
+        """Create a new file from chunks as they come."""
         with _named(path):
             await self._files.write_chunks(to_sftp(path), chunks, mode=mode)
 
 
 def to_sftp(path: str) -> str:
-    r"""Write a path of Windows as its SFTP service has it: ``C:\x``, ``\\?\C:\x`` and ``\\server\share\x``."""
+    r"""Convert a Windows path to a path of the SFTP service: ``C:\x``, ``\\?\C:\x`` and ``\\server\share\x``."""
     path = path.replace("\\", "/")
     if path[:8].upper() == "//?/UNC/":
         path = "//" + path[8:]
@@ -103,14 +103,14 @@ def to_sftp(path: str) -> str:
 
 
 def from_sftp(path: str) -> str:
-    """Write a path of the SFTP service as Windows has it."""
+    """Convert a path of the SFTP service to a Windows path."""
     path = path[1:] if path[:1] == "/" and path[2:3] == ":" else path
     return path.replace("/", "\\")
 
 
 @contextlib.contextmanager
 def _named(*paths: str) -> Iterator[None]:
-    """Have errors name the paths that were given."""
+    """Make errors name the paths that the caller gave."""
     try:
         yield
     except OSError as error:

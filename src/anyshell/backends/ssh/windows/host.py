@@ -1,9 +1,9 @@
 """A Windows host: the questions for its facts, and the starts of programs there.
 
-There is no second session that stops what runs in the others, as on a POSIX host. Every command has a leader of its own,
-`leader.ps1`, on its own channel. To start PowerShell takes most of the time that it takes to begin a command, so one
-leader is started ahead, if there is room for it, and waits for what it will lead. The first of them is the PowerShell that
-said what the host is.
+Unlike on a POSIX host, no second session stops the programs of other sessions. Every command has a leader of its own,
+`leader.ps1`, on its own channel. Most of the time to begin a command is the start of PowerShell. So one leader is
+started ahead, if there is room, and waits for its command. The first leader is the PowerShell that reported the host's
+facts.
 """
 
 from __future__ import annotations
@@ -35,20 +35,21 @@ if TYPE_CHECKING:
     Open = Callable[[Channel, str], Awaitable[object]]
 
 ANSWER_SECONDS = 60.0
-"""Seconds for a Windows host to say what it is: PowerShell's first start is slow, and each tried shell is started too."""
+"""Seconds for a Windows host to report its facts: PowerShell's first start is slow, and each tried shell is started too."""
 
 START_SECONDS = 30.0
 """Seconds for PowerShell on a Windows host to begin a command."""
 
 PAUSE_SECONDS = 0.25
-"""Seconds after a command's end until a PowerShell is started on a Windows host for the next one: where a command was the last,
-the host is closed before, and where the next one comes at once, it has one started for itself."""
+"""Seconds after a command's end until a PowerShell is started on a Windows host for the next command. After a last
+command, the host is closed sooner; a command that comes sooner starts a PowerShell for itself."""
 
 SPARE_SECONDS = 120.0
-"""Seconds for which a PowerShell waits on a Windows host for the next command; it has some 60 MB of memory there."""
+"""Seconds for which a PowerShell waits on a Windows host for the next command; then it is ended. The PowerShell takes
+some 60 MB of memory there."""
 
 LONGEST_VARIABLE = 32_766
-"""Units of UTF-16 of a variable for a Windows host; a longer one is refused (SetEnvironmentVariableW: 32,767)."""
+"""Units of UTF-16 of a variable for a Windows host; a longer variable is refused (SetEnvironmentVariableW: 32,767)."""
 
 _END = b"fact end\n"
 """The last line of `facts.ps1`."""
@@ -64,10 +65,10 @@ class WindowsHost:
     """The facts of a Windows host, and the starts of its programs.
 
     Args:
-        login: Writes for its login shell.
+        login: Writes the lines for the host's login shell.
         name: The host as a person wrote it.
-        open: Opens a session for a channel, and has the server run a line.
-        has_room: Whether there is room for a session that is started ahead of need.
+        open: Opens a session for a channel, and tells the server to run a line.
+        has_room: Returns whether there is room for a session that is started ahead of need.
     """
 
     def __init__(
@@ -78,9 +79,9 @@ class WindowsHost:
         has_room: Callable[[], bool],
     ) -> None:
         self.login = login
-        """Writes for its login shell."""
+        """The writer of lines for the host's login shell."""
         self.noise = ""
-        """The output in the place of the facts when the host did not tell them."""
+        """The output that came instead of the facts, when the host did not report them."""
         self._name = name
         self._open = open
         self._has_room = has_room
@@ -89,7 +90,7 @@ class WindowsHost:
         self._closed = False
 
     async def facts(self, directory: str, query: HostQuery) -> FactLines | None:
-        """Ask the host what it is; ``None`` when no PowerShell answers.
+        """Ask the host for its facts; ``None`` when no PowerShell answers.
 
         Raises:
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
@@ -114,7 +115,7 @@ class WindowsHost:
                 answer = bytearray()
                 if said == ["facts"]:
                     await fill(answer, channel.stdout, LONGEST_ANSWER, until=_END)
-                if channel.broken:  # half an answer would be a host that has nothing
+                if channel.broken:  # half an answer would look like a host without programs
                     raise ConnectionFailed(
                         f"the connection to {self._name} was lost while PowerShell there was asked",
                         stage="session",
@@ -128,7 +129,9 @@ class WindowsHost:
             keep = answer.endswith(_END) and not facts.get("wrong") and self._wants_spare()
             return facts
         finally:
-            self.noise = channel.noise.replace(line.partition(" ")[2], "...")  # which it may repeat
+            self.noise = channel.noise.replace(
+                line.partition(" ")[2], "..."
+            )  # the login shell may repeat the line
             if keep:
                 self._go_on(channel)
             else:
@@ -182,12 +185,12 @@ class WindowsHost:
             self._set_timer(PAUSE_SECONDS, self._prepare)
 
     def _prepare(self) -> None:
-        """Start a leader for the command that comes next, unless there is one. Never waits."""
+        """Start a leader for the next command, unless a leader waits already. Never waits."""
         if self._wants_spare():
             self._keep(asyncio.get_running_loop().create_task(self._lead()))
 
     def _go_on(self, channel: WindowsChannel) -> None:
-        """Have the PowerShell in which `facts.ps1` is over be the leader of the command that comes next."""
+        """Make the PowerShell in which `facts.ps1` has ended the leader of the next command."""
         channel.begin_anew(new_token())
         channel.write_now(_sized(_program("leader.ps1")))
         spare: asyncio.Future[WindowsChannel] = asyncio.get_running_loop().create_future()
@@ -213,29 +216,31 @@ class WindowsHost:
         return spare
 
     def _drop(self) -> asyncio.Future[WindowsChannel] | None:
-        """Let the one go that waits."""
+        """End the waiting leader, if there is one, and return its future."""
         if (spare := self._take()) is not None:
             spare.cancel()
             spare.add_done_callback(_abort)
         return spare
 
     async def aclose(self) -> None:
-        """Start no leader more, and let the one go that waits."""
+        """Start no more leaders, and end the waiting leader."""
         self._closed = True
         if (spare := self._drop()) is not None:
             await asyncio.wait([spare])
 
     async def _leader(self) -> WindowsChannel:
-        """The one that waits, or a new one."""
+        """Return the waiting leader, or a new leader."""
         if (spare := self._take()) is not None:
-            with suppress(AnyshellError):  # for the same reason, or none any more, another cannot be had
+            with suppress(
+                AnyshellError
+            ):  # the start of another leader fails for the same reason, or works now
                 channel = await spare
                 if not channel.closed.is_set():
                     return channel
         return await self._lead()
 
     async def _lead(self) -> WindowsChannel:
-        """Have a leader start, which reads what it is to do as soon as it can."""
+        """Start a leader, which reads its order as soon as it can."""
         channel = WindowsChannel(new_token())
         text = _program("leader.ps1")
         await self._open(channel, self.login.read_and_run(len(text)))
@@ -243,10 +248,10 @@ class WindowsHost:
         return channel
 
     async def _begin(self, channel: WindowsChannel, order: bytes, spawn: Spawn) -> None:
-        """Send what a command is started by, and wait for the word that it has begun."""
+        """Send the order for a command, and wait for the report that the command has begun."""
         try:
             async with asyncio.timeout(START_SECONDS):
-                with suppress(anyio.BrokenResourceError):  # it is told below
+                with suppress(anyio.BrokenResourceError):  # the error is raised below
                     await channel.write(_sized(_text(channel.token) + order))
                 said = await shielded(channel.said)
         except TimeoutError:
@@ -270,13 +275,13 @@ class WindowsHost:
                     f"cannot start {one_line(spawn.argv[0])}: {_REFUSED.get(reason) or one_line(reason)}"
                 )
         if not channel.leader_ended:
-            return  # the connection was lost meanwhile, and it is over if it had begun
+            return  # the connection was lost meanwhile, and the command, if it had begun, is over
         raise SpawnError(
             f"PowerShell on {self._name} ended before the command began{noise_words(channel.noise) or ', and says nothing'}"
         )
 
     def _order(self, spawn: Spawn) -> bytes:
-        """The order for `leader.ps1`, behind its token."""
+        """Return the order for `leader.ps1`, to be sent behind the token."""
         line = self.login.command_line(spawn.argv)
         if line is None:
             raise SpawnError(
@@ -304,7 +309,7 @@ def _abort(spare: asyncio.Future[WindowsChannel]) -> None:
 
 
 def _as_windows(directory: str) -> str:
-    """The directory of an address, in which a slash stands before the drive's letter."""
+    """Return the directory of an address without the slash before the drive's letter."""
     return directory[1:] if directory[:1] == "/" and directory[2:3] == ":" else directory
 
 

@@ -1,16 +1,17 @@
-# Starts one program of Windows, holds all that it starts, and ends that when it is told to, or when its client is
-# gone. PowerShell 5.1 and later. It is started before it is known what for; then it is sent that, by `windows.order`,
-# and after it pieces of at most 64 KiB: a letter, the length in four bytes, and that many bytes.
+# The leader: starts one program on Windows, holds every process that the program starts, and ends these processes on
+# request, or when the client is gone. PowerShell 5.1 and later. The leader may be started before its command is known. Then
+# the client sends the order (`WindowsHost._order`), and after the order requests of at most 64 KiB. A request is a letter,
+# the length of its body in four bytes, and the body.
 #
-#   I  what the program reads; `took N` says that it did, or that it never will
-#   E  no more of it comes
-#   S  a number, which comes back as `living NUMBER PID NAME SECONDS ...` with what is alive
-#   K  end everything
+#   I  input for the program; the answer `took N` means that N bytes were written to the program, or never can be
+#   E  end of the input
+#   S  a number; the answer `living NUMBER PID NAME SECONDS ...` lists the living processes
+#   K  end every process
 #
-# It answers on stderr, each answer on a line that begins with the token. The end of its stdin, which comes when the
-# channel is closed or the connection is lost, means K. The program and all that it starts are in a job object of which
-# no other process has a handle: whatever becomes of this shell, Windows ends them with it (KILL_ON_JOB_CLOSE). It stays for
-# as long as any of them is alive.
+# Answers go to stderr, each on a line that begins with the token. The end of stdin means K; it comes when the channel is
+# closed or the connection is lost. The program and its descendants are in a job object, and no other process has a handle
+# of the job object. So Windows ends these processes when the leader ends, for whatever reason (KILL_ON_JOB_CLOSE). The
+# leader runs as long as any of these processes is alive.
 
 $ErrorActionPreference = 'Stop'
 $ProgressPreference = 'SilentlyContinue'
@@ -22,7 +23,7 @@ Set-StrictMode -Off
     $marshal = [Runtime.InteropServices.Marshal]
     $size = [IntPtr]::Size
 
-    # Functions of Windows. Add-Type would start a compiler, which takes a second.
+    # Declare functions of Windows by reflection: Add-Type would start a compiler, which takes a second.
     $type = [Reflection.Emit.AssemblyBuilder]::DefineDynamicAssembly(
         [Reflection.AssemblyName]'anyshell', [Reflection.Emit.AssemblyBuilderAccess]::Run
     ).DefineDynamicModule('anyshell').DefineType('Windows', 'Public,Class')
@@ -50,7 +51,7 @@ Set-StrictMode -Off
     }
     $windows = $type.CreateType()
 
-    # At once: what else it could wait for, its threads that read and write, never ends.
+    # End this process at once: the threads that read and write, for which it could wait, never end.
     function Leave { [void]$windows::TerminateProcess($windows::GetCurrentProcess(), 0) }
 
     function Read-Bytes([int]$count) {
@@ -62,7 +63,7 @@ Set-StrictMode -Off
         , $bytes
     }
 
-    # What is to be done: texts, each with its length before it. No JSON, in which PowerShell 7 takes some for dates.
+    # The order: texts, each after its length. The order is not JSON, since PowerShell 7 takes some texts in JSON for dates.
     $order = [IO.BinaryReader]::new([IO.MemoryStream]::new((Read-Bytes ([BitConverter]::ToInt32((Read-Bytes 4), 0)))))
     function Read-Text { [Text.Encoding]::UTF8.GetString($order.ReadBytes($order.ReadInt32())) }
     $token = Read-Text
@@ -81,7 +82,7 @@ Set-StrictMode -Off
     function Remove-Script {
         if ($file) { try { [IO.File]::Delete($file) } catch { $Error.Clear() } }
     }
-    # What was written goes on every way out, half of it too; and before it is told that it is over.
+    # Every way out removes the file of the script, even a half-written one, before the end is reported.
     function Stop-Here([string]$words) { Remove-Script; Write-Line $stderr $words; Leave }
 
     for ($left = $order.ReadInt32(); $left -gt 0; $left--) {
@@ -98,7 +99,7 @@ Set-StrictMode -Off
 
     if ($script) {
         try {
-            # A folder of the user's own, which no other user but the host's administrators may read.
+            # The temporary folder is the user's own: of other users, only the host's administrators may read it.
             $file = [IO.Path]::Combine([IO.Path]::GetTempPath(), 'anyshell-' + [guid]::NewGuid().ToString('N'))
             [IO.File]::WriteAllText($file, $script, [Text.UTF8Encoding]::new($false))
         } catch { Stop-Here 'script' }
@@ -115,12 +116,12 @@ Set-StrictMode -Off
     $feed = [IO.Pipes.AnonymousPipeServerStream]::new('Out', 'Inheritable')
     $out = $windows::GetStdHandle(-11)
     $err = $windows::GetStdHandle(-12)
-    # What is inherited by accident would keep the channel open.
+    # A handle that a process inherits by accident would keep the channel open.
     [void]$windows::SetHandleInformation($windows::GetStdHandle(-10), 1, 0)
     [void]$windows::SetHandleInformation($out, 1, 1)
     [void]$windows::SetHandleInformation($err, 1, [uint32]$splits)
 
-    # STARTUPINFOW and PROCESS_INFORMATION.
+    # Fill in STARTUPINFOW; CreateProcessW fills in PROCESS_INFORMATION ($made).
     $first = if ($size -eq 8) { 80 } else { 56 }
     $startup = $marshal::AllocHGlobal(128)
     $made = $marshal::AllocHGlobal(32)
@@ -130,7 +131,7 @@ Set-StrictMode -Off
     $marshal::WriteIntPtr($startup, $first, $feed.ClientSafePipeHandle.DangerousGetHandle())
     $marshal::WriteIntPtr($startup, $first + $size, $out)
     $marshal::WriteIntPtr($startup, $first + 2 * $size, $(if ($splits) { $err } else { $out }))
-    # Suspended, until it is in the job: nothing that it starts can escape.
+    # The program is suspended (4) until it is in the job object: so no process that the program starts can escape.
     if (-not $windows::CreateProcessW([IntPtr]::Zero, $marshal::StringToHGlobalUni($line), [IntPtr]::Zero, [IntPtr]::Zero,
             $true, 4, [IntPtr]::Zero, $directory, $startup, $made)) {
         Stop-Here 'program'
@@ -151,7 +152,7 @@ Set-StrictMode -Off
 
     $members = $marshal::AllocHGlobal(65536)
     function Get-Living {
-        # JobObjectBasicProcessIdList. A window's own program is no program of the command's.
+        # 3 is JobObjectBasicProcessIdList.
         if ($windows::QueryInformationJobObject($job, 3, $members, 65536, [IntPtr]::Zero)) {
             for ($at = 0; $at -lt $marshal::ReadInt32($members, 4); $at++) {
                 [int64]$marshal::ReadIntPtr($members, 8 + $at * $size)
@@ -163,6 +164,7 @@ Set-StrictMode -Off
             try {
                 $found = [Diagnostics.Process]::GetProcessById($each)
                 $since = try { $found.StartTime.ToFileTimeUtc() / 1e7 - 11644473600 } catch { 0 }
+                # conhost is the program of a console window, not one of the command's.
                 if ($found.ProcessName -ne 'conhost') {
                     [string]::Format([cultureinfo]::InvariantCulture, '{0} {1} {2:f3}', $each,
                         ($found.ProcessName -replace '\s', '_'), $since)
@@ -183,6 +185,8 @@ Set-StrictMode -Off
     $exited = $stopping = $finished = $false
     $gone = 0
 
+    # Wait for a request, for the end of a write to the program, and for the program's end. After the program's end, check
+    # every 10 or 50 ms whether any process in the job object is still alive.
     while ($true) {
         $waits = @(
             if ($reading) { $reading.AsyncWaitHandle }
@@ -201,6 +205,7 @@ Set-StrictMode -Off
             } else {
                 [Buffer]::BlockCopy($piece, 0, $held, $have, $got)
                 $have += $got
+                # $held begins with $have bytes of requests that are not handled yet.
                 while ($have -ge 5) {
                     $length = [BitConverter]::ToInt32($held, 1)
                     if ($have -lt 5 + $length) { break }
@@ -223,6 +228,7 @@ Set-StrictMode -Off
             }
         }
 
+        # At most one write runs at a time, and input stays in the order of the requests.
         if ($writing -and $writing.IsCompleted) {
             if ($writing.Status -ne 'RanToCompletion') { $feeds = $false } # its reader is gone
             $writing = $null

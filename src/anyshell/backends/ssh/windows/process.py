@@ -1,4 +1,4 @@
-"""A program on a Windows host, with everything that it starts."""
+"""A program on a Windows host, with every process that the program starts."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from ..channel import Channel
 
 ANSWER_SECONDS = 3.0
-"""Seconds for a Windows host to say which processes of a command are alive; its connection is silent then."""
+"""Seconds for a Windows host to report which processes of a command are alive; then its connection counts as silent."""
 
 ABANDON_SECONDS = 1.0
-"""Seconds for the end of a command on a Windows host that was given up before it had begun. The end comes without being
-waited for, since the command's stdin ends."""
+"""Seconds for the end of a command on a Windows host that was given up before it had begun. The end comes even without
+the wait, since the command's stdin ends."""
 
 CLOSE_BOUND = 3.0
 """Seconds for which closing a process on a Windows host waits for the end of its tree."""
@@ -35,9 +35,9 @@ CLOSE_BOUND = 3.0
 class WindowsProcess(Ungrouped, ChannelProcess[WindowsChannel]):
     """A program that runs in a job object on a Windows host.
 
-    The holder of that object there, `leader.ps1`, is at the other end of the program's own channel. It ends all that is
-    in it when it is told to, when the channel is closed, and when the connection is lost; and so does Windows when the
-    leader itself ends.
+    The job object's holder, `leader.ps1`, is at the other end of the program's channel. The leader ends every process
+    in the job when it is told to, when the channel is closed, and when the connection is lost. Windows does the same
+    when the leader itself ends.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class WindowsProcess(Ungrouped, ChannelProcess[WindowsChannel]):
 
     @property
     def pid(self) -> int | None:
-        """The program's number on the host, as soon as its leader has said it."""
+        """The program's pid on the host, once its leader has reported the pid."""
         match self._words:
             case ["started", said]:
-                with suppress(Nonsense):  # `WindowsHost.start` raises it
+                with suppress(Nonsense):  # `WindowsHost.start` raises the error
                     return whole("a pid", said, 1, 2**32 - 1)
         return None
 
     @property
     def _ended_unheard(self) -> bool:
-        """Whether its leader has ended, and all that it said has arrived."""
+        """Whether the leader has ended, and all of the leader's output has arrived."""
         channel = self._channel
         return channel.leader_ended and channel.at_end.is_set() and not channel.cut
 
@@ -77,9 +77,9 @@ class WindowsProcess(Ungrouped, ChannelProcess[WindowsChannel]):
 
     @property
     def started(self) -> bool | None:
-        """Whether its leader said so, or has ended without that; ``None`` while that is unknown.
+        """Whether the program has begun, as reported by the leader; ``None`` while unknown; false if the leader ended first.
 
-        The leader says so before the program may run, and what it was sent is not read twice.
+        The leader reports the start before the program may run. An order that was sent is never read twice.
         """
         words = self._words
         if words[:1] == ["started"]:
@@ -90,17 +90,18 @@ class WindowsProcess(Ungrouped, ChannelProcess[WindowsChannel]):
 
     @property
     def can_terminate(self) -> bool:
-        """``False``: on Windows there is no signal that a program without a terminal would hear."""
+        """Always false: on Windows, no signal reaches a program without a terminal."""
         return False
 
     @property
     def terminal_kind(self) -> None:
-        """None: there are no terminals on Windows by SSH."""
+        """Always ``None``: there are no terminals on Windows by SSH."""
 
     async def wait(self) -> ExitStatus:
-        """Wait until the program itself has ended, and what it had printed by then has arrived and was taken.
+        """Wait until the program itself has ended and our reader has taken the output that it had printed by then.
 
-        Without a code when the connection is lost, when it was stopped, or when another process has ended its leader.
+        The status has no code when the connection is lost, when the program was stopped, or when another process has
+        ended the leader.
         """
         ended = await shielded(self._channel.exit)
         if not (self._signalled and self._channel.gone.is_set()):
@@ -111,10 +112,10 @@ class WindowsProcess(Ungrouped, ChannelProcess[WindowsChannel]):
         return ended
 
     async def send_signal(self, signal: Signal) -> None:
-        """End the whole tree at once, whichever signal it is: on Windows a program hears no signal.
+        """End the whole tree at once, for any signal: on Windows a program receives no signals.
 
-        A leader that has not said that the program has begun may not have read all that it was sent: the end of its input,
-        which comes behind that, has it end before the program or with it.
+        A leader that has not reported the start may not have read its whole order. The end of the leader's input comes
+        behind the order, and makes the leader end before the program or with it.
         """
         self._signalled = True
         if self.started:
@@ -123,7 +124,10 @@ class WindowsProcess(Ungrouped, ChannelProcess[WindowsChannel]):
             self._channel.write_eof()
 
     async def survivors(self) -> Sequence[ProcessInfo]:
-        """The live processes of the tree. When the host does not answer, the processes that may run, as far as they are known."""
+        """Return the live processes of the tree.
+
+        When the host does not answer, return the processes that may run, as far as known.
+        """
         channel = self._channel
         if channel.over:
             return ()
@@ -139,7 +143,7 @@ class WindowsProcess(Ungrouped, ChannelProcess[WindowsChannel]):
         return answer or ()
 
     async def wait_gone(self) -> None:
-        """Wait until nothing of the tree is alive. Where that cannot be known, wait for ever."""
+        """Wait until no process of the tree is alive. Where that cannot be known, wait for ever."""
         await self._channel.wait_gone()
         if not self._channel.over:
             await asyncio.get_running_loop().create_future()
@@ -148,14 +152,14 @@ class WindowsProcess(Ungrouped, ChannelProcess[WindowsChannel]):
         """Do nothing: no process leaves its job."""
 
     async def resize(self, terminal: Terminal) -> None:
-        """Do nothing: it has no terminal."""
+        """Do nothing: the program has no terminal."""
 
     async def foreground(self) -> Foreground | None:
-        """``None``: it has no terminal."""
+        """Return ``None``: the program has no terminal."""
         return None
 
     def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> CommandTree:
-        """Refuse: there are no persistent shells there.
+        """Refuse: there are no persistent shells on a Windows host by SSH.
 
         Raises:
             SpawnError: Always.
@@ -163,7 +167,10 @@ class WindowsProcess(Ungrouped, ChannelProcess[WindowsChannel]):
         raise SpawnError("there are no sessions on a Windows host that is reached by SSH")
 
     async def aclose(self) -> None:
-        """Kill the remaining processes of the tree, and close the channel, after which the leader would end it as well."""
+        """Kill the remaining processes of the tree, and close the channel.
+
+        The close would make the leader end the tree as well.
+        """
         if self._closed:
             return
         if not self._channel.over:
@@ -175,7 +182,10 @@ class WindowsProcess(Ungrouped, ChannelProcess[WindowsChannel]):
         self._give_back()
 
     async def abandon(self) -> None:
-        """Give up what may have begun: a leader that has not read all that it was sent starts nothing, one that has ends it."""
+        """Give up a program that may have begun.
+
+        A leader that has not read its whole order starts nothing; a leader that has started the program ends it.
+        """
         await self.send_signal("kill")
         with suppress(TimeoutError):
             async with asyncio.timeout(ABANDON_SECONDS):

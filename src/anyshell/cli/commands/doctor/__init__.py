@@ -1,1 +1,1 @@
-"""The command ``doctor``: the parts that are here or on a host, and the missing ones."""
+"""The command ``doctor``: checks of the present and missing parts of this machine, or of another host."""

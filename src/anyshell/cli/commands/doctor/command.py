@@ -1,4 +1,4 @@
-"""``anyshell doctor``: the parts that are here, the missing ones with their installation, and remains of a killed anyshell."""
+"""``anyshell doctor``: the present parts, the missing parts and how to install them, and the orphans of a killed anyshell."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from ...process.signals import Interruption
 
 LOOK_SECONDS = 10
-"""Seconds for a program to tell `doctor` something, such as git on Windows how it ends lines."""
+"""Seconds for a program to answer `doctor`, such as git on Windows about line ends."""
 
 REAP_LOOKS = 40
-"""Looks of `doctor` at a process that has ended, until it says that nothing reaps it."""
+"""Checks of `doctor` on an orphan that has ended; an orphan that is then still a zombie is reported as not reaped."""
 
 REAP_LOOK_SECONDS = 0.05
-"""Seconds between two of these looks."""
+"""Seconds between two checks of `doctor` on an orphan that has ended."""
 
 _UNREAPED = "processes that outlive a command stay in the table as zombies when they have ended: pid {} does not reap them"
 _INIT = "run the container with --init, or start its program by tini"
 
 _FEW_FILES = 256
-"""Descriptors below which an open-file limit is a problem to `doctor`: a command that runs takes about six."""
+"""Descriptors below which `doctor` reports an open-file limit as a problem: a running command takes about six."""
 
 
 @click.command(short_help="Find what is missing, and what was left running.")
@@ -158,7 +158,7 @@ async def _examine_shells(backend: Backend, os: OperatingSystem, install: str, r
     for kind, expected in kinds(os).items():
         try:
             found = (await backend.info(query((), kind))).shell
-        except AnyshellError as error:  # what a variable names is not there
+        except AnyshellError as error:  # the shell that a variable names does not exist
             report.findings.append(
                 Finding("shell", kind, "problem", _first_line(error), "set it right, or unset it")
             )
@@ -241,7 +241,7 @@ def _look_at_system() -> Iterator[Finding]:
 
 
 async def _look_at_ends_of_lines(backend: Backend, system: str) -> list[Finding]:
-    """See whether git, on Windows, gives what it checks out the ends of lines that bash and sh stumble over."""
+    """Check whether git on Windows checks files out with CR LF, which bash and sh do not take as a line end."""
     if system != "windows":
         return []
     from .... import Environment
@@ -265,7 +265,7 @@ def _look_at_terminals() -> Finding:
             "ANYSHELL_NO_PTY is set: commands get none",
             "unset ANYSHELL_NO_PTY",
         )
-    posix: Any = os  # it is not asked for on Windows
+    posix: Any = os  # this function is not called on Windows
     try:
         for fd in posix.openpty():
             os.close(fd)
@@ -275,7 +275,7 @@ def _look_at_terminals() -> Finding:
 
 
 def _look_at_proc() -> Finding:
-    """See whether /proc shows the processes of this one's own pid namespace."""
+    """Check whether /proc shows the processes of this process's own pid namespace."""
     advice = "what leaves the session of its command may outlive a stop, and orphans are not seen; mount -t proc proc /proc"
     try:
         shown = os.readlink("/proc/self")
@@ -289,9 +289,10 @@ def _look_at_proc() -> Finding:
 
 
 def _look_at_reaping() -> Finding:
-    """See whether an orphan is reaped when it has ended, by making one.
+    """Check whether an orphan is reaped when it has ended, by making an orphan.
 
-    Its parent is then pid 1, in a container any program, which may wait for its own children alone; or a subreaper (`prctl(2)`).
+    The parent of the orphan is pid 1 or a subreaper (`prctl(2)`). In a container, pid 1 may be any program, and may wait only
+    for its own children.
     """
     import subprocess
     import time
@@ -312,7 +313,7 @@ def _look_at_reaping() -> Finding:
         try:
             with open(f"/proc/{orphan}/stat", "rb") as file:
                 state, parent = file.read().rpartition(b")")[2].split()[:2]
-        except (OSError, ValueError):  # it is gone, also while it is read
+        except (OSError, ValueError):  # the process is gone, perhaps during the read
             break
         time.sleep(REAP_LOOK_SECONDS)
     else:
@@ -322,7 +323,7 @@ def _look_at_reaping() -> Finding:
 
 
 def _tried(name: str, purpose: str, call: Callable[[], object]) -> Finding:
-    """See whether the kernel, and whatever confines this process, lets a system call through."""
+    """Check whether the kernel, and a sandbox around this process if any, allow a system call."""
     try:
         call()
     except AttributeError:
@@ -369,7 +370,7 @@ def _print(report: Report, host: str | None) -> None:
             if finding.command:
                 click.echo(f"{margin}{click.style(printable(finding.command), bold=True)}")
     if host is not None:
-        return  # what a killed anyshell left there, and whose anyshell it was, cannot be known from here
+        return  # the orphans on that host, and the anyshell that started them, cannot be known from here
     if not report.orphans:
         verdict, nothing = "ok", "nothing still runs of a command whose anyshell has ended"
         if sys.platform != "linux":
@@ -386,7 +387,7 @@ def _print(report: Report, host: str | None) -> None:
 
 
 def _command_line(process: ProcessInfo, most: int = 80) -> str:
-    """The command line of a process, if it can be read; cut to a length for people."""
+    """Return the command line of a process, cut to `most` characters; empty if the command line cannot be read."""
     import psutil
 
     from ...printing import printable

@@ -1,4 +1,4 @@
-"""The means of a host to confine commands: the topic ``reach`` of ``anyshell doctor``."""
+"""Checks of the means of a host to confine commands: the topic ``reach`` of ``anyshell doctor``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PARTS = {"user": "user namespaces", "net": "network namespaces", "proc": "a /pr
 
 
 async def look_at_reach(backend: Backend, system: str, *, here: bool = True) -> list[Finding]:
-    """Say which parts of a reach can be enforced on a host, this machine if `here`, and how to get the others."""
+    """Return which parts of a reach a host can enforce, and how to get the other parts. `here` means this machine."""
     if system == "macos" and here:
         return [Finding("reach", "sandbox", "ok", "Seatbelt; how it enforces a reach has not been seen yet")]
     if system != "linux":
@@ -28,7 +28,7 @@ async def look_at_reach(backend: Backend, system: str, *, here: bool = True) -> 
     from ....reach import SCOPED_SINCE, lack_of
 
     facts = await facts_of(backend, here=here)
-    # The first finding is the verdict; the others say by which part of the host it came to be.
+    # The first finding is the verdict; the other findings name the parts of the host that led to the verdict.
     lack = lack_of(facts)
     findings = []
     if lack is None:

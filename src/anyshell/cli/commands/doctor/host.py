@@ -1,4 +1,4 @@
-"""``anyshell doctor --host``: step by step to a host, so that the step that fails can be named."""
+"""``anyshell doctor --host``: a check of the connection to a host, step by step, that names the step that fails."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .report import Report
 
 STEPS = ("name", "port", "key", "auth", "shell", "terminal", "sftp", "limits")
-"""The steps of the check, one after the other."""
+"""The steps of the check, in their order."""
 
 _STEP_OF_STAGE = {
     "address": "name",
@@ -42,13 +42,13 @@ _ADVICE = {
     "authorized_keys; until then 'run --pty' runs without",
     "sftp": "put 'Subsystem sftp internal-sftp' into the host's sshd_config",
 }
-"""The advice when a step fails, beside the message."""
+"""The advice for a step that fails, in addition to the message."""
 
 _CHANGED = "ask the server's administrator why, compare the new fingerprint with theirs, and only if that is right, paste"
 
 
 def _untrusted(error: HostKeyUntrusted, host: str) -> Finding:
-    """A key that is not trusted, short, and what records it."""
+    """Return a short finding about a host key that is not trusted, with the command that records the key."""
     from ....backends.ssh.connection.hostkeys import PRINT_FINGERPRINTS
     from ....shells import SHELLS
 
@@ -71,11 +71,11 @@ def _untrusted(error: HostKeyUntrusted, host: str) -> Finding:
 
 
 class _Failed(Exception):  # noqa: N818 - it never leaves the module
-    """A step failed, and those after it are not reached."""
+    """A step has failed, and later steps are not reached."""
 
 
 async def examine_host(options: SSHOptions, report: Report) -> None:
-    """Go to a host step by step, and add what is found. What fails is a finding, not an exception."""
+    """Check a host step by step, and add the findings to the report. A failure is a finding, not an exception."""
     async with AsyncExitStack() as stack:
         with suppress(_Failed):
             await _Examination(options, report, stack).go()
@@ -91,7 +91,7 @@ async def examine_host(options: SSHOptions, report: Report) -> None:
 
 
 class _Examination:
-    """One way to one host."""
+    """One check of one host."""
 
     def __init__(self, options: SSHOptions, report: Report, stack: AsyncExitStack) -> None:
         self._way = Target(options)
@@ -107,7 +107,7 @@ class _Examination:
         return self._way.options
 
     async def go(self) -> None:
-        """Take every step."""
+        """Take every step of the check."""
         settings = await self._name_and_port()
         connection = await self._key_and_auth(settings)
         info = await self._shell()
@@ -126,7 +126,7 @@ class _Examination:
         self._report.findings.append(Finding("host", step, "problem", detail, advice))
 
     def _fail(self, error: AnyshellError, step: str) -> _Failed:
-        """Name the step that an error belongs to. Steps before it that were taken with it went well."""
+        """Report an error as the problem of its step, and earlier steps without a finding as ok; return what to raise."""
         if isinstance(error, HostKeyUntrusted):
             step = "key"
         elif isinstance(error, ConnectionFailed):
@@ -137,7 +137,7 @@ class _Examination:
                 self._ok(other, "nothing wrong was found")
         self._report.findings = [
             finding for finding in self._report.findings if (finding.topic, finding.name) != ("host", step)
-        ]  # a host on the way was reached, and a later one fails at the same step
+        ]  # a first host of the route passed the step, and a later host fails at the same step
         if isinstance(error, HostKeyUntrusted):
             self._report.findings.append(_untrusted(error, self._options.host))
         else:
@@ -203,7 +203,7 @@ class _Examination:
         return connection
 
     async def _shell(self) -> HostInfo:
-        """Ask the host what it is: once, since each time takes a session, and there may be few."""
+        """Query the facts of the host: only once, since each query takes a session, and the host may allow few sessions."""
         from ...._environment.descriptions import programs
         from ....backends import connect
         from ....shells import SHELLS, Login, not_found, query
@@ -224,7 +224,7 @@ class _Examination:
         return info
 
     async def _stops(self, info: HostInfo) -> None:
-        """See whether what is stopped there is seen to end. Nothing is said where it is."""
+        """Check whether a stopped command on the host is seen to end. A success adds no finding."""
         from ...._types import Spawn
         from ....backends.ssh.connection.pool import SETTLE_SECONDS
         from ....backends.ssh.sessions import OPEN_SECONDS
@@ -248,7 +248,7 @@ class _Examination:
                         "them, that its name leads to one machine, and that sessions share their namespace",
                     )
                 )
-        await asyncio.sleep(5 * SETTLE_SECONDS)  # there may be room for one session alone
+        await asyncio.sleep(5 * SETTLE_SECONDS)  # the host may allow only one session
 
     async def _terminal(self, connection: asyncssh.SSHClientConnection) -> None:
         import asyncssh
@@ -263,13 +263,13 @@ class _Examination:
             detail = "not granted: programs that want one cannot be used"
             self._report.findings.append(Finding("host", "terminal", "missing", detail, _ADVICE["terminal"]))
         else:
-            # A startup file may take its time, and until it has, the session counts as one of those that are open.
+            # A startup file may be slow, and until its end the session counts as open.
             with suppress(TimeoutError):
                 async with asyncio.timeout(OPEN_SECONDS):
                     await process.wait_closed()
             process.close()
             self._ok("terminal", "granted to commands that ask for one")
-        await asyncio.sleep(5 * SETTLE_SECONDS)  # there may be room for one session alone
+        await asyncio.sleep(5 * SETTLE_SECONDS)  # the host may allow only one session
 
     async def _sftp(self, connection: asyncssh.SSHClientConnection) -> None:
         import asyncssh
@@ -290,11 +290,11 @@ class _Examination:
     async def _limits(self, connection: asyncssh.SSHClientConnection) -> None:
         from ....backends.ssh.connection.pool import HANDSHAKES, SESSIONS, SETTLE_SECONDS
 
-        await asyncio.sleep(5 * SETTLE_SECONDS)  # the session for files was closed just now
+        await asyncio.sleep(5 * SETTLE_SECONDS)  # the session of SFTP was closed just now
         sessions, why = await _count_sessions(connection, SESSIONS)
         logins = await self._count_logins(HANDSHAKES)
         most = self._options.max_connections
-        room = max(0, most * sessions - most)  # one of each is kept for stopping
+        room = max(0, most * sessions - most)  # each connection keeps one session for stopping
         logged = f"{logins} of {HANDSHAKES} logins at once"
         if logins is None:
             logged = "logins at once not tried, since each asks anew"
@@ -320,9 +320,9 @@ class _Examination:
             )
 
     async def _count_logins(self, count: int) -> int | None:
-        """See how many connections are let in together, the one that there is counted.
+        """Return how many logins the host allows at once, the existing connection included; ``None`` if that is not known.
 
-        No question is asked for it, and no key or password that is wrong is tried: ``None`` when it cannot be known.
+        The check asks no question, and tries no wrong key or password.
         """
         if self._way.asks_each_time:
             return None
@@ -371,7 +371,7 @@ class _Examination:
 
 
 async def _count_sessions(connection: asyncssh.SSHClientConnection, most: int) -> tuple[int, str]:
-    """Open sessions on one connection until it refuses, or there are enough. Gives their number, and why no more."""
+    """Open up to `most` sessions on one connection; return the number of open sessions, and the reason of a refusal."""
     import asyncssh
 
     from ....backends.ssh.sessions import OPEN_SECONDS
@@ -395,7 +395,7 @@ async def _count_sessions(connection: asyncssh.SSHClientConnection, most: int) -
 async def _open_session(
     connection: asyncssh.SSHClientConnection, command: str = "exec cat", *, terminal: bool = False
 ) -> asyncssh.SSHClientProcess[bytes]:
-    """A session that goes on until it is closed: its program waits for input, unless another one is given."""
+    """Open a session that goes on until it is closed: the default command waits for input."""
     return await connection.create_process(
         command,
         env=None,

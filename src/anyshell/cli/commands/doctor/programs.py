@@ -1,4 +1,4 @@
-"""The programs that a model is told of: those of the host, and the installation of the others."""
+"""Checks for the programs that a model is told of, for the extras of anyshell, and the commands that install them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _INSTALLERS = {
     "brew": "brew install",
     "winget": "winget install",
 }
-"""Package managers, and how each is told to install."""
+"""Package managers, and the command with which each installs packages."""
 
 _PACKAGES = {"rg": "ripgrep", "fd": "fd-find", "fdfind": "fd-find", "python": "python3"}
-"""Programs whose package has another name, nearly everywhere. One of two of the same package is enough."""
+"""Programs whose package has another name, nearly everywhere. Of two programs in the same package, one is enough."""
 
 _WINGET = {
     "fd": "sharkdp.fd",
@@ -34,7 +34,7 @@ _WINGET = {
     "python": "Python.Python.3.13",
     "rg": "BurntSushi.ripgrep.MSVC",
 }
-"""The packages of programs on Windows, where each has a publisher. Other programs do not exist for Windows."""
+"""The packages of programs on Windows, whose names include the publisher. Other programs do not exist for Windows."""
 
 
 _EXTRAS = {
@@ -44,11 +44,11 @@ _EXTRAS = {
     "policy": ("tree_sitter", "tree_sitter_bash"),
     "re2": ("re2",),
 }
-"""The extras of anyshell, and the modules by which each is known."""
+"""The extras of anyshell, and the modules whose presence shows that an extra is installed."""
 
 
 def look_at_extras() -> Iterator[Finding]:
-    """See which extras of anyshell are installed."""
+    """Check which extras of anyshell are installed."""
     for extra, modules in _EXTRAS.items():
         if all(find_spec(module) for module in modules):
             yield Finding("extra", extra, "ok", "installed")
@@ -59,18 +59,18 @@ def look_at_extras() -> Iterator[Finding]:
 
 
 def installers() -> Sequence[str]:
-    """The package managers that are known."""
+    """Return the names of the known package managers."""
     return tuple(_INSTALLERS)
 
 
 def find_installer(programs: Mapping[str, str], os: OperatingSystem = "linux") -> str:
-    """The command with which a host that has these programs installs another."""
+    """Return the command with which a host that has these programs installs another program."""
     default = _INSTALLERS["winget"] if os == "windows" else "install"
     return next((command for name, command in _INSTALLERS.items() if name in programs), default)
 
 
 def look_at_programs(wanted: Sequence[str], found: Mapping[str, str], install: str) -> Iterator[Finding]:
-    """See which of the programs that a model is told of are there."""
+    """Check which of the programs that a model is told of exist."""
     settled = {_package(name, install) for name in found}
     for name in wanted:
         package = _package(name, install)
@@ -82,5 +82,5 @@ def look_at_programs(wanted: Sequence[str], found: Mapping[str, str], install: s
 
 
 def _package(program: str, install: str) -> str | None:
-    """The package of a program; ``None`` when that system has no such package."""
+    """Return the package of a program; ``None`` if the operating system has no package of the program."""
     return _WINGET.get(program) if install == _INSTALLERS["winget"] else _PACKAGES.get(program, program)

@@ -15,16 +15,16 @@ Verdict = Literal["ok", "missing", "problem", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        topic: Its topic: ``shell``, ``program``, ``extra``, ``state``, ``path``, ``system``, ``reach``, ``mcp``; of another host,
-            ``host`` for the steps to it, and ``way`` for what a person should know of them.
+        topic: The topic: ``shell``, ``program``, ``extra``, ``state``, ``path``, ``system``, ``reach`` or ``mcp``; for another
+            host also ``host`` for the steps of the connection, and ``way`` for the notices about the connection.
         name: The name of the finding.
-        verdict: ``missing`` is a pity; a ``problem`` should be mended; what is ``skipped`` was not reached.
-        detail: The finding.
-        advice: The next step; empty without one.
-        command: The command for that, to be pasted into a shell of this machine; empty where there is no one command.
+        verdict: ``ok``; ``missing`` for an optional part; ``problem`` for a fault; ``skipped`` for a step that was not reached.
+        detail: The finding in words.
+        advice: The next step; empty without a next step.
+        command: The command for the next step, to paste into a shell of this machine; empty without a single such command.
     """
 
     topic: str
@@ -37,11 +37,11 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """Everything that was looked at.
+    """The findings of one run of ``anyshell doctor``.
 
     Attributes:
         usable: Whether there is a shell that commands can run in.
-        findings: In the order in which a person reads them.
+        findings: The findings, in the order for a reader.
         orphans: Processes of commands whose anyshell has ended: killed before it could stop them, or asked to
             keep them.
     """

@@ -1,4 +1,4 @@
-"""The server of MCP, asked as a client asks it: by messages on its stdin."""
+"""The check of the server of MCP, with a client's messages on the server's stdin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .... import Environment
 
 SERVER_SECONDS = 30
-"""Seconds for a server of MCP to answer `doctor`."""
+"""Seconds for a server of MCP to answer `doctor`; after that `doctor` reports a problem."""
 
 _HELLO = {
     "protocolVersion": "2025-11-25",
@@ -29,7 +29,7 @@ _ASKED: tuple[dict[str, Any], ...] = (
 
 
 async def look_at_server(env: Environment) -> Finding:
-    """Start a server, list its tools and call one. Nothing is run: this client has no user to ask."""
+    """Start a server, list its tools and call a tool. No command is run, since this client has no user to ask."""
     job = await env.start(
         command_text((sys.executable, "-P", "-m", "anyshell", "mcp", "--reach", "none"), env)
     )

@@ -20,7 +20,7 @@ _FILE_SYSTEM = r"SYSTEM\CurrentControlSet\Control\FileSystem"
 
 
 def look_at_windows() -> Iterator[Finding]:
-    """See what of this machine's set-up changes how commands run, or what their output is taken for."""
+    """Check the settings of this machine that change how commands run, or how output is decoded."""
     yield _look_at_loop()
     yield _look_at_pages()
     yield _look_at_long_paths()

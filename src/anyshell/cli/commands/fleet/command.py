@@ -1,4 +1,4 @@
-"""``anyshell fleet``: one command on many hosts, shown as it goes, and folded together at the end."""
+"""``anyshell fleet``: one command on many hosts, shown live, and summed up in groups of hosts at the end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ...process.signals import Interruption
 
 SOME_FAILED = 1  # no bound
-"""The exit code when it did not go well on every host, whatever became of it there."""
+"""The exit code when the command did not succeed on every host, for whatever reason."""
 
 LARGEST_STDIN = 16 * 1024 * 1024
 """Bytes of stdin that `anyshell fleet --stdin` gives to every host, held in memory; more is an error."""
@@ -173,7 +173,7 @@ async def _perform(request: FleetRequest, hosts: list[str], interruption: Interr
     from ....fleet import CONNECT_SECONDS, PARALLELISM
     from ...process.descriptors import DescriptorWriter, watch_peer
 
-    # Otherwise its warnings would come out between those of anyshell.
+    # Otherwise asyncssh's warnings would be printed between anyshell's messages.
     logging.getLogger("asyncssh").addHandler(logging.NullHandler())
     stdin = await _read_stdin() if request.reads_stdin else None
     out = Out(DescriptorWriter(_STDOUT))
@@ -205,7 +205,7 @@ async def _perform(request: FleetRequest, hosts: list[str], interruption: Interr
         )
         async with made:
             run = made.run(
-                # No function of a host's facts, which would all have to be asked for.
+                # Text or words, and no function of a host's facts: for a function, all facts would have to be queried.
                 request.command[0] if len(request.command) == 1 else request.command,
                 env=dict(request.variables),
                 stdin=stdin,
@@ -235,9 +235,8 @@ async def _perform(request: FleetRequest, hosts: list[str], interruption: Interr
         if interruption.number is not None:
             code = interruption.exit_code
         await view.end(time.monotonic() - began, code)
-        if (
-            interruption.number is None
-        ):  # a terminal that is closed cannot be written to, and has said so by a signal
+        # After a signal, skip the check: a closed terminal cannot be written to, and has reported its end by a signal.
+        if interruption.number is None:
             out.check()
         return code
     finally:

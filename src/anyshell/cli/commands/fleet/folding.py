@@ -1,4 +1,4 @@
-"""The results of many hosts, with those folded together that ended alike and printed the same."""
+"""The grouping of the results of many hosts: hosts with the same ending and the same output form a group."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _STATES = ("done", "failed", "not_started")
 
 @dataclass(slots=True)
 class HostGroup:
-    """Hosts that ended alike and printed the same.
+    """Hosts with the same ending and the same output.
 
     Attributes:
-        how: Their end, in a few words; of one host, with what tells it from others.
-        cause: The same, without what names a host or an address.
-        ok: Whether that is what was wanted.
-        text: Their output, as the first of them has it; empty where it is not to be shown.
-        hosts: Their names.
+        how: The ending of the first host in a few words, with details such as an address.
+        cause: The ending of all hosts in a few words, without host names and addresses.
+        ok: Whether the ending is a success.
+        text: The output of the first host; empty if outputs are not shown.
+        hosts: The names of the hosts.
     """
 
     how: str
@@ -38,19 +38,19 @@ class HostGroup:
 
     @property
     def head(self) -> str:
-        """Their names, and how they ended."""
+        """The names of the hosts, and the ending of the hosts."""
         count = f" ({len(self.hosts)} hosts)" if len(self.hosts) > 2 else ""
         how = self.how if len(self.hosts) == 1 else self.cause
         return f"{', '.join(map(printable, self.hosts))}{count}: {how}"
 
 
 class Folding:
-    """Takes outcomes one by one. Held is one text for each different one, as far as texts are to be shown.
+    """The groups of the outcomes so far. Each group holds one output, if outputs are shown.
 
     Args:
-        hosts: The names of all hosts, in the order in which they are to be named.
-        timeout: The commands' timeout, for the words.
-        shows_output: Whether a group has its text.
+        hosts: The names of all hosts, in the order of display.
+        timeout: The timeout of the command, for descriptions.
+        shows_output: Whether a group holds its output.
     """
 
     def __init__(self, hosts: Sequence[str], *, timeout: float | None, shows_output: bool) -> None:
@@ -62,7 +62,7 @@ class Folding:
         """The number of hosts in each state."""
 
     def add(self, result: HostOutcome, digest: bytes) -> None:
-        """Take what became of one host, and what tells its output from others."""
+        """Add the outcome of one host, and the digest of the host's output."""
         self.counts[result.state] += 1
         how, cause = describe(result, self._timeout), describe(result, self._timeout, named=False)
         outcome = result.outcome
@@ -75,17 +75,17 @@ class Folding:
 
     @property
     def failed(self) -> bool:
-        """Whether any host did not do what was wanted, or was not asked to."""
+        """Whether any host has failed, or was not started."""
         return self.counts["failed"] + self.counts["not_started"] > 0
 
     def groups(self) -> list[HostGroup]:
-        """Successes first, the largest group before the others; failures stand last, near the prompt."""
+        """Return the groups: successes first, failures last, near the prompt; larger groups before smaller groups."""
         for group in self._groups.values():
             group.hosts.sort(key=self._places.__getitem__)
         return sorted(self._groups.values(), key=lambda group: (not group.ok, -len(group.hosts)))
 
     def total(self, took: float) -> str:
-        """All of it in one line."""
+        """Return a summary of all hosts in one line."""
         counts = self.counts
         parts = [f"{counts['done']} done"]
         if counts["failed"]:
@@ -97,12 +97,12 @@ class Folding:
 
 
 def describe(result: HostOutcome, timeout: float | None, *, named: bool = True) -> str:
-    """The end of the command on one host, in a few words for people, which follow the name of the host.
+    """Return the ending of the command on one host, in a few words that follow the name of the host.
 
     Args:
-        result: Its outcome.
+        result: The outcome of the host.
         timeout: The timeout of the command.
-        named: Whether an address is told; without, hosts that failed for one cause are described alike.
+        named: Whether to include addresses; without addresses, hosts that failed for the same cause are described alike.
     """
     if result.state == "not_started":
         return "not started"
@@ -118,7 +118,7 @@ def describe(result: HostOutcome, timeout: float | None, *, named: bool = True) 
         )
         if alive:
             said.append(f"may still run there: {alive}" if outcome.status != "exited" else f"left: {alive}")
-        # Without their pids, which are others on each host: those where the same was stopped are one group.
+        # Without pids, which differ between hosts: hosts on which the same programs were stopped form one group.
         stopped = {printable(process.name): None for process in outcome.left_behind if not process.alive}
         if stopped and outcome.status == "exited":
             said.append(f"left behind, and stopped: {', '.join(sorted(stopped))}")
@@ -126,7 +126,7 @@ def describe(result: HostOutcome, timeout: float | None, *, named: bool = True) 
 
 
 def _failed(error: Exception, host: str, *, named: bool) -> str:
-    """The failure, without the host's name, with which the line begins."""
+    """Return the failure without the host's name, with which the line begins anyway."""
     if isinstance(error, HostKeyUntrusted):
         what = "its key has changed" if error.changed else "its key is not trusted"
         shown = f" ({error.key_type} {error.fingerprint})" if named else ""

@@ -1,4 +1,4 @@
-"""The hosts of a fleet, as they are named on the command line and in files."""
+"""The hosts of a fleet, as named on the command line and in files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LARGEST_HOSTS_FILE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _HostEntry:
-    """A host as it was written, and where."""
+    """A host as written, and the place of the text."""
 
     text: str
     place: str
@@ -43,7 +43,7 @@ def complete_hosts(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def read_hosts(request: FleetRequest) -> list[str]:
-    """Every host that was named, in order; wrong usage if one cannot be, or is there twice."""
+    """Return every named host, in order; raise a usage error if a host is malformed, or named twice."""
     from ....backends import read_address
 
     if request.files.count("-") + request.reads_stdin > 1:
@@ -103,5 +103,5 @@ def _read_file(path: str, name: str) -> str:
 
 
 def _without_comment(line: str) -> str:
-    """A line without what stands behind a ``#`` that begins a word."""
+    """Return a line without its comment, which begins with a ``#`` at the start of a word."""
     return re.sub(r"(?:^|\s)#.*", "", line).strip()

@@ -1,4 +1,4 @@
-"""The checked request of ``fleet``'s command line."""
+"""The request that the command line of ``fleet`` makes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRequest:
-    """The options of the command line, by their names."""
+    """The options of the command line, by name."""
 
     lists: tuple[str, ...]
     files: tuple[str, ...]

@@ -1,9 +1,9 @@
-"""The hosts of a fleet on a terminal: a line for each, drawn anew a few times a second, and a bar.
+"""The roster of a fleet on a terminal: a line for each host and a bar, redrawn a few times a second.
 
-rich lays out; the cursor is moved here. `rich.live` writes where it is called or in a thread that is waited for, so that a
-terminal that takes nothing (Ctrl-S) would hold up every host; and it counts the rows of a frame by the columns that there
-were then, of which a narrower terminal makes more. Nothing is switched on in the terminal, not even the cursor off: so
-nothing has to be put back, whatever ends this program.
+rich lays out the text; this module moves the cursor. `rich.live` is not used, for two reasons. First, `rich.live` writes in
+the caller, or in a thread that is waited for. A terminal that takes nothing (Ctrl-S) would block every host. Second,
+`rich.live` counts the rows of a frame by the width at the time, but a narrower terminal wraps a frame into more rows. This
+module changes no mode of the terminal, not even the cursor's visibility. So nothing has to be reset, whatever ends anyshell.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from .folding import HostGroup
 
 REDRAW_SECONDS = 0.2
-"""Seconds between two frames of the lines on a terminal."""
+"""Seconds between two frames of a fleet's roster on a terminal."""
 
 NAME_SHARE = 0.3
-"""Share of a terminal's columns that the name of a host may take."""
+"""Share of a terminal's columns that the name of a host may take; a longer name ends with an ellipsis."""
 
 ECHO_COLUMNS = 8
-"""Columns behind the bar that are left to what the terminal echoes, such as ^C; half of the columns at most."""
+"""Columns after the bar that stay free for the terminal's echo, such as ^C; half of the columns at most."""
 
 _LINE = 1000
-"""Characters of a host's last line that are looked at for a frame: no terminal is wider."""
+"""Characters of a host's last line that a frame uses: no terminal is wider."""
 
 _STOP = getattr(signal, "SIGTSTP", signal.SIGINT)
 """The signal of Ctrl-Z. Windows has none, and no handler is set there."""
@@ -61,12 +61,12 @@ _STYLES = {
 
 
 class Roster:
-    """Draws how far the hosts have come.
+    """The drawing of the hosts' progress on a terminal.
 
     Args:
         run: The run that the hosts belong to.
-        writer: Writes to the terminal.
-        fd: The terminal.
+        writer: The writer to the terminal.
+        fd: The terminal's descriptor.
     """
 
     def __init__(self, run: FleetRun, writer: DescriptorWriter, fd: int) -> None:
@@ -75,7 +75,7 @@ class Roster:
         self._fd = fd
         self._console = Console(force_terminal=True, highlight=False, markup=False, emoji=False)
         self._drawn = (0, 0, 0)
-        """The rows of the frame that stands there, their columns, and those of the last row, which the cursor is in."""
+        """The number of rows of the last frame, the columns of a row, and the columns of the last row, which has the cursor."""
         self._listens = False
         self._writing: asyncio.Future[None] | None = None
         self._drawing: asyncio.Task[None] | None = None
@@ -86,7 +86,7 @@ class Roster:
         self._listen()
 
     async def stop(self) -> None:
-        """Draw no more, and take away what stands there."""
+        """Stop drawing, and erase the last frame."""
         if self._listens:
             self._listens = False
             asyncio.get_running_loop().remove_signal_handler(_STOP)
@@ -102,17 +102,17 @@ class Roster:
     async def _draw(self) -> None:
         while True:
             await asyncio.sleep(REDRAW_SECONDS)
-            # A terminal that takes nothing now is given the latest state when it does.
+            # A terminal that takes nothing now gets the latest state as soon as it takes output again.
             if (self._writing is None or self._writing.done()) and is_in_foreground(self._fd):
                 frame = self.frame(self._columns(), self._rows())
                 self._writing = asyncio.ensure_future(self._writer.write(frame))
 
     def frame(self, columns: int, rows: int) -> bytes:
-        """The bytes that draw the next frame over the last one, on a terminal of so many columns and rows."""
+        """Return the bytes that draw the next frame over the last frame, on a terminal with `columns` and `rows`."""
         before = self._to_the_top(columns)
         width = max(columns - 1, 1)  # in the last column many terminals begin a new line
-        # Typed text is echoed at the cursor. If it went on in the next row, the rows of the frame would be counted
-        # from there, and the first of them would stay.
+        # The terminal echoes typed text at the cursor. If the echo wrapped into the next row, the rows of the frame would
+        # be counted from there, and the first row would not be erased.
         bar = max(width - ECHO_COLUMNS, (width + 1) // 2)
         with self._console.capture() as drawn:
             self._console.print(self._table(width, rows), width=width, no_wrap=True)
@@ -122,29 +122,29 @@ class Roster:
         return (before + "\x1b[K\n".join(lines) + "\x1b[K\x1b[J").encode("utf-8", "backslashreplace")
 
     def _erasing(self, columns: int) -> bytes:
-        """The bytes that erase the last frame, row by row: a screen that is erased at once stays in the history of tmux."""
+        """Return the bytes that erase the last frame row by row: tmux would keep a screen that is erased at once."""
         top = self._to_the_top(columns)
         return (top + "\n".join(["\x1b[K"] * (self._rows_above(columns) + 1)) + top).encode()
 
     def _rows_above(self, columns: int) -> int:
-        """Rows of the last frame above that with the cursor. A terminal that became narrower has wrapped them."""
+        """Return the number of rows above the cursor in the last frame. A terminal that became narrower has wrapped rows."""
         count, *widths = self._drawn
         above, last = (max(1, math.ceil(width / max(columns, 1))) for width in widths)
         return (count - 1) * above + last - 1 if count else 0
 
     def _to_the_top(self, columns: int) -> str:
-        """From the end of the last frame to its beginning."""
+        """Return the sequence that moves the cursor from the end of the last frame to the frame's beginning."""
         up = self._rows_above(columns)
         return "\r" + (f"\x1b[{up}A" if up else "")
 
     def _listen(self) -> None:
         if hasattr(signal, "SIGTSTP") and signal.getsignal(_STOP) is not signal.SIG_IGN:
-            with suppress(RuntimeError, ValueError):  # not outside the main thread
+            with suppress(RuntimeError, ValueError):  # raised outside of the main thread
                 asyncio.get_running_loop().add_signal_handler(_STOP, self._pause)
                 self._listens = True
 
     def _pause(self) -> None:
-        """Stop, as this program would by itself. What the shell then writes is not ours to write over."""
+        """Stop, as Ctrl-Z stops any program. Forget the frame first, so that the shell's output is not overwritten."""
         self._forget()
         asyncio.get_running_loop().remove_signal_handler(_STOP)
         os.kill(os.getpid(), _STOP)  # returns when this program goes on
@@ -199,9 +199,9 @@ class Roster:
 
 
 def chosen(hosts: Sequence[HostProgress], room: int) -> tuple[Sequence[HostProgress], dict[str, int]]:
-    """Those hosts that there is room for, in their order, and how many others are in which state.
+    """Return the hosts that there is room for, in the order of `hosts`, and the number of other hosts in each state.
 
-    Running hosts come first, then those that are being reached, then failed ones. Those done or waiting can be counted.
+    The order of preference is: running, closing, connecting, failed, done, waiting, not started.
     """
     if len(hosts) <= room:
         return hosts, {}
@@ -214,7 +214,7 @@ def chosen(hosts: Sequence[HostProgress], room: int) -> tuple[Sequence[HostProgr
 
 
 def paint(groups: Sequence[HostGroup], total: str) -> bytes:
-    """The output of each group of hosts, below their names, for a terminal."""
+    """Return the output of each group of hosts, below the names of the hosts, for a terminal."""
     from ....policy import printable as harmless
 
     console = Console(force_terminal=True, highlight=False, markup=False, emoji=False, soft_wrap=True)

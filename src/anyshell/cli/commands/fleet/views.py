@@ -1,4 +1,4 @@
-"""Views of a fleet's run: lines as they come, a roster, or events for programs."""
+"""Views of a fleet's run: live lines, a roster, or events for programs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _STDOUT = 1  # no bound: a descriptor
 
 
 class Out:
-    """Writes to stdout for all hosts, one whole piece after the other.
+    """The writer to stdout for all hosts, which writes one whole piece after the other.
 
     Attributes:
-        writer: The writer to the terminal.
-        on_broken: Called once, when nothing can be written any more.
+        writer: The writer to the descriptor.
+        on_broken: Called once, when writing has failed and no further output is possible.
     """
 
     def __init__(self, writer: DescriptorWriter) -> None:
@@ -37,7 +37,7 @@ class Out:
         self._was_broken = False
 
     async def write(self, data: bytes) -> None:
-        """Write a piece, when it is its turn."""
+        """Write a piece, after all earlier pieces."""
         async with self._turn:
             await self.writer.write(data)
         if self.writer.error is not None and not self._was_broken:
@@ -45,7 +45,7 @@ class Out:
             self.on_broken()
 
     def hurry(self) -> None:
-        """From now on wait for no slow reader."""
+        """From now on, do not wait for a slow reader."""
         self.writer.hurry()
 
     @property
@@ -54,7 +54,7 @@ class Out:
         return isinstance(self.writer.error, BrokenPipeError)
 
     def check(self) -> None:
-        """Raise what went wrong, but for a reader that has gone."""
+        """Raise a `Failure` if writing has failed for another reason than the loss of the reader."""
         if self.writer.error is not None and not self.is_deserted:
             raise Failure(f"cannot write to stdout: {self.writer.error.strerror}")
 
@@ -64,33 +64,33 @@ class Out:
 
 
 class FleetView(Protocol):
-    """Shows a run: to a person, or as JSON to a program."""
+    """The view of a run: for a person, or as JSON for a program."""
 
     @property
     def failed(self) -> bool:
-        """Whether it did not go well on every host."""
+        """Whether any host has failed, or was not started."""
 
     async def hear(self, host: HostProgress, channel: Channel, data: bytes) -> None:
-        """Take a piece of a host's output."""
+        """Handle a piece of a host's output."""
 
     def observe(self, host: HostProgress) -> None:
-        """Take note that a host's state has changed."""
+        """Handle a change of a host's state."""
 
     def begin(self, run: FleetRun) -> None:
-        """Begin to show it."""
+        """Begin to show the run."""
 
     async def add(self, result: HostOutcome) -> None:
-        """Take what became of a host."""
+        """Add the outcome of a host."""
 
     async def stop(self) -> None:
-        """Show nothing that changes any more."""
+        """Stop the live display."""
 
     async def end(self, took: float, code: int) -> None:
-        """Show how it went, after so many seconds."""
+        """Show the summary of the run, which took `took` seconds and has the exit code `code`."""
 
 
 class _Summing:
-    """Folds hosts together that ended alike and printed the same. Held of an output is what tells it from others."""
+    """The base of views that group hosts with the same ending and output. A view holds only a hash of each output."""
 
     def __init__(self, request: FleetRequest, hosts: Sequence[str], out: Out, *, shows_output: bool) -> None:
         from .folding import Folding
@@ -103,7 +103,7 @@ class _Summing:
 
     @property
     def failed(self) -> bool:
-        """Whether it did not go well on every host."""
+        """Whether any host has failed, or was not started."""
         return self.folding.failed
 
     def observe(self, host: HostProgress) -> None:
@@ -116,13 +116,13 @@ class _Summing:
         """Do nothing: no frame changes by itself."""
 
     def digest(self, host: str, data: bytes) -> None:
-        """Take a piece of a host's output."""
+        """Add a piece of a host's output to the host's hash."""
         if host not in self._hashes:
             self._hashes[host] = hashlib.blake2b(digest_size=16)
         self._hashes[host].update(data)
 
     def fold(self, result: HostOutcome) -> None:
-        """Take what became of a host."""
+        """Add the outcome of a host, with the hash of the host's output."""
         found = self._hashes.pop(result.host, None)
         self.folding.add(result, b"" if found is None else found.digest())
         for notice in result.notices:
@@ -130,7 +130,7 @@ class _Summing:
 
 
 class LinesView(_Summing):
-    """Each line as it comes, behind the name of its host; how it went stands on stderr."""
+    """A view that prints each line at once, behind the name of its host, and the summary on stderr."""
 
     def __init__(self, request: FleetRequest, hosts: Sequence[str], out: Out) -> None:
         super().__init__(request, hosts, out, shows_output=False)
@@ -148,7 +148,7 @@ class LinesView(_Summing):
         await self._print(host.host, [line.text for line in decoder.feed(data)])
 
     async def add(self, result: HostOutcome) -> None:
-        """Print the last line, if nothing ended it."""
+        """Print the host's last line if the line has no line end, and add the outcome of the host."""
         decoder = self._decoders.pop(result.host, None)
         if decoder is not None:
             await self._print(result.host, [line.text for line in decoder.flush()])
@@ -164,7 +164,7 @@ class LinesView(_Summing):
         await self.out.write(f"{name}: {text}\n".encode("utf-8", "backslashreplace"))
 
     async def end(self, took: float, code: int) -> None:
-        """Say how it went, on stderr."""
+        """Print the summary on stderr."""
         _say_notices(self)
         groups = [group for group in self.folding.groups() if not (group.ok and self.request.quiet)]
         for group in groups:
@@ -174,14 +174,14 @@ class LinesView(_Summing):
 
 
 class RosterView(_Summing):
-    """A line for each host while they run; then what they printed, with those in one that printed the same."""
+    """A view with a live line for each host; at the end, hosts with the same output are shown together."""
 
     def __init__(self, request: FleetRequest, hosts: Sequence[str], out: Out) -> None:
         super().__init__(request, hosts, out, shows_output=True)
         self._roster: Roster | None = None
 
     async def hear(self, host: HostProgress, channel: Channel, data: bytes) -> None:
-        """Take what tells its output from others; the last line is looked at when it is drawn."""
+        """Add the piece to the host's hash; the drawing reads the host's last line itself."""
         self.digest(host.host, data)
 
     def begin(self, run: FleetRun) -> None:
@@ -192,16 +192,16 @@ class RosterView(_Summing):
         self._roster.start()
 
     async def add(self, result: HostOutcome) -> None:
-        """Fold it in."""
+        """Add the outcome of a host."""
         self.fold(result)
 
     async def stop(self) -> None:
-        """Take away what was drawn."""
+        """Erase the live lines."""
         if self._roster is not None:
             await self._roster.stop()
 
     async def end(self, took: float, code: int) -> None:
-        """Print every different output once, below whose it is."""
+        """Print every different output once, below the names of its hosts."""
         from .roster import paint
 
         _say_notices(self)
@@ -214,7 +214,7 @@ def _say_notices(view: _Summing) -> None:
 
 
 class EventsView:
-    """A JSON object a line, for programs."""
+    """A view for programs: one JSON object a line."""
 
     def __init__(self, out: Out) -> None:
         self._out = out
@@ -223,14 +223,14 @@ class EventsView:
 
     @property
     def failed(self) -> bool:
-        """Whether it did not go well on every host."""
+        """Whether any host has failed, or was not started."""
         return self._counts["failed"] + self._counts["not_started"] > 0
 
     async def hear(self, host: HostProgress, channel: Channel, data: bytes) -> None:
-        """Do nothing: a result has the output, bounded."""
+        """Do nothing: the result of a host contains the bounded output."""
 
     def observe(self, host: HostProgress) -> None:
-        """Tell of a host that begins; how one ends is told with its result."""
+        """Write an event for a host that begins; the result of a host reports the host's end."""
         if host.state in ("connecting", "running"):
             task = asyncio.ensure_future(self._write(event="state", host=host.host, state=host.state))
             self._writing.add(task)
@@ -240,7 +240,7 @@ class EventsView:
         """Do nothing: no event is due yet."""
 
     async def add(self, result: HostOutcome) -> None:
-        """Tell what became of a host."""
+        """Write the result of a host."""
         self._counts[result.state] += 1
         error = result.error
         await self._write(
@@ -255,12 +255,12 @@ class EventsView:
         )
 
     async def stop(self) -> None:
-        """Wait until all is written."""
+        """Wait until all events are written."""
         if self._writing:
             await asyncio.wait(tuple(self._writing))
 
     async def end(self, took: float, code: int) -> None:
-        """Tell that this was all."""
+        """Write the last event, with the counts of all hosts."""
         hosts = sum(self._counts.values())
         await self._write(event="end", hosts=hosts, **self._counts, duration=took, exit_code=code)
 

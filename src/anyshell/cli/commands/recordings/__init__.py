@@ -1,1 +1,1 @@
-"""The commands ``replay`` and ``screenshot``, and all that plays or draws a recording for them alone."""
+"""The commands ``replay`` and ``screenshot``, and the code with which only these commands play or draw a recording."""

@@ -1,21 +1,21 @@
-r"""The filter of foreign output for a person's terminal: drawing passes, and nothing that acts or asks.
+r"""The filter of untrusted output for a person's terminal: drawing passes; actions and queries do not pass.
 
-The author of a recording is not known, and a terminal obeys whatever is sent to it. What passes, in full (sequences as
-in ECMA-48, 5th edition, and xterm's "Control Sequences"):
+The author of a recording is not known, and a terminal obeys every sequence. The complete list of passing text and sequences
+(as in ECMA-48, 5th edition, and xterm's "Control Sequences"):
 
 - Text, and BEL, BS, TAB, LF, VT, FF, CR, SO and SI.
 - CSI that moves the cursor (``A`` to ``H``, \`, ``a``, ``d``, ``e``, ``f``, ``I``, ``Z``), erases (``J``, ``K``, ``X``;
-  not ``3 J``, which takes the scrollback away), inserts, deletes and scrolls (``@``, ``L``, ``M``, ``P``, ``S``, ``T``),
+  not ``3 J``, which erases the scrollback), inserts, deletes and scrolls (``@``, ``L``, ``M``, ``P``, ``S``, ``T``),
   repeats (``b``), sets colours and attributes (``m``), margins (``r``), saves and restores the cursor (``s``, ``u``), its
-  shape (``SP q``), and DECSTR (``! p``). A number above 9,999 becomes that.
-- Of the modes 4 and 20; of DEC's private ones reverse video (5), origin (6), wrapping (7), the cursor (25), the alternate
+  shape (``SP q``), and DECSTR (``! p``). A number above 9,999 becomes 9,999.
+- The modes 4 and 20, and DEC's private modes for reverse video (5), origin (6), wrapping (7), the cursor (25), the alternate
   screen (47, 1047, 1049), saving the cursor (1048), margins at the sides (69) and whole frames (2026).
 - ``ESC`` and one of ``7 8 D E M``, DECALN, and the character sets B (ASCII), 0 (lines) and A (British).
-- ``ESC c``, which would empty the scrollback and reset what is the person's own, becomes what it does on the screen.
+- ``ESC c``, which would empty the scrollback and reset the person's own settings, becomes sequences for the screen alone.
 
-C1 controls are those of the ``ESC`` forms. All else is left out: every control string (OSC, DCS, SOS, PM, APC), and so the
-clipboard, titles, the palette, links, notifications and pictures; every question that a terminal answers as if it were
-typed (ENQ, DA, DSR, DECRQM, DECREQTPARM, DECRQSS, XTVERSION, window reports); reports of the mouse, the focus and pastes;
+C1 controls count as their ``ESC`` forms. Everything else is removed: every control string (OSC, DCS, SOS, PM, APC), and so
+the clipboard, titles, the palette, links, notifications and pictures; every query whose answer a terminal sends as typed
+input (ENQ, DA, DSR, DECRQM, DECREQTPARM, DECRQSS, XTVERSION, window reports); reports of the mouse, the focus and pastes;
 modes of the keyboard; printing, window operations, tab stops, other encodings.
 """
 
@@ -26,15 +26,16 @@ import re
 from ....output.sequences import FINAL, INTERMEDIATES, PARAMETERS, in_text
 
 LARGEST_NUMBER = 9_999
-"""Largest number in a sequence that reaches the terminal; no terminal has more columns or rows."""
+"""Largest number in a sequence that reaches the terminal; a larger number becomes this number. No terminal has more columns
+or rows."""
 
 _C1 = re.compile("[\x80-\x9f]")
 _LONG_FORM = {code: "\x1b" + chr(code - 0x40) for code in range(0x80, 0xA0)}
 
 _PARAMETERS, _INTERMEDIATES = in_text(PARAMETERS), in_text(INTERMEDIATES)
 
-# Whole sequences; control strings up to what ends them or, as yet, to the end of what there is; and single controls. An
-# ESC ends a control string, and begins what comes next: ST is one as well.
+# Whole sequences; control strings up to their terminator, or to the end of the text so far; and single controls. An ESC
+# ends a control string, and begins the next sequence, which may be ST.
 _SEQUENCE = re.compile(
     rf"\x1b\[({_PARAMETERS})({_INTERMEDIATES})({in_text(FINAL)})"
     r"|\x1b(\][^\x07\x18\x1a\x1b]*+|[PX^_][^\x18\x1a\x1b]*+)(?:[\x07\x18\x1a]|(?=\x1b)|(\Z))"
@@ -58,15 +59,15 @@ _ESCAPES = frozenset(
     ("7", "8", "D", "E", "M", "#8", *(which + name for which in "()*+" for name in "B0A")),
 )
 
-# RIS: the main screen, DECSTR, the rest of what passes and DECSTR leaves as it is; then the screen is emptied.
+# The replacement of RIS: the main screen, DECSTR, a reset of the passing modes that DECSTR does not reset, an empty screen.
 _RESET = "\x1b[?1047l\x1b[!p\x1b[?5l\x1b[?7h\x1b[?69l\x1b[20l\x1b[m\x1b(B\x0f\x1b[H\x1b[2J"
 
 
 class Filter:
-    """Takes output that comes in pieces, cut anywhere, and gives what may be shown of it.
+    """The filter of an output that comes in pieces, which may be cut anywhere.
 
-    Every ``ESC`` in what it gives begins a whole sequence of those above. It holds one begun sequence at most, and no
-    control string: what belongs to one is dropped as it comes, however long it is.
+    Every ``ESC`` in the result begins a whole sequence of the list above. The filter holds one unfinished sequence at most,
+    and no control string: the content of a control string is dropped at once, however long the string is.
     """
 
     def __init__(self) -> None:
@@ -74,7 +75,7 @@ class Filter:
         self._end: re.Pattern[str] | None = None  # of the control string that has begun
 
     def feed(self, text: str) -> str:
-        """The part of the next piece that may be shown."""
+        """Return the part of the next piece that may be shown."""
         if _C1.search(text) is not None:
             text = text.translate(_LONG_FORM)
         text = self._held + text
@@ -105,7 +106,7 @@ class Filter:
 
 
 def _control(parameters: str, between: str, final: str) -> str:
-    """The part of a CSI sequence that passes: all of it, some numbers, or nothing."""
+    """Return the passing part of a CSI sequence: the whole sequence, some numbers, or nothing."""
     if final in "hl" and not between:
         private = parameters.startswith("?")
         known = _PRIVATE_MODES if private else _MODES
@@ -130,4 +131,4 @@ def _control(parameters: str, between: str, final: str) -> str:
 
 
 def _clamp(number: re.Match[str]) -> str:
-    return str(min(LARGEST_NUMBER, int(number[0].lstrip("0")[:5] or "0")))  # the first five digits tell
+    return str(min(LARGEST_NUMBER, int(number[0].lstrip("0")[:5] or "0")))  # the first five digits are enough

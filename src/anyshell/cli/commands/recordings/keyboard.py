@@ -1,6 +1,6 @@
-"""The console of Windows while something is played on it: its keys, and sequences that it is to understand.
+"""The console of Windows during a playback: its keys, and its mode for escape sequences.
 
-Seen through neither Wine nor a real console yet: Wine has no console here that a person could type at.
+This module has not been tried on a real console or under Wine, where no console takes typed keys here.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 KEY_SECONDS = 0.05
-"""Seconds between two looks whether a key was pressed, on Windows."""
+"""Seconds between two checks whether a key was pressed, on Windows."""
 
 _STDOUT = 1  # no bound: a descriptor
 _UNDERSTANDS_SEQUENCES = 0x0004  # no bound: ENABLE_VIRTUAL_TERMINAL_PROCESSING, of Windows 10
 
 
 class ConsoleKeyboard:
-    """The console that stdout is. Ctrl-C is a signal there, and no key.
+    """The console behind stdout. Ctrl-C is a signal in this console, and no key.
 
     Attributes:
-        modes: The modes that are on there; every writer to the terminal feeds them its data.
-        away: Seconds that this program has been suspended: none, which Windows does not do.
+        modes: The modes that are on in the console; every writer to the console feeds its data to them.
+        away: Seconds for which this program was suspended: always 0, since Windows suspends no program.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class ConsoleKeyboard:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Have it understand sequences; it is put back as it was when this is left, however that happens."""
+        """Make the console understand escape sequences, and restore the console at the end in every case."""
         before = console_mode(_STDOUT)
         if before is not None:
             set_console_mode(_STDOUT, before | _UNDERSTANDS_SEQUENCES)
@@ -55,7 +55,7 @@ class ConsoleKeyboard:
                 set_console_mode(_STDOUT, before)
 
     async def keys(self) -> AsyncIterator[bytes]:
-        """The typed keys, as they come."""
+        """Yield the typed keys as they come."""
         while True:
             while msvcrt.kbhit():
                 yield msvcrt.getwch().encode("utf-8", "replace")

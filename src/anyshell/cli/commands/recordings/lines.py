@@ -8,17 +8,17 @@ if TYPE_CHECKING:
     from io import FileIO
 
 READ_SIZE = 64 * 1024
-"""Bytes of a recording's file that are read at once."""
+"""Bytes of a recording's file that one read takes at most."""
 
 
 class Lines:
     """A file that is read line by line.
 
-    A thread may read while the file is closed: a read holds no lock here, as one of Python's buffered files does. To close
-    such a file while a pipe is silent would wait for the read.
+    The file may be closed while a thread reads, since a read here holds no lock. A read of Python's buffered files holds a
+    lock: while a pipe is silent, closing a buffered file would wait for the read.
 
     Args:
-        file: Opened without a buffer.
+        file: The file, opened without a buffer.
     """
 
     def __init__(self, file: FileIO) -> None:
@@ -28,15 +28,15 @@ class Lines:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the next line is here, and nothing has to be waited for."""
+        """Whether the next line is complete in memory, so that `readline` does not wait."""
         return self._held.find(b"\n", self._at) >= 0
 
     def readline(self, size: int, /) -> bytes:
-        """The next line with its line feed, or so many bytes of it; none at the end."""
+        """Return the next line with its line feed, or the first `size` bytes of the line; empty at the end."""
         return self._take(size, line=True)
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, as many as asked for, or all that there are."""
+        """Return the next `size` bytes, or all remaining bytes if there are fewer."""
         return self._take(size, line=False)
 
     def _take(self, size: int, *, line: bool) -> bytes:

@@ -1,4 +1,4 @@
-"""The screen of a terminal as a picture: text, SVG by rich, and PNG from that by resvg."""
+"""The screen of a terminal as a picture: text, SVG by rich, and PNG from the SVG by resvg."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 LARGEST_PNG = 64 * 1024**2
-"""Pixels of a PNG, each four bytes of memory; a larger one has half of them in each direction."""
+"""Pixels of a PNG, each four bytes of memory; a larger PNG has half of its pixels in each direction, or is refused."""
 
 _ZOOM = 2  # no bound
-"""Pixels of a PNG for each of the SVG, in both directions: letters stay sharp on the screens of today."""
+"""Pixels of a PNG for each pixel of the SVG, in both directions: letters stay sharp on the screens of today."""
 
-# How rich lays out an SVG: by characters of so many pixels, which fit a monospaced font of 20.
+# rich's layout of an SVG: the pixels of a character, which fit a monospaced font of size 20.
 _FONT_SIZE = 20  # no bound: how a picture is laid out
 _COLUMN = _FONT_SIZE * 0.61
 _ROW = _FONT_SIZE * 1.22
@@ -45,10 +45,10 @@ _FONTS = (
     '"Fira Code", "Cascadia Mono", "JetBrains Mono", "DejaVu Sans Mono", "Liberation Mono", "Noto Sans Mono", '
     'Menlo, Consolas, "Courier New", monospace'
 )
-"""The fonts of the picture, in the order of preference, where it is shown. No font is fetched."""
+"""The fonts for showing the picture, in the order of preference. No font is fetched."""
 
-# Filled in by rich, which names what it gives. Letters are a little larger than rich takes them, and nothing is clipped: lines
-# which are drawn by characters meet from row to row, and tails of the last row and its underscores are below rich's terminal.
+# rich fills in this template, and defines the names. Letters are a little larger than rich assumes, and nothing is clipped. So
+# lines of box-drawing characters meet from row to row, and descenders and underscores of the last row stay visible.
 _SVG = """<svg class="rich-terminal" viewBox="0 0 {{width}} {{height}}" width="{{width}}" height="{{height}}" \
 xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -81,9 +81,9 @@ class Picture:
 
     Attributes:
         rows: The rows of the screen, from the top.
-        columns: The width.
-        title: The text above it.
-        theme: The terminal's colours; ``None`` stands for rich's.
+        columns: The width of the screen.
+        title: The text above the screen.
+        theme: The terminal's colours; ``None`` stands for rich's theme.
     """
 
     rows: tuple[tuple[Span, ...], ...]
@@ -92,12 +92,12 @@ class Picture:
     theme: Theme | None = None
 
     def text(self) -> str:
-        """Its rows as text, without blanks at the end of a row and blank rows at the end. Hidden text is blank."""
+        """Return the rows as text, without blanks at the end of a row and blank rows at the end. Hidden text is blank."""
         rows = ["".join(map(_visible, row)).rstrip(" ") for row in self.rows]
         return "\n".join(rows).rstrip("\n") + "\n"
 
     def svg(self) -> str:
-        """The picture as an SVG document that refers to nothing outside of itself."""
+        """Return the picture as an SVG document without references to other files."""
         from rich.console import Console
         from rich.segment import Segment, Segments
 
@@ -118,10 +118,10 @@ class Picture:
         return console.export_svg(title=self._title(), theme=_theme(self.theme), code_format=template)
 
     def png(self) -> bytes:
-        """The picture as a PNG.
+        """Return the picture as a PNG.
 
         Raises:
-            Failure: What draws it is not installed, there is no font, or it would be too large.
+            Failure: resvg is not installed or fails, there is no font, or the PNG would be too large.
         """
         render = rasteriser()
         width, height = self.columns * _COLUMN + 20, len(self.rows) * _ROW + 50
@@ -146,10 +146,10 @@ class Picture:
 
 
 def rasteriser() -> _Render:
-    """The library that draws a PNG.
+    """Return the function of resvg that draws a PNG.
 
     Raises:
-        Failure: It is not installed.
+        Failure: resvg is not installed, or cannot be loaded.
     """
     try:
         render: _Render = import_module("resvg_py").svg_to_bytes
@@ -161,19 +161,19 @@ def rasteriser() -> _Render:
 
 
 def has_font() -> bool:
-    """Whether a letter shows at all: where no font is found, text is left out without a word."""
+    """Whether resvg draws a letter: if resvg finds no font, it leaves out text without an error."""
     frame = f'<svg width="20" height="20" xmlns="http://www.w3.org/2000/svg"><text y="16" font-family=\'{_FONTS}\'>%s</text></svg>'
     render = rasteriser()
     return bool(render(svg_string=frame % "M") != render(svg_string=frame % ""))
 
 
 def _visible(span: Span) -> str:
-    """The visible part of a text."""
+    """Return the visible text of a span: blanks for hidden text."""
     return " " * span.columns if span.style.hidden else span.text
 
 
 def _segments(span: Span, styles: dict[Style, RichStyle]) -> Iterator[Segment]:
-    """A span in pieces of which rich knows the width: it stretches what it takes for narrow."""
+    """Yield a span in segments whose width rich knows: rich would stretch characters that it takes for narrow."""
     from rich.segment import Segment
 
     style = styles.get(span.style)
@@ -198,7 +198,7 @@ def _segments(span: Span, styles: dict[Style, RichStyle]) -> Iterator[Segment]:
 
 
 def _clusters(text: str) -> Iterator[tuple[str, int]]:
-    """A text as characters with what is drawn over them, each with its columns, as the screen has counted them."""
+    """Yield each character with its combining characters, and the columns that the screen has counted for the character."""
     from ....output.cells import width
 
     begun, columns = "", 0
@@ -214,7 +214,7 @@ def _clusters(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _shown(text: str, columns: int) -> str:
-    """The stand-in of a character in an SVG: rich has to count the same columns, and XML has to take it."""
+    """Return the text for a character in an SVG: rich must count the same columns, and XML must allow the text."""
     from rich.cells import cell_len
 
     for shown in (text, text[0]):

@@ -1,4 +1,4 @@
-"""A recording that is played on a person's terminal: its timing, the keys, and its end."""
+"""The playback of a recording on a person's terminal: the timing, the keys, and the end."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from .lines import Lines
 
 LONGEST_WAIT = 24 * 3600.0
-"""Seconds that one event is waited for while a recording is played, whatever the recording says. A key ends every wait."""
+"""Seconds for which a playback waits for one event at most, whatever the recording says. A key ends every wait."""
 
 AHEAD_EVENTS = 256
-"""Events that are read ahead of those that are shown."""
+"""Events of a recording that one read ahead of the playback takes at most."""
 
 AHEAD_CHARACTERS = 256 * 1024
-"""Characters of these events after which no more is read ahead; one event may have more."""
+"""Characters of events read ahead, after which no further event is read; one event may have more."""
 
 PIECE = 16 * 1024
-"""Bytes of a recording that are given to the terminal at once: what stopping waits for."""
+"""Bytes of a recording that are written to the terminal at once; a stop waits for one write."""
 
 _STDIN, _STDOUT = 0, 1
 _HANG_UP = 129  # no bound: an exit code
 _SHOWN = frozenset("orx")
-"""Events that take their time: output, another size, the end. What was typed is seen by what the terminal printed of it."""
+"""The codes of events that keep their time: output, resize, exit. Typed input is visible through the terminal's output."""
 
 _SEQUENCES_AT_END = re.compile(
     in_text(rb"(?:" + CSI + FINAL + rb"|\x1b" + INTERMEDIATES + rb"[0-Z\\-~])++\Z")
@@ -50,7 +50,7 @@ _SEQUENCES_AT_END = re.compile(
 
 
 class _Terminal(Protocol):
-    """The terminal of the playback, if there are keys."""
+    """The terminal of a playback, with or without keys."""
 
     modes: TerminalModes
     away: float
@@ -60,7 +60,7 @@ class _Terminal(Protocol):
 
 
 class _NoKeys:
-    """A terminal without a keyboard: in the background of a service, say."""
+    """A terminal without keys, as in a service."""
 
     def __init__(self) -> None:
         self.modes = TerminalModes()
@@ -81,7 +81,7 @@ class _NoKeys:
 
 @contextlib.contextmanager
 def _terminal() -> Iterator[_Terminal]:
-    """The terminal with its keys; those of the controlling terminal where stdin is something else."""
+    """Yield the terminal of a playback. The keys are those of the controlling terminal if stdin is no terminal."""
     if sys.platform == "win32":
         from .keyboard import ConsoleKeyboard
 
@@ -102,13 +102,13 @@ def _terminal() -> Iterator[_Terminal]:
 
 
 class Playback:
-    """One playing of a recording.
+    """One playback of a recording.
 
     Args:
-        events: The recording.
+        events: The events of the recording.
         lines: The source of the events.
         speed: The factor of the speed.
-        idle_limit: Recorded seconds that are waited at most between two events; ``None`` is no limit.
+        idle_limit: The longest wait between two events, in recorded seconds; ``None`` is no limit.
     """
 
     def __init__(
@@ -118,10 +118,10 @@ class Playback:
         self._lines = lines
         self._speed = speed
         self._limit = math.inf if idle_limit is None else idle_limit
-        self._at_start = True  # of a line
+        self._at_start = True  # whether the cursor is at the start of a line
 
     async def play(self, interruption: Interruption) -> int:
-        """Play it to its end, or until a key or a signal stops it. Returns the exit code."""
+        """Play the recording to its end, or until a key or a signal stops the playback; return the exit code."""
         out = DescriptorWriter(_STDOUT)
         with _terminal() as terminal:
             try:
@@ -130,7 +130,7 @@ class Playback:
             finally:
                 out.hurry()
                 if not self._at_start:
-                    await out.write(b"\n")  # what comes next begins on a line of its own
+                    await out.write(b"\n")  # the next output begins on a line of its own
                 out.close()
 
     async def _play(self, terminal: _Terminal, out: DescriptorWriter, interruption: Interruption) -> int:
@@ -150,7 +150,8 @@ class Playback:
 
     async def _show(self, clock: Clock, modes: TerminalModes, out: DescriptorWriter) -> None:
         passing = Filter()
-        encoding = sys.stdout.encoding or "utf-8"  # in bytes of another one a terminal might see controls
+        # In the bytes of another encoding, a terminal might see controls.
+        encoding = sys.stdout.encoding or "utf-8"
         before = moment = 0.0
         async for event in self._ahead():
             moment += min(event.time - before, self._limit)
@@ -164,15 +165,14 @@ class Playback:
             data = text.encode(encoding, "replace")
             for start in range(0, len(data), PIECE):
                 piece = data[start : start + PIECE]
-                modes.feed(
-                    piece
-                )  # first: a mode in this piece is on as soon as it is written, and must be put back
+                # Before the write: a mode in this piece is on as soon as the piece is written, and must then be reset.
+                modes.feed(piece)
                 await out.write(piece)
             if out.error is not None:
                 raise out.error
 
     async def _ahead(self) -> AsyncIterator[Event]:
-        """The events that are shown, read by a thread: a file may be a pipe, or on a disk that is slow."""
+        """Yield the events to show. A thread reads the events, since the file may be a pipe, or on a slow disk."""
         loop = asyncio.get_running_loop()
         while True:
             with threads_as_os_errors():
@@ -185,9 +185,9 @@ class Playback:
                 return
 
     def _take(self) -> tuple[list[Event], RecordingError | OSError | None]:
-        """The next events that are here, and one at least; none at the end.
+        """Return the next available events, at least one; none at the end.
 
-        What is wrong with the one after them comes with them.
+        The second value is the error in reading the event after the returned events; ``None`` without an error.
         """
         found: list[Event] = []
         size = 0
@@ -205,7 +205,7 @@ class Playback:
 
 
 async def _heed(terminal: _Terminal, clock: Clock, interruption: Interruption) -> int:
-    """Do what keys ask for. Returns the exit code when one of them ends it, or the terminal is gone."""
+    """Handle the keys; return the exit code when a key ends the playback, or the terminal is gone."""
     async for keys in terminal.keys():
         for key in keys:
             match bytes((key,)):
@@ -217,32 +217,32 @@ async def _heed(terminal: _Terminal, clock: Clock, interruption: Interruption) -
                     interruption.number = interruption.number or signal.SIGINT
                     return interruption.exit_code
                 case b"\x1a" if hasattr(signal, "SIGTSTP"):
-                    os.kill(os.getpid(), signal.SIGTSTP)  # heeded by the code that has lent the terminal
+                    os.kill(os.getpid(), signal.SIGTSTP)  # handled by the code that has lent the terminal
     return _HANG_UP
 
 
 class Clock:
-    """Seconds that have been played: those that have passed, without the pauses.
+    """The clock of a playback: the passed seconds without pauses and suspensions.
 
     Args:
-        away: Seconds that this program has been suspended.
-        now: Seconds that have passed, from any moment on.
+        away: Returns the seconds for which this program was suspended.
+        now: Returns the seconds since some fixed moment.
     """
 
     def __init__(self, away: Callable[[], float], now: Callable[[], float] = time.monotonic) -> None:
         self._away = away
         self._now = now
         self._began = now() - away()
-        self._paused: float | None = None  # what it stands at
+        self._paused: float | None = None  # the played seconds at the start of a pause
         self._changed = asyncio.Event()
 
     @property
     def played(self) -> float:
-        """The position in the recording, in seconds."""
+        """The seconds played so far, without pauses."""
         return self._now() - self._away() - self._began if self._paused is None else self._paused
 
     def pause_or_go_on(self) -> None:
-        """Stand still, or no longer."""
+        """Pause the clock, or continue after a pause."""
         if self._paused is None:
             self._paused = self.played
         else:
@@ -251,7 +251,7 @@ class Clock:
         self._changed.set()
 
     async def reach(self, moment: float) -> None:
-        """Wait until so many seconds have been played, `LONGEST_WAIT` at most."""
+        """Wait until `moment` seconds have been played, but for `LONGEST_WAIT` played seconds at most."""
         moment = min(moment, self.played + LONGEST_WAIT)
         while (left := moment - self.played) > 0:
             self._changed.clear()

@@ -1,4 +1,4 @@
-"""``anyshell replay``: a recording, played on the terminal as it happened."""
+"""``anyshell replay``: a recording that is played on the terminal with its timing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ....recordings import Event, Header
 
 PIECE = 64 * 1024
-"""Bytes of a recording that are gathered for a pipe."""
+"""Bytes of a recording that are gathered for one write to a pipe."""
 
 _STDOUT = 1  # no bound: a descriptor
 
@@ -112,7 +112,7 @@ def _print_at_once(events: Iterator[Event]) -> None:
             if size >= PIECE:
                 click.echo(b"".join(gathered), nl=False)
                 gathered, size = [], 0
-    finally:  # also before it is said that the rest cannot be read
+    finally:  # also before an error reports that the rest cannot be read
         click.echo(b"".join([*gathered, modes.back]), nl=False)
 
 

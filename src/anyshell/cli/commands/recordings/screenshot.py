@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ....recordings import Event, Header
 
 PIECE = 16 * 1024
-"""Characters of a recording that are drawn at once: rows that scroll away meanwhile are held so long."""
+"""Characters of a recording that are drawn at once; rows that scroll away are held until the piece is drawn."""
 
 _FORMATS = ("svg", "png", "txt")
 
@@ -105,7 +105,7 @@ def screenshot(
 
 
 def _format(output: str | None, given: str | None) -> str:
-    """The format of the picture."""
+    """Return the format of the picture: the given format, the suffix of the output, or text for stdout."""
     if given is None:
         if output in (None, "-"):
             given = "txt"
@@ -125,11 +125,11 @@ def _format(output: str | None, given: str | None) -> str:
 
 
 def _check_output(output: str, file: str) -> None:
-    """Refuse to replace the recording by its picture. A link to it may be: that is replaced, and not followed."""
+    """Refuse to replace the recording by its picture. A symbolic link to the recording is replaced, and not followed."""
     try:
         found, recording = os.lstat(output), os.stat(file)
     except OSError:
-        return  # opening them reports it
+        return  # opening the files reports the error
     if stat.S_ISREG(found.st_mode) and os.path.samestat(found, recording):
         raise click.BadParameter(
             f"{output!r} is the recording itself, which would be lost: choose another name",
@@ -143,8 +143,8 @@ class _Drawn:
 
     Attributes:
         screen: The screen.
-        is_used: Whether anything stands on it.
-        used: How many events had been drawn when something stood there last; ``None`` if never.
+        is_used: Whether the screen shows anything.
+        used: The number of events drawn when the screen last showed anything; ``None`` if never.
     """
 
     screen: StyledEmulator
@@ -155,7 +155,7 @@ class _Drawn:
 def _draw(
     header: Header, events: Iterator[Event], moment: float | None, *, stop_after: int | None = None
 ) -> _Drawn:
-    """Draw a recording up to a moment, its end, or some event of it."""
+    """Draw a recording up to a moment, up to its end, or up to a number of events."""
     from ....output import StyledEmulator
     from .filter import Filter
 
@@ -168,7 +168,7 @@ def _draw(
             screen.resize(_size(*event.size))
         elif event.code == "o":
             for start in range(0, len(event.data), PIECE):
-                # The output of the filter ends with no unfinished sequence.
+                # The output of the filter never ends with an unfinished sequence.
                 screen.feed(passing.feed(event.data[start : start + PIECE]).encode(), 0, 0)
                 screen.scrolled.clear()
         else:
@@ -182,10 +182,10 @@ def _draw(
 
 
 def _until_broken(events: Iterator[Event], moment: float | None) -> Iterator[Event]:
-    """The events; where they break off at the very moment that is asked for, nothing more is wanted of them.
+    """Yield the events. If the recording is broken after an event at exactly `moment`, later events are not needed.
 
     Raises:
-        RecordingError: They are broken before. It says until when they can be drawn.
+        RecordingError: The recording is broken before `moment`. The message says until when it can be drawn.
     """
     last: float | None = None
     try:
@@ -219,7 +219,7 @@ def _is_used(screen: StyledEmulator) -> bool:
 
 
 def _begin_again(file: BinaryIO) -> bool:
-    """Go back to the beginning of a file, where that can be done: not in a pipe."""
+    """Seek to the beginning of a file; return whether the file allows that, which a pipe does not."""
     try:
         file.seek(0)
     except OSError:
@@ -228,16 +228,16 @@ def _begin_again(file: BinaryIO) -> bool:
 
 
 def _save(path: str, data: bytes) -> None:
-    """Write a file, which is there whole or not at all, and is the user's alone. A link is replaced, and not followed."""
+    """Write a file completely or not at all, for the user alone; replace a link to a file. Write a pipe or device directly."""
     with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe, or /dev/stdout; of a directory open() complains
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe, or /dev/stdout; for a directory, open() raises
             with open(path, "wb") as file:
                 file.write(data)
             return
     directory, name = os.path.split(path)
     try:
         descriptor, made = tempfile.mkstemp(prefix=f".{name[:100]}-", dir=directory or ".")
-    except OSError as error:  # of a name that the user has not given
+    except OSError as error:  # replace the temporary name, which the user has not given
         raise OSError(error.errno, error.strerror, path) from error
     try:
         with open(descriptor, "wb") as file:

@@ -1,1 +1,1 @@
-"""The commands ``run`` and ``console``: one command between a person and its host."""
+"""The commands ``run`` and ``console``, which run one command on one host."""

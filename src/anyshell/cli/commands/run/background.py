@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def start(request: RunRequest) -> None:
-    """Start a job, and print its id: what ``anyshell run --background`` does."""
+    """Start a job, and print the id of the job, as ``anyshell run --background`` does."""
     from ...printing import mention, print_json
 
     async def work(jobs: DetachedJobs, env: Environment) -> None:
@@ -50,7 +50,7 @@ def start(request: RunRequest) -> None:
 
 
 async def _end(job: DetachedJob, at: str) -> str:
-    """Stop a job whose id was not printed, and say what became of the job."""
+    """Stop a job whose id was not printed, and return the result in words."""
     try:
         alive = await job.stop(grace=0)
     except AnyshellError as error:

@@ -1,4 +1,4 @@
-"""``anyshell run``: its options, their conflicts, and the run."""
+"""``anyshell run``: the options, the checks for conflicts between options, and the run."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
 
 
 def _check_trial(request: RunRequest) -> None:
-    """Refuse what does not go with a trial, and a question that no person can answer."""
+    """Refuse options that conflict with a trial, and a question that no person can answer."""
     if request.checkpoint and request.background:
         raise click.UsageError(
             "--checkpoint does not go with --background: anyshell does not stay to see the end of the command"
@@ -218,7 +218,7 @@ def _check_trial(request: RunRequest) -> None:
 
 
 def _check_pty(request: RunRequest) -> None:
-    """Refuse what does not go with a terminal, and what goes with one alone."""
+    """Refuse options that conflict with a terminal, and options that need a terminal if there is none."""
     if request.scan is not None and (request.pty or request.background):
         name, other = "--diff" if request.diff else "--effects", "--pty" if request.pty else "--background"
         raise click.UsageError(f"{name} does not go with {other}: leave one of them out")
@@ -244,7 +244,7 @@ def _check_pty(request: RunRequest) -> None:
 
 
 def _check_background(ctx: click.Context) -> None:
-    """Refuse what a job cannot have."""
+    """Refuse options that a job cannot have, and a stdin with input."""
     from ...process.descriptors import has_input
 
     for name in ("timeout", "silence", "grace", "left_behind", "split_stderr"):
@@ -303,5 +303,5 @@ async def _perform(request: RunRequest, interruption: Interruption) -> int:
 
 
 def _has_person() -> bool:
-    """Whether a person sits at this program's terminal, and another program can take this program's place there."""
+    """Whether a person is at this program's terminal, so that a command can use that terminal in place of this program."""
     return os.isatty(_STDIN) and os.isatty(_STDOUT)

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 _STDIN, _STDOUT, _STDERR = range(3)
 
 _STOPPED = 128 + signal.SIGINT
-"""The exit code when the person has stopped the command: what Ctrl-C has."""
+"""The exit code when the person has stopped the command, the same as after Ctrl-C."""
 
 _BARS = 2  # no bound: rows: the header and the footer
 
 _THEIRS = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
-"""Signals that textual handles, and leaves handled."""
+"""Signals for which textual sets handlers that textual does not remove."""
 
 
 @click.command(
@@ -211,7 +211,7 @@ class _ConsoleRun(Run):
             stops.add(task)
             task.add_done_callback(note_failure)
 
-        # `cancel` is called by the handler of a signal, where nothing can be awaited: its task stops the command, then the app.
+        # A signal's handler calls `cancel` and cannot await, so `cancel` starts a task that stops the command, then the app.
         self._cancel = cancel
         with _signals_kept():
             await app.run_async()
@@ -236,7 +236,7 @@ class _ConsoleRun(Run):
 
 @contextlib.contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Leave the signals as they are that textual sets and does not set back."""
+    """Restore the signal handlers that textual changes and does not restore."""
     numbers = [signal.Signals[name] for name in _THEIRS if name in signal.Signals.__members__]
     before = {number: signal.getsignal(number) for number in numbers}
     try:
@@ -247,7 +247,7 @@ def _signals_kept() -> Iterator[None]:
 
 
 def _driver(interruption: Interruption) -> Callable[..., Any] | None:
-    """The driver of the person's terminal; ``None`` is textual's choice."""
+    """Return the driver for the person's terminal; ``None`` is textual's default."""
     if sys.platform != "win32":
         from ...terminal.display import driver
 

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from ...._types import Effects, FileEffect
 
 MOST_SHOWN = 50
-"""Lines about files that ``--effects`` prints; the rest is counted. ``--json`` has all."""
+"""Lines about files that ``--effects`` prints; further files are counted. ``--json`` has all files."""
 
 
 def lines(effects: Effects) -> list[str]:
-    """The lines to print: a line for all, one for each file, and the diff if there is one."""
+    """Return the lines to print: a summary, a line for each file, and the diff if there is any."""
     files = [
         *(f"+ {_path(each)}{_size(each.size)}" for each in effects.created),
         *(f"~ {_path(each)}{_change(each)}" for each in effects.changed),

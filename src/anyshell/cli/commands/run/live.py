@@ -1,4 +1,4 @@
-"""One command between this program's descriptors, live, whatever becomes of it."""
+"""One command that is connected live to this program's descriptors, with the notices and exit code of every end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .request import RunRequest
 
 TIMED_OUT = 124  # no bound
-"""The exit code when there was no more time, as for GNU's timeout."""
+"""The exit code after a timeout, as for GNU's timeout."""
 
 _STDIN, _STDOUT, _STDERR = range(3)
 
@@ -32,11 +32,11 @@ _NOT_STOPPED = "not all of the command could be stopped"
 _NOT_KNOWN = "how the command ended could not be learnt"
 
 _SIGPIPE = 13  # no bound
-"""Stands for an output without a reader. Windows has no name for it."""
+"""The number of SIGPIPE, which stands for an output without a reader. Windows has no name for the signal."""
 
 
 class Run:
-    """One command between this program's descriptors."""
+    """One command that is connected to this program's stdin, stdout and stderr."""
 
     def __init__(
         self,
@@ -55,13 +55,14 @@ class Run:
         self._way = way
         self._status: StatusLine | None = None
         self._text = command_text(request.command, env)
-        self._cancel: Callable[[], object] = lambda: None  # ask the command to end; again, to skip the grace
+        # Asks the command to end; a second call skips the grace.
+        self._cancel: Callable[[], object] = lambda: None
         self._signals = 0
         self._deserted = False
         self._open_line = False
 
     async def perform(self) -> int:
-        """Run the command, forward everything both ways, and return this program's exit code."""
+        """Run the command, forward input and output, and return this program's exit code."""
         import asyncio
 
         from ...process.descriptors import DescriptorReader, has_input, watch_peer
@@ -74,7 +75,7 @@ class Run:
             watch_peer(_STDERR, self._reader_gone)
         deadline = None
         if request.timeout is not None and not request.held:
-            # The engine stops the command. What it printed must not then wait for a reader that takes nothing.
+            # The engine stops the command. The command's output must not then wait for a reader that takes nothing.
             deadline = asyncio.get_running_loop().call_later(request.timeout, self._hurry)
         self._status = self._status_line()
         try:
@@ -90,14 +91,15 @@ class Run:
         if request.limit is not None:
             await self._write(self._stdout, outcome.output.text.encode("utf-8", "backslashreplace"))
         try:
-            return self._exit_code(outcome)  # first: that a notice cannot be written changes nothing
+            # Before the notices: a failure to write a notice must not change the exit code.
+            return self._exit_code(outcome)
         finally:
             await self._write_notices(outcome, stdin)
             if deadline is not None:
                 deadline.cancel()
 
     def _status_line(self) -> StatusLine | None:
-        """Return what shows the command's progress, if a person wants to see it and the terminal is free for it."""
+        """Return the status line; ``None`` if the person does not want a status line, or the terminal is not free."""
         from ...terminal.drawing import is_in_pipe, is_wanted
 
         if self._request.pty or not is_wanted(quiet=self._request.quiet) or is_in_pipe():
@@ -110,7 +112,7 @@ class Run:
         return status
 
     async def _try(self, stdin: DescriptorReader | None) -> Outcome:
-        """Run the command, on a terminal if it is to have one and there is one."""
+        """Run the command, on a terminal if a terminal is requested and available."""
         from ...process.descriptors import tell
 
         if not self._request.pty:
@@ -142,7 +144,7 @@ class Run:
             env=dict(request.variables),
             stdin=b""
             if stdin is None and terminal is not None
-            else stdin,  # on a terminal, the end has to be typed
+            else stdin,  # on a terminal, the end of input has to be typed
             **request.times,
             left_behind=request.left_behind,
             split_stderr=apart and terminal is None,
@@ -164,7 +166,7 @@ class Run:
         return events.outcome
 
     async def _write(self, writer: DescriptorWriter, data: bytes) -> None:
-        """Write a piece of the output; where that fails, the command is stopped."""
+        """Write a piece of the output; stop the command if the write fails."""
         if self._status is not None and (writer is self._stderr or os.isatty(_STDOUT)):
             await self._status.write(writer, data, here=writer is self._stderr)
         else:
@@ -174,7 +176,8 @@ class Run:
         if writer.error is not None:
             self._reader_gone()
 
-    # Ctrl-C ends a whole pipeline, our reader as well, and we may hear of either first. Both together ask once.
+    # Ctrl-C ends a whole pipeline, our reader included. The signal and the loss of the reader may come in any order, and
+    # count as one request to end.
 
     @property
     def _asked_to_end(self) -> bool:
@@ -249,12 +252,12 @@ class Run:
 
     @property
     def _elsewhere(self) -> str | None:
-        """The host, if it is not this machine."""
+        """The name of the host; ``None`` for this machine."""
         return None if self._env.info.is_this_machine else printable(self._env.host)
 
     @property
     def _late(self) -> bool:
-        """Whether the time was over before all output could be written."""
+        """Whether the timeout was over before all output could be written."""
         return not self._asked_to_end and (self._stdout.given_up or self._stderr.given_up)
 
     def _exit_code(self, outcome: Outcome) -> int:
@@ -299,16 +302,16 @@ def _left_behind(processes: tuple[ProcessInfo, ...], system: str, host: str | No
 
 
 def _own(code: int) -> int:
-    """The exit code of this program that says what another's said: on Windows they have 32 bits, elsewhere 8."""
+    """Return this program's exit code for a command's exit code. Exit codes have 32 bits on Windows, elsewhere 8."""
     if sys.platform == "win32":
-        return code if code < 2**31 else code - 2**32  # Python takes a signed one
-    return code if code < 2**8 else 1  # cut to 8 bits it might say that all went well
+        return code if code < 2**31 else code - 2**32  # Python takes a signed number
+    return code if code < 2**8 else 1  # the lowest 8 bits might be 0, which means success
 
 
 def _signal_number(name: str) -> int:
-    """The number of a signal that an outcome names, such as ``SIGKILL``, ``SIGRTMIN+3`` or ``SIG60``.
+    """Return the number of a signal that an outcome names, such as ``SIGKILL``, ``SIGRTMIN+3`` or ``SIG60``.
 
-    0 for a signal without a name here: SSH has names for a dozen.
+    The number is 0 for a signal whose name is unknown on this machine; SSH has names for a dozen signals.
     """
     base, _, more = name.partition("+")
     if base in signal.Signals.__members__:

@@ -1,4 +1,4 @@
-"""``anyshell run --pty`` for a person: a program on a terminal of its own, which is to it as the person's is."""
+"""``anyshell run --pty`` for a person: a command on a terminal of its own that behaves like the person's terminal."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from ...process.descriptors import DescriptorReader
 
 REDRAW_SECONDS = 0.1
-"""Seconds with another size, for a program that is to draw anew after a stop.
+"""Seconds for which a terminal has another size, so that a program redraws after a stop.
 
-Some, as bash's traps, miss a second size that comes while they are at the first."""
+Some programs, such as bash with a trap, miss a second size that comes while they handle the first size."""
 
 _STDIN, _STDOUT = 0, 1
 
 _NOT_OURS = frozenset(("COLUMNS", "LINES", "GPG_TTY", "SSH_TTY"))
-"""Of the variables that tell of a terminal: its size, which a program can ask for, and its name, which is another's."""
+"""The variables of a terminal that are not passed on: the size, which a program can query, and the name of another terminal."""
 
 
 class PersonRun(Run):
-    """A command on a terminal that is as the person's: every byte goes through, both ways."""
+    """A command on a terminal that behaves like the person's terminal: every byte is forwarded, both ways."""
 
     async def _obtain(self, stdin: DescriptorReader | None) -> Outcome:
         raw = RawTerminal(_STDIN, _STDOUT, ending=lambda: self._asked_to_end)
@@ -48,9 +48,8 @@ class PersonRun(Run):
         columns, rows = self._size(raw)
 
         async def show(channel: Channel, data: bytes) -> None:
-            raw.modes.feed(
-                data
-            )  # first: a mode in this data is on as soon as it is written, and must be put back
+            # Before the write: a mode in this data is on as soon as the data is written, and must then be reset.
+            raw.modes.feed(data)
             await self._write(self._stdout, data)
 
         terminal = self._env.terminal(
@@ -62,7 +61,7 @@ class PersonRun(Run):
             **request.times,
             left_behind=request.left_behind,
             listener=show,
-            answers=False,  # the person's terminal does
+            answers=False,  # the person's terminal answers
             record=request.recording,
         )
         stops: set[asyncio.Task[Outcome]] = set()
@@ -83,7 +82,7 @@ class PersonRun(Run):
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in done - {over}:
                     task.result()
-                    self._reader_gone()  # the person, that is
+                    self._reader_gone()  # the reader is the person
                 return await over
             finally:
                 for task in tasks:
@@ -91,28 +90,28 @@ class PersonRun(Run):
                 await asyncio.wait(tasks)
 
     async def _type(self, raw: RawTerminal, terminal: DrivenTerminal) -> None:
-        """Type what the person types, until there is no person any more."""
+        """Forward the person's keys to the command, until the person's terminal is gone."""
         bell = DescriptorWriter(_STDOUT)
         try:
             async for data in raw.keys():
                 try:
                     await terminal.send(data, timeout=None)
                 except InvalidCommand:
-                    await bell.write(b"\a")  # as a terminal does when a line is too long for it
+                    await bell.write(b"\a")  # as a terminal does for a line that is too long
                 except AnyshellError:
                     await terminal.wait()
         finally:
             bell.close()
 
     async def _follow(self, raw: RawTerminal, terminal: DrivenTerminal) -> None:
-        """Give the program's terminal the size of the person's, whenever that changes."""
+        """Resize the program's terminal whenever the person's terminal changes size."""
         while True:
             await raw.changed.wait()
             raw.changed.clear()
             columns, rows = self._size(raw)
             if raw.redraw:
                 raw.redraw = False
-                # A size that has not changed is not passed on: on hearing of a size, programs draw anew.
+                # A new size makes programs redraw, but an unchanged size is not passed on: change the size for a moment.
                 await terminal.resize(columns=columns, rows=rows - 1 if rows > 2 else rows + 1)
                 await asyncio.sleep(REDRAW_SECONDS)
             await terminal.resize(columns=columns, rows=rows)
@@ -122,14 +121,14 @@ class PersonRun(Run):
         return self._request.columns or columns, self._request.rows or rows
 
     def _of_this_terminal(self) -> Mapping[str, str]:
-        """The variables by which programs of this machine know the person's terminal."""
+        """Return the variables that describe the person's terminal to programs of this machine; empty for another host."""
         if not self._env.info.is_this_machine:
             return {}
         return {name: os.environ[name] for name in OF_ANOTHER_TERMINAL - _NOT_OURS if name in os.environ}
 
 
 def _term() -> str:
-    """The type of the person's terminal; the default where TERM is not set, or cannot be passed on."""
+    """Return the type of the person's terminal; the default if TERM is not set, or cannot be passed on."""
     try:
         return Terminal(term=os.environ.get("TERM", "")).term
     except InvalidCommand:

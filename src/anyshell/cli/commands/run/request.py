@@ -1,4 +1,4 @@
-"""The request that the command line of ``run`` makes."""
+"""The request that the command line of ``run`` or ``console`` makes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RunRequest(NamedTuple):
-    """The options of the command line, by their names."""
+    """The options of the command line, by name."""
 
     host: str | None
     shell: str | None
@@ -50,7 +50,7 @@ class RunRequest(NamedTuple):
     checkpoint: bool = False
 
     def detect(self, target: Target, **options: Any) -> Detection[Environment]:
-        """Detect the host of the command, with more options of `Environment.detect`."""
+        """Detect the host of the command; `options` are further arguments of `Environment.detect`."""
         from .... import Environment
 
         detection = Environment.detect(
@@ -73,7 +73,7 @@ class RunRequest(NamedTuple):
 
     @property
     def is_watched(self) -> bool:
-        """Whether a person sees what is printed, on this program's terminal."""
+        """Whether a person sees the output on this program's terminal."""
         return not (self.unattended or self.background) and (os.isatty(1) or os.isatty(2))
 
     @property
@@ -92,7 +92,7 @@ class RunRequest(NamedTuple):
 
     @property
     def recording(self) -> Recording | None:
-        """Into what it is recorded."""
+        """The recording of the command; ``None`` without ``--record``."""
         if self.record is None:
             return None
         from ....types import Recording

@@ -1,4 +1,4 @@
-"""``anyshell run --trial``: a command whose changes are shown, and made real if a person says so."""
+"""``anyshell run --trial``: a command whose changes are shown, and committed if a person or an option says so."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class TrialRun(Run):
-    """One command on trial, between this program's descriptors."""
+    """One command on trial that is connected to this program's descriptors."""
 
     _trial: Trial | None = None
 
     async def perform(self) -> int:
-        """Run the command, show what it would change, decide on that, and return this program's exit code."""
+        """Run the command, show its changes, commit or discard the changes, and return this program's exit code."""
         try:
             code = await super().perform()
             if self._trial is not None and not self._asked_to_end:

@@ -1,1 +1,1 @@
-"""The processes of this machine, where it is Linux."""
+"""The processes of this machine, on Linux."""

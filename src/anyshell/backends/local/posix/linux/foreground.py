@@ -1,4 +1,4 @@
-"""The processes that have a terminal on Linux, and whether they wait for input there, by /proc (proc(5))."""
+"""The foreground of a terminal on Linux, and whether its processes wait for input, by /proc (proc(5))."""
 
 from __future__ import annotations
 
@@ -19,34 +19,35 @@ if TYPE_CHECKING:
     from ....._terminals import Sleep, TtyModes
 
 MOST_PROCESSES = 64
-"""Processes of a terminal's foreground that are looked at for one that waits for input."""
+"""Processes of a terminal's foreground that are examined for a wait for input; further processes are not examined."""
 
 MOST_THREADS = 64
-"""Threads of each that are looked at, the oldest."""
+"""Threads of each foreground process that are examined, the oldest first; younger threads are not examined."""
 
 MOST_DESCRIPTORS = 256
-"""Descriptors of each among which the terminal is looked for, the lowest."""
+"""Descriptors of each foreground process that are compared with the terminal, the lowest; higher ones are not compared."""
 
 _MACHINE = os.uname().machine
 
 _STOPPED = (b"T", b"t")
-"""States of a process that reads nothing, wherever in the kernel it was stopped."""
+"""The states of a stopped process, which reads no input, whatever system call it was stopped in."""
 
 
 def look(group: int, tty: str, device: int, ask: Callable[[], TtyModes | None]) -> Foreground | None:
-    """Describe the foreground of a terminal; ``None`` when it is gone. Takes a millisecond or two, waits for nothing.
+    """Describe the foreground of a terminal; ``None`` if the terminal is gone. Takes a millisecond or two, and never waits.
 
     Args:
         group: The foreground process group; 0 is no group.
         tty: The terminal's path.
-        device: Its number.
-        ask: Tells what is set in it.
+        device: The terminal's device number.
+        ask: Function that returns the terminal's modes, or ``None`` if the terminal is gone.
     """
     pids = [pid for pid in _pids() if _group(pid) == group] if group > 0 else []
     found = [stat for pid in pids if (stat := read_stat(pid)) is not None and stat.alive]
     readers = [*pids, *_of_other_sessions(pids)][:MOST_PROCESSES]
     sleeps = {pid: _sleep(pid, tty, device) for pid in readers}
-    settings = ask()  # after that: a program that asks for a password sets them, and then reads
+    # Read the modes after the sleeps: a program that asks for a password first sets the modes, and then reads.
+    settings = ask()
     if settings is None:
         return None
     asleep: Sleep | None = None
@@ -76,7 +77,7 @@ def _group(pid: int) -> int:
 
 
 def _of_other_sessions(pids: Iterable[int]) -> list[int]:
-    """Children that have left the terminal's session, as that of su(1): the kernel lets them read there."""
+    """Return the children that have left their parent's session, such as su(1)'s: the kernel lets them read the terminal."""
     found = []
     for pid in pids:
         with suppress(OSError, ValueError):
@@ -92,7 +93,7 @@ def _cpu(pid: int) -> float:
 
 
 def _sleep(pid: int, tty: str, device: int) -> Sleep | None:
-    """The system call in which a process may wait for input from the terminal."""
+    """Return the kind of system call in which a process may wait for input from the terminal; ``None`` if in none."""
     if (fields := read_fields(pid)) is None or fields[0] in _STOPPED:
         return None
     try:
@@ -101,7 +102,8 @@ def _sleep(pid: int, tty: str, device: int) -> Sleep | None:
             return None
         threads = sorted(os.listdir(f"/proc/{pid}/task"), key=int)[:MOST_THREADS]
     except PermissionError:
-        # Another user's, such as sudo: that it sleeps can be seen, and not in what. It has the terminal, and may wait.
+        # Another user's process, such as sudo: /proc shows that it sleeps, but not in which system call. A process that has
+        # the terminal may wait for input.
         return "poll" if _is_asleep_on(pid, device) else None
     except OSError:  # gone
         return None
@@ -110,7 +112,7 @@ def _sleep(pid: int, tty: str, device: int) -> Sleep | None:
 
 
 def _descriptors(pid: int, tty: str) -> set[int]:
-    """At which descriptors a process has the terminal open, by its own path or as ``/dev/tty``."""
+    """Return the descriptors at which a process has the terminal open, by the terminal's path or as ``/dev/tty``."""
     directory = f"/proc/{pid}/fd"
     found = set()
     for number in sorted(map(int, os.listdir(directory)))[:MOST_DESCRIPTORS]:

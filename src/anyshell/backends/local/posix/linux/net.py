@@ -1,8 +1,9 @@
-"""A net under the commands of a program on Linux: it stops those that still run when the program has ended.
+"""The net: on Linux, a small shell process that stops a program's running commands after the program has ended.
 
-However the program ends, by a signal that it does not handle or by SIGKILL, the kernel closes a pipe that it alone holds.
-A small shell waits for that end. What runs is noted in memory that both share, so that a command costs one write and wakes
-nothing. When something is noted at the end, the shell becomes Python, which knows trees as the program did.
+The program alone holds the writing end of a pipe. When the program ends, even by SIGKILL, the kernel closes the pipe, and the
+shell reads end-of-file. The running commands are noted in memory that the program and the shell share: a command costs one
+write, and wakes no process. If a command is noted at the end, the shell executes Python, which finds the trees as the program
+did.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ if TYPE_CHECKING:
     from .tree import LinuxTree
 
 START_SECONDS = 5.0
-"""Seconds for the shell of the net to start; without it commands run all the same."""
+"""Seconds for the net's shell to start; without the net, commands run all the same."""
 
 KILL_SECONDS = 5.0
-"""Seconds in which the net repeats its kill, as long as something lives."""
+"""Seconds for which the net repeats its kill while a process of the commands lives; then the net gives up."""
 
 LOOK_AGAIN = 0.05
-"""Seconds between two looks of the net meanwhile."""
+"""Seconds between two scans by the net during the grace period."""
 
 _NOTE_BYTES = 256  # no bound
-"""Room for what is noted of a command: eight words at most, the longest of which is a mark."""
+"""Bytes of the note on one command: at most eight words, the longest of which is a mark."""
 
 _PYTHONS = ("python", "pypy")
-"""Names of the programs that can run this one: any other could not run a module of anyshell."""
+"""Beginnings of the names of Python interpreters: only an interpreter can run this module for the net."""
 
 _PACKAGE = __package__.partition(".")[0]
 
@@ -53,29 +54,29 @@ exec 3<&0 4<&1 </dev/null >/dev/null
     while IFS= read -r note; do case $note in *[!\ ]*) exec "$@" <&4 3<&- 4<&- ;; esac; done <&4
 } &
 """
-"""The program of the shell, for which no command waits. Notes are lines; those of commands that have ended are blank."""
+"""The script of the net's shell, which goes to the background at once. Each note is a line; an ended command's line is blank."""
 
 _RUN = f"import sys; sys.path.insert(0, sys.argv[1]); from {__name__} import main; main()"
 
 
 class Net:
-    """Notes which commands run, for a shell that stops them when this process has ended."""
+    """Notes of the running commands, for a shell that stops these commands after the end of this process."""
 
     def __init__(self) -> None:
         self._fds: list[int] = []
-        """The memory, and the pipe's writing end; none while there is no net."""
+        """The descriptors of the shared memory and of the pipe's writing end; empty while there is no net."""
         self._owner = 0
         self._free: list[int] = []
         self._count = 0
 
     @contextmanager
     def noting(self, since: int, mark: bytes) -> Iterator[int]:
-        """Note a command that is started within, by its mark. If that fails, it is forgotten.
+        """Note, by its mark, a command that starts within the ``with`` block. If the block raises, the note is removed.
 
-        With the first one, and in a fork of the program, the shell is started.
+        The first call, and the first call in a fork of the program, starts the shell.
 
         Returns:
-            What `hold` and `drop` take.
+            The place of the note, for `hold` and `drop`; -1 without a net.
         """
         if self._owner != os.getpid():
             self._start()
@@ -91,18 +92,18 @@ class Net:
             raise
 
     def hold(self, place: int, tree: LinuxTree) -> None:
-        """Note all by which the command's tree is known, once it has started."""
+        """Note everything by which a command's tree can be found, after the command's start."""
         if place >= 0:
             self._write(place, tree.describe())
 
     def drop(self, place: int) -> None:
-        """Forget a command: it has ended, or may live on."""
+        """Remove the note of a command that has ended, or that may live on."""
         if place >= 0 and self._fds and self._owner == os.getpid():
             self._write(place, "")
             self._free.append(place)
 
     def close(self) -> None:
-        """End the shell. It stops what is noted still."""
+        """Close the pipe, so that the shell stops the commands that are still noted, and ends."""
         if self._owner == os.getpid():
             close_all(self._fds)
 
@@ -111,8 +112,8 @@ class Net:
             os.pwrite(self._fds[0], f"{note:<{_NOTE_BYTES - 1}}\n".encode(), place * _NOTE_BYTES)
 
     def _start(self) -> None:
-        self._fds = []  # those of the program that this one was forked from are its own
-        # At the end of the interpreter the kernel closes them: commands of `anyshell.run` are stopped there first.
+        self._fds = []  # in a fork, the earlier descriptors belong to the parent
+        # The kernel, not the interpreter's exit, closes the descriptors: the exit first stops commands of `anyshell.run`.
         close_with(self, self._fds)
         self._free.clear()
         self._owner, self._count = os.getpid(), 0
@@ -154,7 +155,7 @@ def _start_shell(pipe: int, memory: int) -> None:
 
 
 def main() -> None:
-    """Stop the commands that are noted in the memory at descriptor 0."""
+    """Stop the commands that are noted in the shared memory at descriptor 0. The shell executes this function."""
     notes = os.pread(0, os.fstat(0).st_size, 0).decode().splitlines()
     asyncio.run(_stop_all(note for note in notes if note.strip()))
 
@@ -165,7 +166,7 @@ async def _stop_all(notes: Iterable[str]) -> None:
 
 
 async def _stop(tree: LinuxTree) -> None:
-    """Ask a tree to end, kill it after the grace, and look again. What lives then is not reported: the caller is gone."""
+    """Ask a tree to end, and kill it after the grace period, repeatedly. Survivors are not reported: the caller is gone."""
     give_up = time.monotonic() + DEFAULT_GRACE
     members = await tree.members()
     for member in members:

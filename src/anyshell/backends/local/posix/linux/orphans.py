@@ -1,4 +1,4 @@
-"""Processes on Linux that still run though their anyshell has ended."""
+"""Orphans on Linux: running processes of commands whose anyshell has ended."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 
 def orphans() -> list[ProcessInfo]:
-    """Live processes of commands whose anyshell has ended.
+    """Return the living processes of commands whose anyshell has ended.
 
-    One is known by its marks, if all name an anyshell that is gone. With it comes what has cleared its
-    environment: what is in its session, has its tag, or descends from it. Nothing with the mark of a living anyshell
-    does, and nothing of which the anyshell cannot be seen from this pid namespace.
+    A process is an orphan if it has marks, and all its marks name an anyshell that has ended. A process without marks, which
+    may have cleared its environment, is an orphan if it is in an orphan's session, has an orphan's tag, or descends from an
+    orphan. A process with the mark of a living anyshell is never an orphan. The same holds for the mark of an anyshell in a
+    pid namespace that is invisible here.
     """
     processes = {stat.pid: stat for stat in read_processes()}
     owners = _Owners(processes)
@@ -36,7 +37,7 @@ def orphans() -> list[ProcessInfo]:
             others[pid] = stat
             if marks:
                 left.add(pid)
-    sessions = {processes[pid].session for pid in left} - {0}  # 0 is one of another namespace
+    sessions = {processes[pid].session for pid in left} - {0}  # 0 is a session of another pid namespace
     tags = {limit for pid in left if (limit := processes[pid].limit) >> TAG_BITS > 0}
     left |= {pid for pid, stat in others.items() if stat.session in sessions or stat.limit in tags}
     return [processes[pid].info for pid in left | descendants(others, left)]
@@ -48,7 +49,7 @@ def _marks(stat: ProcRow) -> list[str]:
 
 
 class _Owners:
-    """Whether the anyshells that gave marks are still there: a mark names one by pid, start time and pid namespace."""
+    """The anyshells that marks name, by pid, start time and pid namespace, and whether each is still running."""
 
     def __init__(self, processes: Mapping[int, ProcRow]) -> None:
         self._by_start: dict[int, list[int]] = {own_start(): [os.getpid()]}
@@ -59,7 +60,7 @@ class _Owners:
         self._known: dict[str, bool] = {}
 
     def may_live(self, mark: str) -> bool:
-        """Whether the anyshell of a mark lives, or is in a pid namespace that cannot be looked into from here."""
+        """Whether the anyshell of a mark is running, or is in a pid namespace that is invisible here."""
         pid, _, rest = mark.removeprefix(MARK_PREFIX.decode()).partition("_")
         started, _, rest = rest.partition("_")
         owner = f"{pid}_{started}_{rest.partition('_')[0]}"
@@ -70,24 +71,24 @@ class _Owners:
     def _find(self, pid: str, started: str, rest: list[str]) -> bool:
         if not (pid.isdecimal() and started.isdecimal()):
             return False
-        if not int(started):  # it had no /proc that shows it
+        if not int(started):  # the anyshell had no /proc that shows it, so its state is unknown
             return True
         if any(pid in _numbers(each) for each in self._by_start.get(int(started), ())):
             return True
-        # An older mark, of three parts, does not name the namespace.
+        # A mark of an older version, with three parts, does not name the namespace.
         if len(rest) < 3 or not rest[0].isdecimal():
             return False
         return int(rest[0]) not in self._namespaces()
 
     def _namespaces(self) -> set[int]:
-        """The pid namespaces that can be looked into: that of this process, and those below it; 0 is an unknown one."""
+        """Return the visible pid namespaces: this process's namespace, and those below it; 0 is an unknown namespace."""
         if self._visible is None:
             self._visible = {0, namespace("self"), *map(namespace, self._processes)}
         return self._visible
 
 
 def _numbers(pid: int) -> Iterable[str]:
-    """The pids that a process has, in each of the namespaces that it is in (proc(5), NSpid of status)."""
+    """Return the pids of a process in each of the process's pid namespaces (proc(5), NSpid of status)."""
     numbers = [str(pid)]
     try:
         with open(f"/proc/{pid}/status", "rb") as file:

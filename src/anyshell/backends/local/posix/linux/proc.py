@@ -1,4 +1,4 @@
-"""Facts about processes on Linux: /proc (proc(5)), and system calls where /proc does not show them."""
+"""Facts about processes on Linux, from /proc (proc(5)), or from system calls where /proc does not show processes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _ENDED = (b"Z", b"X")
 """States of a thread that has ended (proc(5), field 3 of stat)."""
 
 _LONGEST_IO = 1024
-"""Bytes of `/proc/PID/io` that are read when a command has ended (`Outcome.usage`); the file has seven numbers."""
+"""Bytes of `/proc/PID/io` that are read when a command has ended (`Outcome.usage`); the file has only seven numbers."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 UNKNOWN_PID = -1
-"""Instead of the newest pid, where /proc does not tell it."""
+"""The value instead of the newest pid where /proc does not show it."""
 
 UNKNOWN_START = -1
 """The start of a process that /proc does not show."""
@@ -37,9 +37,9 @@ UNKNOWN_START = -1
 
 @dataclass(slots=True, eq=False, repr=False)
 class ProcRow:
-    """A process as ``/proc/PID/stat`` shows it (proc(5)), with other facts from the same look.
+    """A process as ``/proc/PID/stat`` shows the process (proc(5)), with other facts from the same scan.
 
-    What costs more is read when it is first asked for, and shared by all users of the look.
+    Facts that cost more are read at their first use, and shared by all users of the scan.
     """
 
     pid: int
@@ -56,7 +56,7 @@ class ProcRow:
 
     @property
     def limit(self) -> int:
-        """Its soft limit on file locks."""
+        """The process's soft limit on file locks."""
         if self._limit is None:
             self._limit = read_limit(self.pid)
             if self._limit == NOT_PERMITTED:
@@ -65,7 +65,7 @@ class ProcRow:
 
     @property
     def known(self) -> bool:
-        """Whether /proc shows it, rather than system calls alone."""
+        """Whether /proc shows the process; otherwise only system calls describe the process."""
         return self.started != UNKNOWN_START
 
     def has_mark(self, mark: bytes) -> bool:
@@ -73,34 +73,34 @@ class ProcRow:
         return self.has_variable(mark + b"=")
 
     def has_variable(self, beginning: bytes) -> bool:
-        """Whether it was started with a variable that begins so."""
+        """Whether the process was started with an environment variable whose ``name=value`` has this beginning."""
         return b"\0" + beginning in self.variables
 
     @property
     def variables(self) -> bytes:
-        """The variables that it was started with, each after a NUL byte; none where these may not be read."""
+        """The environment variables at the process's start, each after a NUL byte; none where this user may not read them."""
         if self._environ is None:
             self._environ = b"\0" + _environ(self.directory) if self.known else b""
         return self._environ
 
     @property
     def descriptors(self) -> Mapping[str, Sequence[str]]:
-        """The files behind its descriptors, each with its paths; empty where these may not be read."""
+        """The files behind the process's descriptors, each with its paths in /proc; empty where this user may not read them."""
         if self._descriptors is None:
             self._descriptors = read_descriptors(self.directory)
         return self._descriptors
 
     @property
     def alive(self) -> bool:
-        """Whether a thread of it runs, sleeps or is stopped.
+        """Whether a thread of the process runs, sleeps or is stopped.
 
-        A process whose first thread has ended is shown as a zombie as long as another thread lives.
+        A process whose first thread has ended is shown as a zombie, even while another thread lives.
         """
         return self.state not in _ENDED or self.threads > 1
 
     @property
     def directory(self) -> str:
-        """The directory of /proc with the environment and the descriptors, which an ended thread does not have any more."""
+        """The directory of /proc with the environment and the descriptors: that of a living thread, if the first has ended."""
         if self.state in _ENDED:
             with suppress(OSError):
                 for thread in os.listdir(f"/proc/{self.pid}/task"):
@@ -110,14 +110,14 @@ class ProcRow:
 
     @property
     def info(self) -> ProcessInfo:
-        """The process as the rest of anyshell knows it."""
+        """The process as a `ProcessInfo`."""
         return ProcessInfo(pid=self.pid, name=self.name, started=self.started)
 
 
 def shows_processes() -> bool:
-    """Whether /proc shows the processes that this one can signal, under the same numbers.
+    """Whether /proc shows the processes that this process can signal, under the same pids.
 
-    It may not be there, and it may be that of another pid namespace, in which a number is another process's.
+    There may be no /proc. Or /proc may belong to another pid namespace, in which a pid means another process.
     """
     try:
         return os.readlink("/proc/self") == str(os.getpid())
@@ -126,18 +126,18 @@ def shows_processes() -> bool:
 
 
 def read_stat(pid: int) -> ProcRow | None:
-    """Describe a process; ``None`` when it is gone."""
+    """Describe a process; ``None`` if the process is gone."""
     return _read_stat(pid) if shows_processes() else _ask_stat(pid)
 
 
 def read_fields(pid: int) -> list[bytes] | None:
-    """The fields of ``/proc/PID/stat``, from the state on; ``None`` when the process is gone, or not shown."""
+    """Return the fields of ``/proc/PID/stat`` from the state on; ``None`` if the process is gone or not shown."""
     read = _read_fields(pid) if shows_processes() else None
     return None if read is None else read[1]
 
 
 def own_pid(pid: int) -> int:
-    """The pid by which a process knows itself, in the innermost of its pid namespaces; the same where that is not shown."""
+    """Return a process's own pid, in the innermost of the process's pid namespaces; `pid` where /proc does not show it."""
     found = None
     with suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:
         found = re.search(rb"^NSpid:.*?([0-9]+)$", file.read(), re.MULTILINE)
@@ -145,18 +145,18 @@ def own_pid(pid: int) -> int:
 
 
 def read_stats(pids: Iterable[int]) -> list[ProcRow]:
-    """Describe those of these processes that are there, as /proc shows them."""
+    """Describe the processes among `pids` that /proc shows."""
     return [stat for pid in pids if (stat := _read_stat(pid)) is not None]
 
 
 def ask_living(pids: Iterable[int]) -> list[ProcRow]:
-    """Describe those of these processes that live, less this one, by system calls alone."""
+    """Describe the living processes among `pids`, except this process, by system calls alone."""
     own = os.getpid()
     return [stat for pid in pids if pid != own and (stat := _ask_stat(pid)) is not None and stat.alive]
 
 
 def read_processes() -> list[ProcRow]:
-    """Every process but this one that is alive; none where /proc does not show them."""
+    """Return all living processes except this process; none where /proc does not show processes."""
     return [stat for stat in read_stats(list_pids()) if stat.alive] if shows_processes() else []
 
 
@@ -178,7 +178,7 @@ def _read_stat(pid: int) -> ProcRow | None:
 
 
 def _ask_stat(pid: int) -> ProcRow | None:
-    """Describe a process by system calls alone, which tell neither its name nor its parent nor its start."""
+    """Describe a process by system calls alone, which show neither the name nor the parent nor the start time."""
     try:
         group, session = os.getpgid(pid), os.getsid(pid)
     except OSError:
@@ -208,7 +208,7 @@ def _read_fields(pid: int | str) -> tuple[bytes, list[bytes]] | None:
 
 
 def open_traffic(pid: int) -> int | None:
-    """The descriptor that `read_traffic` reads. Once the child has ended, root alone may open it."""
+    """Open the file that `read_traffic` reads. After the child's end, only root may open the file."""
     try:
         return os.open(f"/proc/{pid}/io", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -216,7 +216,7 @@ def open_traffic(pid: int) -> int | None:
 
 
 def read_traffic(fd: int) -> tuple[int, int] | None:
-    """Bytes that an ended child, and those that it waited for, have read and written by system calls (proc(5), io)."""
+    """Return the bytes that a child and its awaited children have read and written by system calls (proc(5), io)."""
     try:
         read, written = os.pread(fd, _LONGEST_IO, 0).split(b"\n")[:2]
         return int(read.split()[1]), int(written.split()[1])
@@ -225,10 +225,11 @@ def read_traffic(fd: int) -> tuple[int, int] | None:
 
 
 def read_cpu(pid: int) -> tuple[float, float] | None:
-    """Seconds of CPU time of a process and of those that it waited for, in programs and in the kernel (proc(5), stat).
+    """Return the CPU seconds of a process and its awaited children, in programs and in the kernel (proc(5), stat).
 
-    ``None`` while it has a child, an ended one too: that counts once it is waited for. Nor is it known of a program with
-    threads, each of which has children of its own, nor where a kernel does not tell of children.
+    ``None`` while the process has a child, even an ended child: a child's time counts only after the process has waited for
+    the child. Also ``None`` for a process with several threads, each of which has its own children, and where the kernel does
+    not show children.
     """
     try:
         fd = os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY | os.O_CLOEXEC)
@@ -249,18 +250,18 @@ def read_cpu(pid: int) -> tuple[float, float] | None:
 
 
 def now() -> int:
-    """The time in the unit of start times: whole clock ticks since boot (proc(5), field 22 of stat)."""
+    """Return the time in the unit of start times: whole clock ticks since boot (proc(5), field 22 of stat)."""
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def own_start() -> int:
-    """When this process started, in clock ticks since boot; 0 where /proc does not show it, under any number."""
+    """Return this process's start time in clock ticks since boot; 0 where /proc does not show this process under any pid."""
     read = _read_fields("self")
     return 0 if read is None else int(read[1][19])
 
 
 def namespace(pid: int | str) -> int:
-    """The pid namespace of a process; 0 when it is gone, or may not be looked into."""
+    """Return the pid namespace of a process; 0 if the process is gone, or this user may not read the namespace."""
     try:
         return os.stat(f"/proc/{pid}/ns/pid").st_ino
     except OSError:
@@ -268,7 +269,7 @@ def namespace(pid: int | str) -> int:
 
 
 def shares_session(leader: int) -> bool:
-    """Whether a process besides its leader is in a session; true where that cannot be told."""
+    """Whether a session has a process other than its leader; true where the system does not show that."""
     if not shows_processes():
         return True
     try:
@@ -285,7 +286,7 @@ def _session(pid: int) -> int:
 
 
 def list_pids() -> dict[int, int]:
-    """Every process but this one, with the inode of its directory, which no other process had."""
+    """Return the pids of all processes except this process, each with its directory's inode, which is never reused."""
     own = os.getpid()
     with os.scandir("/proc") as entries:
         return {
@@ -296,26 +297,26 @@ def list_pids() -> dict[int, int]:
 
 
 class NewestPid:
-    """The pid that was given last (proc(5), ``/proc/loadavg``), which is of this process's own namespace in any case.
+    """A reader of the newest pid (proc(5), ``/proc/loadavg``), which always is a pid of this process's own namespace.
 
-    Called, it gives `UNKNOWN_PID` where that is not told: without /proc, and where that shows processes alone
-    (``subset=pid``). The file stays open, which costs a fourth of opening it twice a command.
+    A call returns `UNKNOWN_PID` where the system does not show the pid: without /proc, or where /proc shows only processes
+    (``subset=pid``). The file stays open, which costs a quarter of opening it twice for each command.
     """
 
     def __init__(self) -> None:
         self._fds: list[int] = []
         close_with(self, self._fds)
-        with suppress(OSError):  # now: later it would keep one of the descriptors that are held in reserve
+        with suppress(OSError):  # opened now: a later opening could use up a descriptor of the reserve
             self._open()
 
     def _open(self) -> None:
         self._fds.append(os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC))
 
     def __call__(self) -> int:
-        """The pid.
+        """Return the newest pid.
 
         Raises:
-            OSError: Out of descriptors, if it was so from the beginning.
+            OSError: Out of descriptors, now and when this object was made.
         """
         if not self._fds:
             try:
@@ -325,12 +326,12 @@ class NewestPid:
         return int(os.pread(self._fds[0], 256, 0).rpartition(b" ")[2])
 
     def close(self) -> None:
-        """Close the file, until it is read again."""
+        """Close the file; the next call opens the file again."""
         close_all(self._fds)
 
 
 def pid_limit() -> int:
-    """The number before which pids begin anew (proc(5), ``/proc/sys/kernel/pid_max``); `sys.maxsize` if not told."""
+    """Return the limit at which pids wrap around (proc(5), ``/proc/sys/kernel/pid_max``); `sys.maxsize` if not shown."""
     try:
         with open("/proc/sys/kernel/pid_max", "rb") as file:
             return int(file.read())
@@ -348,7 +349,7 @@ def _environ(directory: str) -> bytes:
 
 
 def read_descriptors(directory: str) -> Mapping[str, Sequence[str]]:
-    """The files behind the descriptors of a process, each with its paths; empty for another user's process."""
+    """Return the files behind a process's descriptors, each with its paths in /proc; empty for another user's process."""
     found: dict[str, list[str]] = {}
     try:
         numbers = os.listdir(f"{directory}/fd")
@@ -363,7 +364,7 @@ def read_descriptors(directory: str) -> Mapping[str, Sequence[str]]:
 
 
 def made_terminals(stat: ProcRow) -> Iterator[str]:
-    """The terminals of which a process holds the end that a terminal emulator has."""
+    """Yield the terminals whose master end, the end of a terminal emulator, a process holds."""
     for path in (*stat.descriptors.get("/dev/ptmx", ()), *stat.descriptors.get("/dev/pts/ptmx", ())):
         with suppress(OSError), open(path.replace("/fd/", "/fdinfo/"), "rb") as file:
             for line in file:
@@ -372,13 +373,13 @@ def made_terminals(stat: ProcRow) -> Iterator[str]:
 
 
 def opened(path: str) -> int:
-    """The access of a process to a descriptor of its /proc directory: `S_IRUSR`, `S_IWUSR` (proc(5))."""
+    """Return a process's access to a descriptor, given its path in /proc: the bits `S_IRUSR` and `S_IWUSR` (proc(5))."""
     return os.lstat(path).st_mode
 
 
 @contextmanager
 def open_pidfd(pid: int) -> Iterator[int | None]:
-    """A pidfd, or ``None`` where the process is gone or the kernel, or a sandbox, has none to give."""
+    """Yield a pidfd; ``None`` if the process is gone, or the kernel or a sandbox gives no pidfd."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The looks at all processes of Linux, shared by the trees that want one at about the same time."""
+"""Scans of all processes on Linux. Trees that need a scan at about the same time share one."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ if TYPE_CHECKING:
     from .proc import ProcRow
 
 GATHER_SECONDS = 0.002
-"""Seconds for which a look at all processes waits for other tasks that want one, and then share it."""
+"""Seconds for which a scan of all processes waits for other tasks that need a scan; the tasks then share the scan."""
 
 CATCH_UPS = 20
-"""Times, at most, that a look at all processes goes after those that came meanwhile."""
+"""Rounds, at most, in which a scan of all processes examines the processes that started during the scan; then the scan ends."""
 
 NEWEST = 64
-"""Pids, the newest, that are looked at each of these times when a process forks without end."""
+"""Pids, the newest, that are examined in each of these rounds; older ones are left out when a process forks without end."""
 
 ASKED_PER_TURN = 1024
-"""Numbers tried one by one before other tasks get a turn; less than a millisecond, since few are given."""
+"""Pids tried in a row where /proc does not show processes, in less than a millisecond, since few are in use; then other tasks
+get a turn."""
 
 MOST_ASKED = 65536
-"""Pids after a command's first, and before it or the newest, that are tried where /proc does not show processes."""
+"""Pids that are tried where /proc does not show processes: so many after a command's first pid, and, when pids have wrapped
+around, so many before the first or the newest pid."""
 
 _NEVER = (-1, sys.maxsize)
-"""The entry of a process that no look has seen."""
+"""The entry of a process that no scan has seen."""
 
 
 class ProcessScan:
-    """Looks at the processes, once for all callers at about the same time.
+    """A scanner of all processes that serves callers at about the same time with one scan.
 
-    What is old is not read again. A process that /proc lists under the number and the inode of an earlier look is the
-    same process, since the kernel gives each directory of a process an inode number of its own; and so it is known to
-    have started before what is looked for.
+    Old processes are not read again. The kernel gives each process's directory in /proc its own inode number. So an entry
+    with the pid and inode of an earlier scan is the same process, whose start time is known already.
     """
 
     def __init__(self) -> None:
@@ -53,25 +54,26 @@ class ProcessScan:
         self._since = 0
         self._first = 0
         self._seen: dict[int, tuple[int, int]] = {}
-        """The inode of the directory and the start of every process at the last look."""
+        """The directory's inode and the start time of every process of the last scan, by pid."""
 
     def close(self) -> None:
-        """Give up what is held open; a later look opens it anew."""
+        """Close the reserve and the open file of /proc; a later scan opens the file again."""
         self.reserve.close()
         self.newest_pid.close()
 
     async def take(self, since: int, first: int) -> list[ProcRow]:
-        """Every process but this one that is alive at some moment between the call and the return, and started then.
+        """Return every process, except this one, that was alive at some moment during the call and started since `since`.
 
         Args:
-            since: The earliest start, in clock ticks since boot. Earlier ones may be among what is returned.
-            first: A pid that was given at about that time: where /proc shows nothing, numbers are tried from it on.
+            since: The earliest start, in clock ticks since boot. The result may also have processes that started earlier.
+            first: A pid that the kernel gave at about that time. Where /proc shows no processes, pids are tried from `first`
+                on.
 
         Raises:
-            OSError: This process is out of descriptors, and so is the reserve.
+            OSError: This process is out of descriptors, even of reserved ones.
         """
         waiting = self._waiting
-        # One that is done was cancelled before it began, as asyncio.run() cancels everything at its end.
+        # A waiting task that is done was cancelled before it began, as by the end of asyncio.run().
         if waiting is None or waiting.done() or waiting.get_loop() is not asyncio.get_running_loop():
             self._since, self._first = since, first
             waiting = self._waiting = asyncio.ensure_future(self._look())
@@ -81,7 +83,7 @@ class ProcessScan:
 
     async def _look(self) -> list[ProcRow]:
         await asyncio.sleep(GATHER_SECONDS)
-        self._waiting = None  # later callers may have made changes that this look will miss
+        self._waiting = None  # later callers may have made changes that this scan will miss
         since = self._since
         newest = self.reserve.spending(self.newest_pid)
         if not shows_processes():
@@ -91,8 +93,8 @@ class ProcessScan:
             pid: entry for pid, inode in listed.items() if (entry := self._seen.get(pid, _NEVER))[0] == inode
         }
         found = await self._read([pid for pid in listed if seen.get(pid, _NEVER)[1] >= since], listed, seen)
-        # A process that forks and exits all the time is gone before it is looked at, and its child was not listed. So
-        # look at the newest until there are no newer ones, which takes microseconds.
+        # A process that forks and exits all the time is gone before it is examined, and its child was not yet listed. So
+        # examine the newest pids until there are no newer pids, which takes microseconds.
         for _ in range(CATCH_UPS):
             if newest == UNKNOWN_PID:
                 before, listed = listed, self.reserve.spending(list_pids)
@@ -109,7 +111,7 @@ class ProcessScan:
     async def _read(
         self, pids: list[int], listed: Mapping[int, int], seen: dict[int, tuple[int, int]]
     ) -> list[ProcRow]:
-        """Read what is not known to be old, and write down when it started."""
+        """Read the given processes, record their inodes and start times in `seen`, and return the living processes."""
         found: list[ProcRow] = []
         for at in range(0, len(pids), PROCESSES_PER_TURN):
             if at:
@@ -122,13 +124,13 @@ class ProcessScan:
         return found
 
     async def _ask(self, first: int, newest: int) -> list[ProcRow]:
-        """Try the numbers that may have been given since a pid.
+        """Return the living processes among the pids that the kernel may have given since `first`, by trying each pid.
 
-        Pids begin anew behind the largest. Where that is small, they may have done so more than once, and the newest says
-        nothing: then every number is tried.
+        Pids wrap around at the system's limit. If the limit is small, pids may have wrapped around more than once, and the
+        newest pid shows nothing: then every pid is tried.
         """
         limit = self.reserve.spending(pid_limit)
-        first = max(first, 1)  # of a leader that was reaped nothing is known
+        first = max(first, 1)  # 0 if the pid of a reaped leader is unknown
         last, before = first + MOST_ASKED, first - 1
         if limit > MOST_ASKED and newest != UNKNOWN_PID:
             last, before = (newest, 0) if newest >= first else (last, newest)

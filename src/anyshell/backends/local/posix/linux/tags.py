@@ -1,4 +1,4 @@
-"""The tag of a command on Linux: a soft limit that passes through fork, exec, setsid and ``env -i`` (setrlimit(2))."""
+"""Tags of commands on Linux: a soft limit that passes through fork, exec, setsid and ``env -i`` (setrlimit(2))."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ....tree import TAG_BITS, UNLIMITED, Tag
 from ..tree import raise_if_out_of_descriptors
 
 RLIMIT_LOCKS = 10  # no bound
-"""``asm-generic/resource.h``. Python does not name it."""
+"""The limit on file locks in ``asm-generic/resource.h``. Python has no name for the limit."""
 
 NOT_PERMITTED = -2
-"""Instead of a limit: it is another user's, and only ``/proc/PID/limits`` tells."""
+"""The value instead of the limit of another user's process, which only ``/proc/PID/limits`` shows."""
 
 
 def make_tag(number: int) -> Tag | None:
-    """Make the tag of a command; ``None`` inside an anyshell inside an anyshell, where there is no room."""
+    """Make the tag of a command; ``None`` if this anyshell runs inside two others, since a limit has room for two tags."""
     own, _ = resource.getrlimit(RLIMIT_LOCKS)
     value = number % (2**TAG_BITS - 1) + 1
     if own == UNLIMITED:
@@ -29,20 +29,20 @@ def make_tag(number: int) -> Tag | None:
 
 
 def set_tag(pid: int, tag: Tag) -> None:
-    """Tag a process.
+    """Tag a process by its soft limit.
 
-    The soft limit alone: a command of an ordinary user could not raise a hard limit again, and an anyshell inside it has to
-    set its own.
+    The hard limit stays unlimited: an ordinary user's command could not raise a hard limit again, and an anyshell inside
+    the command has to set its own tags.
 
     Raises:
         OSError: The process is gone, or the kernel or a sandbox refuses.
-        ValueError: Its hard limit is lower.
+        ValueError: The hard limit of the process is lower.
     """
     resource.prlimit(pid, RLIMIT_LOCKS, (tag.limit, resource.RLIM_INFINITY))
 
 
 def read_limit(pid: int) -> int:
-    """The limit of a process: `NOT_PERMITTED` of another user's, 0 when it is gone."""
+    """Return the limit of a process; `NOT_PERMITTED` for another user's process, 0 if the process is gone."""
     try:
         return resource.prlimit(pid, RLIMIT_LOCKS)[0]
     except PermissionError:
@@ -52,7 +52,7 @@ def read_limit(pid: int) -> int:
 
 
 def limit_of_another_user(pid: int) -> int:
-    """The limit as every user may read it (proc(5), ``/proc/PID/limits``), which takes thirty times as long."""
+    """Return the limit from ``/proc/PID/limits`` (proc(5)), which every user may read, but which takes thirty times as long."""
     try:
         with open(f"/proc/{pid}/limits", "rb") as file:
             for line in file:

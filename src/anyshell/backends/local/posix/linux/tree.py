@@ -1,4 +1,4 @@
-"""The tree of a command on Linux, by what /proc and the limits of processes tell."""
+"""The tree of a command on Linux, found by /proc and by the limits of processes."""
 
 from __future__ import annotations
 
@@ -41,23 +41,26 @@ if TYPE_CHECKING:
     from .scan import ProcessScan
 
 CHASE_SECONDS = 0.01
-"""Seconds of one chase of processes that fork and exit faster than a look; it blocks the loop. The kill is repeated."""
+"""Seconds for one chase of processes that fork and exit faster than a scan; then the chase ends, and the caller repeats the
+kill. A chase blocks the event loop."""
 
 CHASE_MISSES = 3
-"""Looks at the newest processes in a row without a hit, after which a chase is over."""
+"""Checks of the newest processes in a row without a hit, after which a chase ends."""
 
 MOST_NEW = 256
-"""Pids that are looked at one by one after a command of a session; if more were given meanwhile, every process is looked
-at. By SSH, some fewer: 200."""
+"""Pids that are examined one by one after a command of a session; if the kernel has given more meanwhile, every process is
+examined. By SSH the number is 200."""
 
 MOST_CLAIMS = 4096
-"""Processes whose command in a session is remembered."""
+"""Processes whose command in a session is remembered; beyond that the oldest claims are forgotten."""
 
 LATE_SECONDS = 0.0005
-"""Seconds of a start, from which on children that may have missed the tag are tagged after it. No shell is faster."""
+"""Seconds that a start may take; after a longer start, the program's children that may have missed the tag are tagged as
+well. No shell starts a child sooner."""
 
 TAG_AGAIN_SECONDS = 0.02
-"""Seconds after which that is done once more: the kernel copies the limits of a parent some time before it shows the child."""
+"""Seconds after which the children of a late start are tagged once more: the kernel copies a parent's limits some time before
+/proc shows the child."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -65,17 +68,18 @@ class LinuxTree:
     """The processes of one command on Linux.
 
     Args:
-        leader: The pid of the process that was started; also its process group and its session. 0 is no leader.
-        since: A time in clock ticks since boot, at or shortly before the leader's start. What started earlier
-            is no member, whatever it looks like; it is not even looked at closely.
+        leader: The pid of the started process, which is also the number of the process group and session. 0 is no leader.
+        since: A time in clock ticks since boot, at or shortly before the leader's start. A process that started earlier is
+            never a member, and is not examined further.
         mark: The name of the variable that was put into the command's environment.
-        tag: The command's own, if there is room for one.
-        life: The text of ``/proc/PID/fd`` for the life pipe.
-        pipes: The same for everything that its processes inherit and write to: the life pipe, and pipes or a terminal.
-        scan: Tells which processes live, and lends descriptors when all are in use: a tree must be found then too.
-        before: For a part, the last pid before it.
-        group: For a part, the process group of its shell, and so of all that has not left it.
-        outside: A pid that is no member, whatever it looks like: the shell of which the tree is one command. 0 is no shell.
+        tag: The command's tag; ``None`` where no tag is free.
+        life: The name of the life pipe in ``/proc/PID/fd``.
+        pipes: The names in ``/proc/PID/fd`` of everything that the command's processes inherit and write to: the life pipe,
+            and pipes or a terminal.
+        scan: The source of living processes, and of reserved descriptors when no other descriptor is free.
+        before: For a part, the newest pid before the part's start.
+        group: For a part, the process group of the part's shell, and of the shell's descendants that have not left the group.
+        outside: A pid that is never a member: for a part, the shell that runs the part's command. 0 is no shell.
     """
 
     leader: int
@@ -89,31 +93,36 @@ class LinuxTree:
     group: int = 0
     outside: int = 0
     copied: bool = False
-    """Whether a copy of this process has been seen to hold a pipe: that it is held then says nothing."""
+    """Whether a copy of this process has been seen to hold a pipe: a held pipe then shows nothing about the tree."""
     _claims: dict[int, tuple[int, bytes]] = field(default_factory=dict)
-    """The part that a process was found to belong to: a pid's start and the part's mark. All parts share it."""
+    """The part that each process belongs to: the start time and the part's mark, by pid. All parts share this mapping."""
     _known: dict[int, int] = field(default_factory=dict)
     _strangers: dict[int, int] = field(default_factory=dict)
     _number: Literal["held", "freed", "checked", "forgotten"] = "held"
-    """The state of the leader's pid: whether it may have come to mean another process, group and session."""
+    """The state of the leader's pid, as process, group and session number.
+
+    ``held``: the leader is not reaped. ``freed``: the leader was reaped. ``checked``: a member of the last scan may still
+    hold the number. ``forgotten``: the number may belong to other processes, and no longer counts.
+    """
 
     def free_number(self) -> None:
-        """Let the leader's number count only as long as known members hold it, in their group or session."""
+        """Record that the leader was reaped: its number now counts only while a known member has that group or session."""
         if self._number == "held":
             self._number = "freed"
 
     @property
     def limit(self) -> int | None:
-        """The soft limit on file locks that its processes have."""
+        """The soft limit on file locks of the command's processes; ``None`` without a tag."""
         return None if self.tag is None else self.tag.limit
 
     async def members(self) -> Sequence[ProcessInfo]:
-        """Every member that is alive.
+        """Return the living members.
 
-        By group, session, tag, mark, a held life pipe, or descent from a member; and once a member, always one.
+        A process is a member by group, session, tag, mark, a held pipe, an inner terminal, or descent from a member. A member
+        of the last scan stays a member.
 
         Raises:
-            OSError: The process is out of descriptors, and so is the reserve.
+            OSError: This process is out of descriptors, even of reserved ones.
         """
         young = {
             stat.pid: stat
@@ -135,16 +144,18 @@ class LinuxTree:
         if self.outside:
             self._claim(young, members)
         self._known = {pid: young[pid].started for pid in members}
-        # A stranger stays one: tag, mark and life pipe come by inheritance alone. So it is looked at closely once.
+        # A process that is no member stays none, because tag, mark and life pipe are only inherited. So each stranger is
+        # examined only once.
         self._strangers = {
             pid: stat.started for pid, stat in young.items() if pid not in members and stat.known
         }
         return sorted((young[pid].info for pid in members), key=by_age)
 
     def _check_number(self, young: Mapping[int, ProcRow]) -> None:
-        """Forget the leader's number when it is given again, or may be since no member holds it.
+        """Forget the leader's number when a new process has it, or when no known member has it as group or session.
 
-        The first look after the leader was reaped comes at once: a process with that number is then a member.
+        The first scan after the reaping comes at once, too early for a new group of that number. So in that scan, a process
+        with that group or session counts as a member.
         """
         if self._number in ("freed", "checked"):
             held = self._number == "freed" or any(
@@ -161,42 +172,44 @@ class LinuxTree:
         return self._is_shown(stat) or (stat.known and self._holds_a_pipe(stat))
 
     def _holds_a_pipe(self, stat: ProcRow) -> bool:
-        """Whether a process can write to one of the pipes; unknown, and so no, of another user's."""
+        """Whether a process can write to one of the pipes. False for another user's process, whose descriptors are unknown."""
         held = False
         names = dict.fromkeys((self.life, *self.pipes))
         for name, path in [(each, path) for each in names for path in stat.descriptors.get(each, ())]:
             with suppress(OSError):
-                if name == self.life and opened(path) & S_IRUSR:  # a program gets its other end alone
+                # A program gets only the writing end, so a holder of the reading end is a copy of this process.
+                if name == self.life and opened(path) & S_IRUSR:
                     self.copied = True
                     return False
-                if name not in self.pipes:  # the life pipe of a part's shell is that of all its commands
+                if name not in self.pipes:  # all commands of a shell inherit the shell's life pipe
                     continue
-                # Another mount of devpts has other terminals of the same names.
+                # Another mount of devpts has other terminals with the same names.
                 held = held or not name.startswith("/dev/") or os.path.samefile(path, name)
         return held
 
     def _on_inner_terminals(self, young: Mapping[int, ProcRow], members: Collection[int]) -> set[int]:
-        """Other processes with a terminal open that a living member has made, as sudo does by ``use_pty``.
+        """Return the other processes with an open terminal that a living member has made, as sudo does with ``use_pty``.
 
-        The process that holds the terminal's other end has made it. The terminal's name stays its own until that end is closed.
+        The process that holds a terminal's master end has made the terminal. The terminal's name is not reused until the
+        master end is closed.
         """
         home = self.leader or self.group
         if all(young[pid].session in (home, 0) for pid in members):
-            return set()  # the maker of a terminal for others has a child there, in a session of its own
+            return set()  # a maker of terminals has a child on its terminal, in another session
         made = {terminal for pid in members for terminal in made_terminals(young[pid])}
         others = [stat for pid, stat in young.items() if pid not in members and stat.known]
         return {stat.pid for stat in others if made and not made.isdisjoint(stat.descriptors)}
 
     def _is_shown(self, stat: ProcRow) -> bool:
-        """Whether the leader's number, the tag or the mark shows it to be a member."""
+        """Whether the leader's number, the tag or the mark shows that a process is a member."""
         leader = 0 if self._number == "forgotten" else self.leader
         return is_member(stat, leader=leader, tag=self.tag, mark=self.mark)
 
     def may_live(self) -> bool:
-        """Whether a member lives among the processes that got a pid since a part began; true where these are too many.
+        """Whether a member lives among the processes that got a pid since the part began; true if there are too many new pids.
 
-        A process that has left the group, and has neither tag nor pipe, has made itself a daemon.
-        Later processes are known by their pids alone, until pids begin anew: then there are too many.
+        A process that has left the group has made itself a daemon, and does not count. Only the pids between the part's first
+        and the newest are examined. If pids have wrapped around, there are too many.
         """
         spending = self.scan.reserve.spending
         newest = spending(self.scan.newest_pid)
@@ -214,7 +227,10 @@ class LinuxTree:
         )
 
     def _is_of_the_shell(self, stat: ProcRow) -> bool:
-        """Whether it is a child of the shell or in its group, and of no other command, if it has cleared everything."""
+        """Whether a process that has cleared tag, mark and pipes still belongs to the part.
+
+        The process must be the shell's child, or in the shell's group and session, and must belong to no other part.
+        """
         if stat.parent != self.outside and (stat.group != self.group or stat.session != self.group):
             return False
         for pid in (stat.pid, stat.parent):
@@ -235,7 +251,7 @@ class LinuxTree:
             del self._claims[next(iter(self._claims))]
 
     def signal(self, member: ProcessInfo, number: int) -> None:
-        """Signal one member through a pidfd, which cannot come to mean another process."""
+        """Signal one member through a pidfd, which never refers to another process, even if the pid is reused."""
         self.scan.reserve.spending(lambda: self._signal(member, number))
 
     def _signal(self, member: ProcessInfo, number: int) -> None:
@@ -244,20 +260,19 @@ class LinuxTree:
             if stat is None or stat.started != member.started:
                 return
             if not stat.known and not self._is_shown(stat):
-                return  # the number has come to mean another process
-            with suppress(
-                ProcessLookupError, PermissionError
-            ):  # another user's: survivors() goes on naming it
+                return  # the pid belongs to another process now
+            # Another user's process cannot be signalled; survivors() still returns it.
+            with suppress(ProcessLookupError, PermissionError):
                 if pidfd is None:
                     os.kill(member.pid, number)
                 else:
                     signal.pidfd_send_signal(pidfd, number)
 
     def chase(self) -> None:
-        """Kill what forks and exits faster than a look at all processes takes: the newest, as soon as they come.
+        """Kill processes that fork and exit faster than a full scan, by checking only the newest pids, again and again.
 
-        A chain of processes ends when its last link is killed before it has forked the next. Blocks for
-        `CHASE_SECONDS` at most, and for microseconds without such a chain.
+        A chain of processes ends when its last process is killed before that process forks. Blocks for at most
+        `CHASE_SECONDS`, and for microseconds if there is no chain.
         """
         if self.tag is None:
             return
@@ -271,7 +286,7 @@ class LinuxTree:
                 latest = self.scan.reserve.spending(list_pids)
             else:
                 return
-            # The shell of a part has its tag while it runs a command of it.
+            # The shell of a part has the part's tag while the shell runs the part's command.
             pids = [pid for pid in latest if pid != self.outside and self.tag.marks(read_limit(pid))]
             hits = [self.scan.reserve.spending(partial(self._kill_tagged, pid)) for pid in pids]
             missed = 0 if any(hits) else missed + 1
@@ -279,7 +294,7 @@ class LinuxTree:
     def _kill_tagged(self, pid: int) -> bool:
         assert self.tag is not None
         with open_pidfd(pid) as pidfd:
-            # Asked again now that the pidfd is held: it is the process that the tag is read from, or a dead one.
+            # Read again with the pidfd open: now the tag belongs to the pidfd's process, unless that process has ended.
             stat = read_stat(pid)
             if pidfd is None or stat is None or not stat.alive or not self.tag.marks(stat.limit):
                 return False
@@ -288,13 +303,13 @@ class LinuxTree:
             return True
 
     def part(self, shell: int, *, mark: bytes, number: int, pipes: Collection[str]) -> LinuxTree:
-        """The processes of a part: of what a shell starts from now on, with a mark and perhaps a tag of its own.
+        """Return the tree of a part: the processes that a shell starts from now on, with a mark and perhaps a tag.
 
         Args:
             shell: The shell's pid.
-            mark: The name of the variable that it exports to them.
-            number: The number in their tag.
-            pipes: The paths of the pipes that they write to.
+            mark: The name of the variable that the shell exports to the processes.
+            number: The number in the tag of the processes.
+            pipes: The paths of the pipes that the processes write to.
         """
         tag = None if self.tag is None else self.tag.part(number)
         return LinuxTree(
@@ -312,7 +327,7 @@ class LinuxTree:
         )
 
     def hides_holder(self, held: Collection[str]) -> bool:
-        """Whether a process but the shell can write to one of these pipes, which no member of the part can.
+        """Whether a process other than the shell can write to one of these pipes, to which no member of the part can write.
 
         Raises:
             OSError: Out of descriptors, even of reserved ones.
@@ -328,7 +343,7 @@ class LinuxTree:
         return held
 
     def input_of(self, pid: int) -> tuple[int, int] | None:
-        """Device and number of what a process has at descriptor 0; ``None`` where that is not shown."""
+        """Return the device and inode of a process's descriptor 0; ``None`` where /proc does not show the descriptor."""
         try:
             found = os.stat(f"/proc/{pid}/fd/0")
         except OSError:
@@ -339,9 +354,9 @@ class LinuxTree:
         """Do nothing: the object holds no descriptor."""
 
     def describe(self) -> str:
-        """All that another process needs to find the members, as words: see `restore`.
+        """Return the words from which another process can find the members by `restore`.
 
-        Less its terminal: once this process has ended, another terminal may get the name.
+        The terminal is left out: after the end of this process, another terminal may get the name.
         """
         tag = self.tag or Tag(0, 0)
         pipes = " ".join(pipe for pipe in self.pipes if pipe.startswith("pipe:"))
@@ -358,16 +373,17 @@ def make_tree(
     ends: Sequence[int],
     scan: ProcessScan,
 ) -> LinuxTree:
-    """Tag a child that was just started, and know it and what it starts from now on.
+    """Tag a child that was just started; return the tree of the child and of the processes that it starts from now on.
 
     Args:
-        leader: The child.
-        since: A time at or before its start, in the unit of start times.
-        began: The same on the monotonic clock.
-        mark: The name of a variable that it was given.
-        number: The number in its tag.
-        ends: The pipes, and perhaps the terminal, that it can write to; either end of each. The life pipe is first.
-        scan: Shared by all trees of a backend.
+        leader: The child's pid.
+        since: A time at or before the child's start, in the unit of start times.
+        began: The same time on the monotonic clock.
+        mark: The name of the variable that marks the child.
+        number: The number in the child's tag.
+        ends: Descriptors of the pipes, and perhaps of the terminal, that the child can write to: either end of each. The
+            life pipe is first.
+        scan: The scan that all trees of a backend share.
     """
     tag = make_tag(number)
     if tag is not None:
@@ -376,7 +392,7 @@ def make_tree(
         except (OSError, ValueError):
             tag = None
         else:
-            # Another thread, or another process, had the processor.
+            # The start was slow, because another thread or process had the CPU: the child may have children already.
             if time.monotonic() - began > LATE_SECONDS:
                 _tag_children(leader, tag)
                 asyncio.get_running_loop().call_later(TAG_AGAIN_SECONDS, _tag_children, leader, tag)
@@ -388,7 +404,7 @@ def make_tree(
 
 
 def restore(description: str, scan: ProcessScan) -> LinuxTree:
-    """The tree of a command that another process has started, by what its `LinuxTree.describe` has told."""
+    """Return the tree of a command that another process has started, from the result of that process's `LinuxTree.describe`."""
     leader, since, mark, limit, shift, *pipes = description.split()
     tree = LinuxTree(
         leader=0,
@@ -399,7 +415,7 @@ def restore(description: str, scan: ProcessScan) -> LinuxTree:
         pipes=pipes,
         scan=scan,
     )
-    # Here it may have been reaped, and its number have come to mean another process.
+    # The leader may have been reaped, and its pid may belong to another process: check the tag, mark and pipes first.
     stat = read_stat(int(leader))
     if stat is not None and tree._is_member(stat):
         tree.leader = stat.pid
@@ -407,10 +423,11 @@ def restore(description: str, scan: ProcessScan) -> LinuxTree:
 
 
 def _tag_children(leader: int, tag: Tag) -> None:
-    """Tag what a child has started before it was tagged itself, as far as that still descends from it."""
-    if read_limit(leader) != tag.limit:  # it has ended
+    """Tag the descendants that a child has started before its own tag was set, if they are still visible as descendants."""
+    if read_limit(leader) != tag.limit:  # the child has ended
         return
-    if not shows_processes():  # nor parents: what is in its session still, then
+    # Without /proc, parents are not shown either: tag the processes that are still in the child's session.
+    if not shows_processes():
         for pid in range(leader + 1, leader + NEWEST):
             with suppress(OSError, ValueError):
                 if os.getsid(pid) == leader and read_limit(pid) == UNLIMITED:

@@ -1,4 +1,4 @@
-"""Directories over SFTP: making one with its parents, and removing one with its content."""
+"""Directories over SFTP: making a directory with its parents, and removing a directory with its content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def mkdir(op: Operation, path: str, parents: bool, exist_ok: bool) -> None:
-    """Make a directory, and those above it if asked."""
+    """Make a directory; with `parents`, also its missing parent directories."""
     path = path.rstrip("/") or "/"
     try:
         await _mkdir(op, path)
@@ -41,7 +41,7 @@ async def _mkdir(op: Operation, path: str) -> None:
 
 
 async def remove(op: Operation, path: str, recursive: bool) -> None:
-    """Remove a file, a link or an empty directory; a whole tree if asked."""
+    """Remove a file, a link or an empty directory; with `recursive`, a whole tree."""
     path = path.rstrip("/") or "/"
     if posixpath.basename(path) in (".", ".."):
         raise os_error(errno.EINVAL, path)
@@ -54,7 +54,7 @@ async def remove(op: Operation, path: str, recursive: bool) -> None:
 
 
 async def _remove_tree(op: Operation, top: str) -> None:
-    """Depth first, without recursion: a tree may be deeper than Python's stack."""
+    """Remove a tree depth first, without recursion: a tree may be deeper than Python's stack."""
     left = [(top, False)]
     while left:
         path, emptied = left.pop()

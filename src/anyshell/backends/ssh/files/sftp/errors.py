@@ -1,8 +1,8 @@
 """The meaning of an SFTP server's refusal.
 
-Version 3 has eight answers, and OpenSSH says "failure" of most things: of a name that is taken, a directory that is not
-empty, a full disk. The contract of `Files` is the error that the same call gives on a local file, and `SFTPFiles` itself
-goes by some of these (``mkdir(exist_ok=True)``). So what the answer does not say is looked for after it.
+Version 3 has eight answers, and OpenSSH says "failure" of most errors: of a name that is taken, a directory that is not
+empty, a full disk. The contract of `Files` is the error that the same call gives on a local file. `SFTPFiles` itself
+relies on some of these errors (``mkdir(exist_ok=True)``). So after a vague answer, this module looks for the cause.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 _LONGEST_NAME = 255
-"""Bytes of a name, when an SFTP server does not say what is wrong with it: a longer one is too long."""
+"""Bytes of a name, for an SFTP server that gives no reason: a longer name is too long."""
 _LONGEST_PATH = 4096
-"""Bytes of a path, then."""
+"""Bytes of a path, for an SFTP server that gives no reason: a path of that length or more is too long."""
 
 _CODES = {
     asyncssh.FX_NO_SUCH_PATH: errno.ENOENT,
@@ -42,14 +42,14 @@ _CODES = {
     asyncssh.FX_INVALID_PARAMETER: errno.EINVAL,
     asyncssh.FX_FILE_IS_A_DIRECTORY: errno.EISDIR,
 }
-"""Answers that say what is wrong. The others, above all "failure", say it of many things."""
+"""The answers that name their cause. Each of the others, above all "failure", stands for many causes."""
 
 _ERRNO = re.compile(r"^\[Errno \d+\] ")
 
 
 @contextlib.asynccontextmanager
 async def explained(op: Operation, what: str, path: str, target: str | None = None) -> AsyncIterator[None]:
-    """Raise what the server refuses inside as `local_error`."""
+    """Raise a refusal of the server inside the block as `local_error`."""
     try:
         yield
     except asyncssh.SFTPError as error:
@@ -59,7 +59,10 @@ async def explained(op: Operation, what: str, path: str, target: str | None = No
 async def local_error(
     op: Operation, what: str, path: str, target: str | None, error: asyncssh.SFTPError
 ) -> OSError:
-    """The error that the same call gives on a local file. Many are one and the same in SFTP, so it is looked for."""
+    """Return the error that the same call gives on a local file.
+
+    SFTP has one answer for many errors, so the cause is looked for.
+    """
     try:
         number = await _number(op, what, path, target, error)
     except (Lost, Stalled, asyncssh.SFTPError, OSError):
@@ -72,7 +75,7 @@ async def local_error(
 async def _number(
     op: Operation, what: str, path: str, target: str | None, error: asyncssh.SFTPError
 ) -> int | None:
-    # Servers that pass the system's own words on, which OpenSSH's does not.
+    # Some servers pass the system's own words on; OpenSSH does not.
     told = NUMBERS.get(_ERRNO.sub("", error.reason).lower())
     if told is not None:
         return told
@@ -95,7 +98,7 @@ async def _number(
     if what == "rmdir" and await op.list(path):
         return errno.ENOTEMPTY
     if what in ("remove", "rmdir", "chmod"):
-        with contextlib.suppress(asyncssh.SFTPError):  # of a server that cannot tell
+        with contextlib.suppress(asyncssh.SFTPError):  # of a server that cannot report its file system
             if await _no_room(op, posixpath.dirname(path) or "/") == errno.EROFS:
                 return errno.EROFS
     if what == "rmdir":
@@ -104,7 +107,10 @@ async def _number(
 
 
 async def _missing(op: Operation, what: str, path: str, target: str | None) -> int:
-    """OpenSSH says "no such file" also of a file in the place of a directory, and of a circle of links."""
+    """Find the cause of "no such file".
+
+    OpenSSH gives that answer also for a file in the place of a directory, and for a circle of links.
+    """
     if what == "list" and await op.kind(path) not in (None, "directory"):
         return errno.ENOTDIR
     for each in (path, target):

@@ -44,7 +44,7 @@ OPEN_SECONDS = 120.0
 
 
 class NoSubsystem(Exception):  # noqa: N818 - never leaves this package
-    """The server has no SFTP service, or one that does not start."""
+    """The server has no SFTP service, or the service does not start."""
 
     def __init__(self, certain: bool) -> None:
         super().__init__()
@@ -54,18 +54,18 @@ class NoSubsystem(Exception):  # noqa: N818 - never leaves this package
 class SFTPFiles:
     """The files of a host, over SFTP version 3.
 
-    The service is opened at first use and kept. Once its connection has died, the next call opens another. A call
-    that only looks is repeated once when the connection dies under it; one that changes something is not, if it
-    may have happened: that is a `ConnectionResetError`.
+    The service is opened at the first use and kept. After its connection has died, the next call opens another. A call
+    that only reads is repeated once when the connection dies during the call. A call that changes something is not
+    repeated if the change may have happened: that is a `ConnectionResetError`.
 
-    A server that owes an answer for `stall` seconds is given up: `TimeoutError` with ``ETIMEDOUT``, and the service
-    is opened anew for the next call. Data that trickles in pieces of 256 KiB is an answer each.
+    A server that owes an answer for `stall` seconds is given up: `TimeoutError` with ``ETIMEDOUT``, and the next call
+    opens the service anew. Data that trickles in pieces of 256 KiB counts as one answer for each piece.
 
-    Files that are neither regular nor directories (pipes, devices, sockets) can be described, renamed and removed,
-    but neither read nor written (``EINVAL``): opening one may block the whole service.
+    Files that are neither regular nor directories (pipes, devices, sockets) can be described, renamed and removed, but
+    neither read nor written (``EINVAL``): opening one may block the whole service.
 
     Args:
-        open: Gives a service over the current connection. What it raises goes through, but for asyncssh's own.
+        open: Opens a service over the current connection. Its exceptions are passed on, except those of asyncssh.
         stall: Seconds, more than 0.
     """
 
@@ -77,7 +77,7 @@ class SFTPFiles:
         self._background: set[asyncio.Task[None]] = set()
 
     async def aclose(self) -> None:
-        """End the service. Another call opens it again."""
+        """End the service. Another call opens the service again."""
         client, self._client = self._client, None
         for task in list(self._background):
             task.cancel()
@@ -92,8 +92,8 @@ class SFTPFiles:
 
         Raises:
             NoSubsystem: The server has no SFTP.
-            ConnectionFailed: The connection is there no more, or has no room for a channel.
-            TimeoutError: It took more than 120 s.
+            ConnectionFailed: The connection is closed, or has no room for a channel.
+            TimeoutError: Opening took more than 120 s.
         """
         async with self._opening:
             if self._client is None:
@@ -119,7 +119,7 @@ class SFTPFiles:
         return _described(await self._do("stat", path, lambda op: op.stat(path, follow=follow)))
 
     async def list(self, path: str) -> Sequence[FileEntry]:
-        """Name what is in a directory and tell its kinds, in no order, without ``.`` and ``..``.
+        """List the names and kinds of a directory's entries, in no order, without ``.`` and ``..``.
 
         Raises:
             OSError: With ``EFBIG`` for more than a million names, which no real directory has.
@@ -127,9 +127,9 @@ class SFTPFiles:
         return await self._do("list", path, lambda op: op.list(path))
 
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        """Read a file or a range of it, in bytes. Fewer come back where the file ends.
+        """Read a file or a range of it, in bytes. Returns fewer bytes where the file ends.
 
-        At most 4 MiB more than the file has are in memory, however large `length` is.
+        However large `length` is, the memory holds at most 4 MiB more than the file has.
         """
 
         async def work(op: Operation) -> bytes:
@@ -139,15 +139,16 @@ class SFTPFiles:
         return await self._do("read", path, work)
 
     async def write(self, path: str, data: bytes, *, append: bool = False) -> None:
-        """Append to a file, or replace it atomically: a reader sees the old or the new, never a half.
+        """Append to a file, or replace the file atomically: a reader sees the old or the new content, never a mixture.
 
-        A new file gets the permissions that the server's umask leaves; a replaced one keeps its permission bits
-        and, where the user may set them, its owner and group. A link stays, and what it points to is written. A
-        file without write permission is refused, as opening it would be.
+        A new file gets the permissions that the server's umask leaves. A replaced file keeps its permission bits and,
+        where the user may set them, its owner and group. A link stays, and the link's target is written. A file
+        without write permission is refused, as opening the file would be.
 
-        The new content goes to a file beside it, which takes the name by the extension
-        ``posix-rename@openssh.com``. A server without that gets the old file moved aside, the new one moved to its
-        place and the old one removed: never a half, but for a moment none; what fails midway is put back.
+        The new content goes to a temporary file in the same directory, which takes the name by the extension
+        ``posix-rename@openssh.com``. On a server without the extension, the old file is moved aside, the new file is
+        moved to the old place, and the old file is removed: never a mixture, but no file for a moment. If a step
+        fails, the old file is put back.
         """
         if append:
             await self._do("write", path, lambda op: writing.append(op, path, data), changes=True)
@@ -155,36 +156,37 @@ class SFTPFiles:
             await self._do("write", path, lambda op: writing.replace(op, path, data), changes=True)
 
     async def mkdir(self, path: str, *, parents: bool = False, exist_ok: bool = False) -> None:
-        """Make a directory, and those above it if asked.
+        """Make a directory; with `parents`, also its missing parent directories.
 
         Raises:
-            FileExistsError: It exists and `exist_ok` is false, or what exists is no directory.
+            FileExistsError: The path exists and `exist_ok` is false, or the path is no directory.
         """
         await self._do("mkdir", path, lambda op: directories.mkdir(op, path, parents, exist_ok), changes=True)
 
     async def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file, a link or an empty directory; a whole tree if asked, never following links.
+        """Remove a file, a link or an empty directory; with `recursive`, a whole tree. Never follows links.
 
         Like rm, it refuses ``.`` and ``..`` as the last part of a path (``EINVAL``), and a separator at the end does
-        not turn a link into what it points to. A tree whose removal is cancelled is partly removed.
+        not turn a link into the link's target. A tree whose removal is cancelled is partly removed.
         """
         await self._do("remove", path, lambda op: directories.remove(op, path, recursive), changes=True)
 
     async def rename(self, source: str, target: str) -> None:
-        """Give a file or a link another name, replacing a file or a link that has it.
+        """Rename a file or a link. Replaces a file or a link at `target`.
 
-        Atomically, where the server has ``posix-rename@openssh.com``; otherwise as `write` does it.
+        The rename is atomic where the server has ``posix-rename@openssh.com``; otherwise the steps are those of
+        `write`.
         """
         await self._do(
             "rename", source, lambda op: writing.move(op, source, target), changes=True, target=target
         )
 
     async def readlink(self, path: str) -> str:
-        """Tell what a link points to, exactly as the link has it. ``EINVAL`` when it is no link."""
+        """Return the target of a link, exactly as the link stores it. ``EINVAL`` when the file is not a link."""
         return await self._do("readlink", path, lambda op: op.readlink(path))
 
     async def symlink(self, target: str, path: str) -> None:
-        """Make a link at `path` that points to `target`. Never replaces what is there."""
+        """Make a link at `path` that points to `target`. Never replaces an existing file."""
 
         async def work(op: Operation) -> None:
             await op.change(op.client.symlink(encode(target), encode(path)))
@@ -192,7 +194,7 @@ class SFTPFiles:
         await self._do("symlink", path, work, changes=True)
 
     async def chmod(self, path: str, mode: int) -> None:
-        """Give a file or a directory exactly these permission bits."""
+        """Set exactly these permission bits on a file or a directory."""
 
         async def work(op: Operation) -> None:
             await op.change(op.client.chmod(encode(path), mode))
@@ -200,7 +202,7 @@ class SFTPFiles:
         await self._do("chmod", path, work, changes=True)
 
     async def set_modified(self, path: str, modified: float) -> None:
-        """Say when a file or a directory was changed last, to the second."""
+        """Set the modification time of a file or a directory, to the second."""
 
         async def work(op: Operation) -> None:
             await op.change(op.client.utime(encode(path), (int(modified), int(modified))))
@@ -210,7 +212,7 @@ class SFTPFiles:
     async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
         """Read a whole file, at most 256 KiB at a time, while up to 4 MiB more are on their way.
 
-        A connection that dies midway is an error: what would be read through another may be another file.
+        A connection that dies midway is an error: over another connection, the same path may be another file.
         """
 
         async def start(op: Operation) -> tuple[Operation, asyncssh.SFTPClientFile, int]:
@@ -230,13 +232,13 @@ class SFTPFiles:
             op.close_later(file)
 
     async def write_chunks(self, path: str, chunks: AsyncIterable[bytes], *, mode: int) -> None:
-        """Make a new file of pieces as they come, with exactly these permission bits; whole or not at all.
+        """Create a new file from chunks as they come, with exactly these permission bits; whole or not at all.
 
         Up to 4 MiB are on their way at a time.
         """
 
         async def work() -> None:
-            # Not repeated, since the pieces come but once.
+            # Not repeated, since the chunks come only once.
             op = await self._operation(path)
             try:
                 async with self._once(op, "create", path):
@@ -298,7 +300,7 @@ class SFTPFiles:
     async def _explained(
         self, op: Operation, what: str, path: str, target: str | None = None
     ) -> AsyncIterator[None]:
-        """Raise what goes wrong inside as the error that a local file gives, but for a connection that ended."""
+        """Raise errors inside the block as the errors of a local file, except `Lost` for a connection that ended."""
         try:
             async with explained(op, what, path, target):
                 yield
@@ -313,7 +315,7 @@ class SFTPFiles:
     async def _once(
         self, op: Operation, what: str, path: str, target: str | None = None
     ) -> AsyncIterator[None]:
-        """The same for what is not repeated."""
+        """Raise errors like `_explained`, for a call that is not repeated: a lost connection is an error too."""
         try:
             async with self._explained(op, what, path, target):
                 yield
@@ -321,7 +323,7 @@ class SFTPFiles:
             raise connection_lost(path) from lost.__cause__
 
     def _close_later(self, client: asyncssh.SFTPClient, file: asyncssh.SFTPClientFile) -> None:
-        """Close a file that was read, without waiting: it has nothing more to say."""
+        """Close a file that was read, without waiting: the answer does not matter."""
 
         async def close() -> None:
             with contextlib.suppress(asyncssh.Error, OSError, ValueError, TimeoutError):
@@ -339,7 +341,7 @@ class SFTPFiles:
         client.exit()
 
     async def _tidy(self, op: Operation, error: BaseException) -> None:
-        """Remove a temporary file that could not be removed when it should have been."""
+        """Remove a temporary file whose removal failed before."""
         if isinstance(error, OSError) and error.errno == errno.ETIMEDOUT:
             return  # a host that does not answer is not waited for twice
         with contextlib.suppress(OSError, ConnectionFailed, asyncssh.Error, TimeoutError):

@@ -1,4 +1,4 @@
-"""One call on an SFTP service: its requests, each within a bound, and their possible changes."""
+"""One call on an SFTP service: its requests, each within a time limit, and their possible changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CANCEL_SECONDS = 5.0
-"""Seconds for a cancelled change over SFTP to be answered, before its connection is given up."""
+"""Seconds for a cancelled change over SFTP to be answered; then its connection is given up."""
 
 CHUNK = 256 * 1024
 """Bytes of one SFTP request."""
@@ -43,7 +43,7 @@ _KINDS: dict[int, FileKind] = {
 
 
 class Lost(Exception):  # noqa: N818 - never leaves this package
-    """The connection ended; `sent` unless it is known that the request was never on its way."""
+    """The connection ended; `sent` is false only if the request was certainly never on its way."""
 
     def __init__(self, sent: bool) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Stalled(Exception):  # noqa: N818 - never leaves this package
 
 
 class Operation:
-    """One call on one service: every request of it has a bound, and it is known what it may have changed.
+    """One call on one service. Every request has a time limit, and the call records which changes may have happened.
 
     Args:
         client: The service.
@@ -63,8 +63,8 @@ class Operation:
         close_later: Closes a file that was read, without waiting.
 
     Attributes:
-        changed: Whether a request was sent that changes something which others see.
-        litter: Temporary files that may be left.
+        changed: Whether a request was sent that makes a change which others see.
+        litter: Temporary files that may remain.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Operation:
         self._close_later = close_later
 
     async def ask(self, request: Awaitable[T]) -> T:
-        """Await an answer."""
+        """Await an answer, for at most `stall` seconds."""
         try:
             async with asyncio.timeout(self._stall):
                 return await request
@@ -94,15 +94,15 @@ class Operation:
             raise
         except (asyncssh.Error, OSError) as error:
             raise Lost(sent=True) from error
-        except (ValueError, IndexError) as error:  # what asyncssh makes of a malformed answer
+        except (ValueError, IndexError) as error:  # errors of asyncssh for a malformed answer
             raise OSError(errno.EPROTO, "The server's answer makes no sense") from error
 
     async def change(self, request: Coroutine[object, object, T], *, seen: bool = True) -> T:
-        """Await the answer to what changes something, also when cancelled: it may be on its way.
+        """Await the answer to a request that changes something, even when cancelled: the request may be on its way.
 
         Args:
             request: The request that is sent.
-            seen: Whether others see what it changes. Otherwise the whole call may be repeated.
+            seen: Whether others see the change. Otherwise the whole call may be repeated.
         """
         before, self.changed = self.changed, self.changed or seen
 
@@ -115,7 +115,7 @@ class Operation:
 
         def hurry() -> None:
             if bound is not None:
-                with contextlib.suppress(RuntimeError):  # it is over
+                with contextlib.suppress(RuntimeError):  # the timeout is over
                     bound.reschedule(asyncio.get_running_loop().time() + min(CANCEL_SECONDS, self._stall))
 
         async def asked() -> T:
@@ -133,20 +133,20 @@ class Operation:
         return await self.ask(self.client.stat(encode(path), follow_symlinks=follow))
 
     async def kind(self, path: str, *, follow: bool = True) -> FileKind | None:
-        """The kind of the file; ``None`` when nothing can be seen."""
+        """Return the kind of the file; ``None`` when the server does not show the file."""
         try:
             return kind_of(await self.stat(path, follow=follow))
         except asyncssh.SFTPError:
             return None
 
     async def regular(self, path: str) -> asyncssh.SFTPAttrs:
-        """Describe a regular file; refuse any other before it is opened."""
+        """Describe a regular file; refuse any other file before it is opened."""
         attrs = await self.stat(path)
         check_regular(kind_of(attrs), path)
         return attrs
 
     async def list(self, path: str) -> list[FileEntry]:
-        """Name what is in a directory."""
+        """List the names and kinds of a directory's entries."""
         found: list[FileEntry] = []
         unknown: list[str] = []
         names = cast("AsyncGenerator[asyncssh.SFTPName, None]", self.client.scandir(encode(path)))
@@ -167,7 +167,8 @@ class Operation:
         for start in range(0, len(unknown), AT_ONCE):
             some = unknown[start : start + AT_ONCE]
             asked = (self.kind(posixpath.join(path, name), follow=False) for name in some)
-            # Without return_exceptions one that fails hides a cancellation of the same moment, and leaves the others to run.
+            # Without return_exceptions, a failed request hides a cancellation of the same moment, and the
+            # other requests run on.
             kinds = await asyncio.gather(*asked, return_exceptions=True)
             for name, kind in zip(some, kinds, strict=True):
                 if isinstance(kind, BaseException):
@@ -176,11 +177,11 @@ class Operation:
         return found
 
     async def readlink(self, path: str) -> str:
-        """Tell what a link points to."""
+        """Return the target of a link."""
         return (await self.ask(self.client.readlink(encode(path)))).decode("utf-8", "surrogateescape")
 
     async def resolved(self, path: str) -> str | None:
-        """The name at the end of a chain of links, whether there is a file or not; ``None`` when it has no end."""
+        """Return the name at the end of a chain of links, whether the file exists or not; ``None`` when the chain has no end."""
         for _ in range(MAX_LINKS):
             if await self.kind(path, follow=False) != "link":
                 return path
@@ -193,17 +194,17 @@ class Operation:
 
 
 def kind_of(attrs: asyncssh.SFTPAttrs) -> FileKind:
-    """The kind of a file that was described."""
+    """Return the kind of a file from its attributes."""
     return _KINDS.get(attrs.type, "other")
 
 
 def encode(path: str) -> bytes:
-    """A path as it travels."""
+    """Encode a path for a request."""
     return path.encode("utf-8", "surrogateescape")
 
 
 def cancel(requests: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel requests. Their answers are thrown away when they come."""
+    """Cancel requests. Late answers are discarded."""
     for task in requests:
         task.cancel()
         task.add_done_callback(note_failure)

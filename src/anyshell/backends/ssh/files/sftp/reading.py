@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def open_file(op: Operation, path: str) -> tuple[asyncssh.SFTPClientFile, int]:
-    """Open a regular file to read it, and tell its size."""
+    """Open a regular file to read, and return the file with its size."""
     attrs = await op.regular(path)
     opening = asyncio.ensure_future(
         op.client.open(encode(path), asyncssh.FXF_READ, encoding=None, block_size=0)
@@ -28,7 +28,7 @@ async def open_file(op: Operation, path: str) -> tuple[asyncssh.SFTPClientFile, 
     try:
         return await op.ask(shielded(opening)), attrs.size or 0
     except asyncio.CancelledError:
-        # Not wanted any more: closed when the answer comes, or with the service.
+        # The file is not wanted any more: it is closed when the answer comes, or with the service.
         opening.add_done_callback(partial(_close_unused, op))
         raise
 
@@ -40,7 +40,7 @@ def _close_unused(op: Operation, opening: asyncio.Future[asyncssh.SFTPClientFile
 
 @contextlib.asynccontextmanager
 async def opened(op: Operation, path: str) -> AsyncIterator[tuple[asyncssh.SFTPClientFile, int]]:
-    """As `open_file`, and close it at the end."""
+    """Open a file like `open_file`, and close the file at the end."""
     file, size = await open_file(op, path)
     try:
         yield file, size
@@ -51,7 +51,10 @@ async def opened(op: Operation, path: str) -> AsyncIterator[tuple[asyncssh.SFTPC
 async def pieces(
     op: Operation, file: asyncssh.SFTPClientFile, size: int, offset: int, length: int | None
 ) -> AsyncGenerator[bytes, None]:
-    """Read in order, with several requests on their way; beyond `size`, which files of /proc say is 0, with one."""
+    """Yield chunks in order, with several requests on their way.
+
+    Beyond `size`, which is 0 for files of /proc, only one request is on its way.
+    """
     pending: deque[tuple[int, int, asyncio.Task[bytes]]] = deque()
     most = min(CHUNK, op.client.limits.max_read_len)
     end = None if length is None else offset + length
@@ -77,7 +80,7 @@ async def pieces(
             yield piece
             if len(piece) < wanted:
                 if start + len(piece) >= size > 0:
-                    return  # a regular file comes short where it ends, and nowhere else
+                    return  # a regular file gives fewer bytes only at its end
                 cancel(task for _, _, task in pending)
                 pending.clear()
                 position = start + len(piece)

@@ -1,4 +1,4 @@
-"""Writing a file over SFTP: a new one, its end, or another in its place."""
+"""Writing a file over SFTP: creating, appending and replacing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 async def append(op: Operation, path: str, data: bytes) -> None:
-    """Append to a file, or make it."""
+    """Append to a file, or create the file."""
     try:
         await op.regular(path)
     except asyncssh.SFTPError as error:
@@ -41,7 +41,7 @@ async def append(op: Operation, path: str, data: bytes) -> None:
 
 
 async def replace(op: Operation, path: str, data: bytes) -> None:
-    """Write a file beside the old one, and give it the name."""
+    """Write a file next to the old one, and rename it to the old name."""
     try:
         old: asyncssh.SFTPAttrs | None = await op.regular(path)
     except asyncssh.SFTPError as error:
@@ -49,7 +49,7 @@ async def replace(op: Operation, path: str, data: bytes) -> None:
             raise
         old = None
     if old is not None:
-        # A rename asks the directory alone, and would overwrite what its owner has protected.
+        # A rename checks only the directory, and would overwrite a file that its owner has protected.
         probe = await _open(op, path, asyncssh.FXF_WRITE, asyncssh.SFTPAttrs())
         await op.change(probe.close(), seen=False)
     target = await op.resolved(path)
@@ -76,9 +76,9 @@ async def replace(op: Operation, path: str, data: bytes) -> None:
 async def create(
     op: Operation, path: str, chunks: AsyncIterable[bytes], mode: int | None, *, secret: bool = True
 ) -> None:
-    """Make a new file. Until it has its permissions it is its owner's alone, if it may be secret.
+    """Create a new file. Until it has its permissions, only its owner has access, if `secret` is true.
 
-    `mode` of ``None`` is what the umask leaves.
+    A `mode` of ``None`` keeps the permissions that the umask leaves.
     """
     attrs = asyncssh.SFTPAttrs(permissions=0o600) if secret else asyncssh.SFTPAttrs()
     flags = asyncssh.FXF_WRITE | asyncssh.FXF_CREAT | asyncssh.FXF_EXCL
@@ -90,9 +90,9 @@ async def create(
             await op.change(file.chmod(mode), seen=False)
         await op.change(file.close(), seen=False)
     except (Lost, Stalled):
-        raise  # the file is looked for when there is a connection again
+        raise  # the file is removed later, when there is a connection again
     except BaseException as error:
-        # Asked before the file is removed, which may be what fills the disk.
+        # The cause is looked for before the file is removed, since the file may be what fills the disk.
         told = (
             await local_error(op, "write", path, None, error)
             if isinstance(error, asyncssh.SFTPError)
@@ -108,12 +108,12 @@ async def create(
 
 
 async def move(op: Operation, source: str, target: str) -> None:
-    """Move what is at `source` to `target`, over a file or a link that is there."""
+    """Move a file from `source` to `target`, replacing a file or a link at `target`."""
     try:
         return await op.change(op.client.posix_rename(encode(source), encode(target)))
     except asyncssh.SFTPOpUnsupported:
         pass
-    # Without the extension a server refuses to replace anything.
+    # Without the extension, a server refuses to replace any file.
     aside = posixpath.join(posixpath.dirname(target), f".anyshell-{secrets.token_hex(8)}.old")
     there = await op.kind(target, follow=False)
     if there == "directory":
@@ -133,7 +133,7 @@ async def move(op: Operation, source: str, target: str) -> None:
 
 
 async def _open(op: Operation, path: str, flags: int, attrs: asyncssh.SFTPAttrs) -> asyncssh.SFTPClientFile:
-    """Open a file; when cancelled meanwhile, close it again and remove what was made."""
+    """Open a file. If cancelled meanwhile, close the file again and remove a file that was created."""
     opened: list[asyncssh.SFTPClientFile] = []
 
     async def opening() -> None:
@@ -152,7 +152,7 @@ async def _open(op: Operation, path: str, flags: int, attrs: asyncssh.SFTPAttrs)
 
 
 async def _fill(op: Operation, file: asyncssh.SFTPClientFile, chunks: AsyncIterable[bytes]) -> None:
-    """Write in order, with several requests on their way."""
+    """Write chunks in order, with several requests on their way."""
     pending: deque[asyncio.Task[int]] = deque()
     most = _most(op)
     position = 0
@@ -185,14 +185,14 @@ async def _inherit(op: Operation, temporary: str, old: asyncssh.SFTPAttrs) -> No
 
 
 async def _discard(op: Operation, path: str) -> None:
-    """Remove a temporary file. What cannot be removed now stays in `Operation.litter`."""
+    """Remove a temporary file. A file that cannot be removed now stays in `Operation.litter`."""
     with contextlib.suppress(asyncssh.SFTPError, OSError, Lost, Stalled):
         await op.change(op.client.remove(encode(path)), seen=False)
         op.litter.remove(path)
 
 
 def _most(op: Operation) -> int:
-    """Bytes of one request."""
+    """Return the bytes of one request."""
     return min(CHUNK, op.client.limits.max_write_len)
 
 
