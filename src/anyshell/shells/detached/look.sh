@@ -1,15 +1,16 @@
-# Find jobs again by what is written down of them, say how they are, and signal or remove them.
+# Find detached jobs by their records, report their state, and signal or remove them.
 #
-#   look.sh DIRECTORY list [PREFIX]         every job whose id begins so:
+#   look.sh DIRECTORY list [PREFIX]         print every job whose id begins with PREFIX:
 #                                           job ID STATE CODE ENDED STOPPED SIZE PID TIME REQUEST
-#                                           bare ID, a directory in which no record is yet
-#   look.sh DIRECTORY signal NAME ID        signal what lives of a job, and name it: process PID BEGAN NAME. NAME may be 0
-#   look.sh DIRECTORY remove ID...          remove the records of jobs of which nothing runs: removed ID
+#                                           bare ID, for a directory without a record yet
+#   look.sh DIRECTORY signal NAME ID        signal the living processes of a job, and print them: process PID BEGAN NAME.
+#                                           With 0 for NAME, only print them
+#   look.sh DIRECTORY remove ID...          remove the records of jobs without a running process: removed ID
 #
-# Before that comes "directory PATH", in the end "over TIME". STATE is running, ended, lost or foreign.
-# A process is known by pid, start, boot and pid namespace together; a pid alone says nothing. A record of another machine
-# or another pid namespace is foreign: its processes cannot be seen here, so it is neither signalled nor removed.
-# The directory can be one that has other things in it, and a record one that a full disk has cut, or a person has edited.
+# The first line is "directory PATH", the last "over TIME". STATE is running, ended, lost or foreign.
+# Pid, start, boot and pid namespace together identify a process; a pid alone does not. A record of another machine or
+# another pid namespace is foreign: the job's processes cannot be seen here, so the job is neither signalled nor removed.
+# The directory may have foreign files in it. A full disk may have cut a record, or a person may have edited it.
 
 # shellcheck shell=sh disable=SC1007,SC2046,SC2086  # word splitting takes a line of /proc apart
 
@@ -22,10 +23,10 @@ shift 2
 
 if [ -r /proc/self/stat ]; then proc=1; else proc=; fi
 read -r boot 2>/dev/null </proc/sys/kernel/random/boot_id || boot=-
-# dash takes a group for an option without "--", and busybox's ash takes "--" for a process.
+# Without "--", dash takes the number of a process group for an option; busybox's ash takes "--" for a process.
 if kill -s 0 -- $$ 2>/dev/null; then end=--; else end=; fi
-# The entries of an environment end with a NUL byte. A value may quote a mark, also after a line feed; not every awk
-# can tell (busybox's).
+# The entries of an environment end with a NUL byte. The value of a variable may quote a mark, also after a line feed; an awk
+# that cannot split at NUL bytes (busybox's) cannot tell a quoted mark from a mark.
 case $(printf 'a=\nANYSHELL_JOB_1=\0ANYSHELL_JOB_2=\0' | awk 'BEGIN { RS = "\0" } /^ANYSHELL_JOB_/ { print }') in
 ANYSHELL_JOB_2=) by_entry=1 ;;
 *) by_entry= ;;
@@ -37,7 +38,7 @@ is_number() {
     case $1 in '' | *[!0-9]* | ????????????*) return 1 ;; esac
 }
 
-# is_job ID: whether a job of that name can be there
+# is_job ID: whether ID is the id of a job that has a directory
 is_job() {
     case $1 in
     *[!0-9a-f]*) return 1 ;;
@@ -46,12 +47,12 @@ is_job() {
     esac
 }
 
-# is_file PATH: whether it is a file, which can be read without waiting, and no link
+# is_file PATH: whether PATH is a regular file, which can be read without waiting, and not a link
 is_file() {
     [ -f "$1" ] && [ ! -L "$1" ]
 }
 
-# is_only_ours: whether nothing is in $job that no job has
+# is_only_ours: whether $job has only the files of a job
 is_only_ours() {
     for file in "$job"/* "$job"/.*; do
         case ${file##*/} in
@@ -64,8 +65,8 @@ is_only_ours() {
     done
 }
 
-# is_alive PID BEGAN: whether that very process is there and a thread of it lives. The first thread may have ended before
-# others; the process is shown as a zombie then.
+# is_alive PID BEGAN: whether that very process exists and has a living thread. A process whose main thread has ended before
+# the others is shown as a zombie.
 is_alive() {
     if [ "$proc" ]; then
         stat=
@@ -83,7 +84,7 @@ is_alive() {
     fi
 }
 
-# inspect ID: set what is known of a job
+# inspect ID: set the variables of a job's state
 inspect() {
     job=$jobs/$1
     pid= began= supervisor= supervisor_began= booted= time= place= request= leads= state= here= foreign=
@@ -96,12 +97,12 @@ inspect() {
     fi
     case $pid in 0* | 1) state=lost ;; esac # no job has these, and to signal them is to signal others
     if [ "$state" ] || ! is_number "$pid" || ! is_number "$supervisor" || ! is_number "$time"; then
-        # It names no process. What lives of the job still has its mark.
+        # The record names no process. The living processes of the job still have its mark.
         pid=0 began=0 here=1 time=0 state=lost
         return 0
     fi
     if [ "$booted" != "$boot" ]; then
-        # After a reboot of this machine nothing of it lives.
+        # After a reboot of this machine no process of the job lives.
         case $place in "$machine "*) ;; *) foreign=1 ;; esac
     else
         case $place in
@@ -110,7 +111,7 @@ inspect() {
         *) foreign=1 ;;
         esac
     fi
-    # The exit is written after the end, so it is looked for after its writer.
+    # The supervisor writes the exit file last, so the file is looked for after the supervisor.
     if [ "$here" ] && is_alive "$pid" "$began"; then
         state=running leads=1
     elif [ ! -e "$job/exit" ] && [ "$here" ] && is_alive "$supervisor" "$supervisor_began"; then
@@ -147,15 +148,15 @@ list() {
     done
 }
 
-# list_young: $listed, the output of young. mawk ends with an error when a process ends between the opening and the reading of its
-# file in /proc, and then the list is cut: it is made anew.
+# list_young: set $listed to the output of young. mawk exits with an error when a process ends between the open and the read of
+# the process's file in /proc, and the list is cut there: young is called again, at most five times in all.
 list_young() {
     for try in 1 2 3 4 5; do listed=$(young 2>/dev/null) && return; done
     printf 'error the processes of the host cannot be listed: see whether awk works there\n'
     exit 1
 }
 
-# Each process that started after the job: p PID PARENT GROUP SESSION BEGAN NAME; and the marks that it has: m PID ID.
+# young: print each process that started after the job: p PID PARENT GROUP SESSION BEGAN NAME; and its marks: m PID ID.
 young() {
     if [ ! "$proc" ]; then
         TZ=UTC0 ps -A -o pid= -o ppid= -o pgid= -o state= -o lstart= -o comm= | awk -v own="$$" '
@@ -172,7 +173,7 @@ young() {
             stat = ""
             while ((getline line < (path "/stat")) > 0) stat = stat " " line
             close(path "/stat")
-            # The name, in parentheses, may hold anything, line feeds and parentheses too.
+            # The name stands in parentheses and may have any character, also line feeds and parentheses.
             if (!match(stat, /.*\)/)) return
             name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^!-~]/, "?", name)
             split(substr(stat, RLENGTH + 2), field, " ")
@@ -182,7 +183,7 @@ young() {
             if (!by_entry) return
             marks(pid, path "/environ")
             if (field[1] !~ /[ZX]/) return
-            # The first thread has ended, and only the others show the environment.
+            # The main thread has ended, and only the other threads show the environment.
             others = "ls -d " path "/task/*/environ 2>/dev/null"
             while ((others | getline line) > 0) marks(pid, line)
             close(others)
@@ -195,8 +196,8 @@ young() {
             RS = "\n"
         }
         { examine(substr($0, 7)) }
-        # A process that forks and ends all the time is gone before it is examined, and its child was not listed. So the
-        # newest are examined, until there are no newer ones.
+        # A chain of processes that fork and end is never in the list: the listed process has ended, and its child came later.
+        # So the newest processes are examined until no newer one appears, at most eight times.
         END {
             for (turn = 0; turn < 8; turn++) {
                 if ((getline line < "/proc/loadavg") <= 0) exit
@@ -213,7 +214,8 @@ young() {
     done | sed 's|^/proc/\([0-9]*\)/[^ ]*|m \1|'
 }
 
-# The environment of each process. One whose first thread has ended shows it by the others alone.
+# environments: print the paths of the environments of all processes. After the end of the main thread, only the other threads
+# show the environment.
 environments() {
     printf '%s\n' /proc/[0-9]*/environ
     printf '%s\n' /proc/[0-9]*/stat | xargs grep -l ') [ZX] ' 2>/dev/null | while IFS= read -r each; do
@@ -221,9 +223,9 @@ environments() {
     done
 }
 
-# members ID: the listed processes of a job, as PID GROUP BEGAN NAME. By the mark, by descent, by having been one at an earlier
-# look (the same lines, in "seen"), and while its first process lives, whose number cannot have come to mean another then, by
-# session.
+# members ID: print the listed processes of a job: PID GROUP BEGAN NAME. A process is a member by its mark, by descent from a
+# member, or as a member of an earlier look (the lines of the file "seen"). While the first process of the job lives, its pid
+# names no other process, so the processes of its session are members too.
 members() {
     {
         printf '%s\n' "$listed"
@@ -251,7 +253,7 @@ signal() {
         printf 'error job %s was started on another machine, or in another container: stop it there\n' "$2"
         exit 1
     fi
-    # After another boot the number is another job's, if it is in use at all.
+    # After another boot, the pid belongs to another process, if to any.
     [ "$here" ] || return
     list_young
     found=$(members "$2")
@@ -259,19 +261,19 @@ signal() {
     if [ "$1" = KILL ]; then chase "$2"; fi
 }
 
-# signal_found NAME: signal those that are in $found, and name them
+# signal_found NAME: signal the processes in $found, and print them
 signal_found() {
-    # Before anything of it ends: a process known by its session or its parent alone could not be found again after that.
+    # Write "seen" before any member ends: afterwards, a member by session or by descent alone could not be found again.
     if ! { printf '%s\n' "$found" >"$job/seen.$$" && mv -f "$job/seen.$$" "$job/seen"; } 2>/dev/null &&
         [ "$1" != KILL ]; then
         printf 'error %s cannot be written to: make room, or stop the job with a grace of 0\n' "$job"
         exit 1
     fi
     if [ "$1" != 0 ] && [ "$state" = running ] && [ ! -e "$job/stopped" ]; then : >"$job/stopped"; fi
-    # All of its group at once: a shell whose child ends first would go on with its next command.
+    # Signal the whole group at once: a shell whose child ends first would go on with its next command.
     if [ "$leads" ] && is_alive "$pid" "$began"; then send "$1" "-$pid"; fi
     printf '%s\n' "$found" | while read -r each group since name; do
-        # Each is asked but once: a program may do something for each time that it is asked.
+        # Ask each process only once: a program may act on each request.
         if [ "$1" = KILL ] || [ ! "$leads" ] || [ "$group" != "$pid" ]; then
             is_alive "$each" "$since" && send "$1" "$each"
         fi
@@ -282,16 +284,16 @@ signal_found() {
 send() {
     [ "$1" != 0 ] || return
     kill -s "$1" $end "$2" 2>/dev/null
-    # What is stopped acts on no other signal.
+    # A stopped process acts on no other signal.
     [ "$1" = KILL ] || kill -s CONT $end "$2" 2>/dev/null
 }
 
-# chase ID: kill what has the mark of a job among the newest processes, as soon as it comes, and name it. A chain of
-# processes that each fork the next and end is too fast to be listed first; it ends when its last link is killed.
+# chase ID: kill the processes with the mark of a job among the newest processes, as soon as they appear, and print them. A chain
+# of processes, each of which forks the next one and ends, is too fast for a list. The chain ends with its last process.
 chase() {
     [ "$proc" ] || return
     if [ ! "$by_entry" ]; then
-        # All at once it can be seen whether there is one, though not which: more numbers than were given yet are tried.
+        # Reading many environments at once shows whether one has the mark, but not which. Pids beyond the newest are tried too.
         read -r _ _ _ _ each 2>/dev/null </proc/loadavg || return
         set -- "$1" "$((each - 16))" "$((each + 48))"
         files=
@@ -324,7 +326,7 @@ chase() {
     done
 }
 
-# Whether something lives that an earlier look has seen of the job.
+# is_seen_alive: whether a member of an earlier look is alive.
 is_seen_alive() {
     is_file "$job/seen" || return 1
     while read -r each_seen _ since _; do
@@ -341,10 +343,10 @@ remove() {
         is_job "$each" || continue
         if inspect "$each"; then
             [ "$state" != running ] && [ ! "$foreign" ] || continue
-            # Without its record, its remaining processes could not be stopped.
+            # Without the record, the remaining processes of the job could not be stopped.
             case $living in *" $each"*) continue ;; esac
             if [ "$here" ] && is_seen_alive; then continue; fi
-        # Nothing is written down of it: it is just being started, or was killed while it was.
+        # A directory without a record: the job is about to start, or was killed during its start.
         elif [ ! "$(find "$job" -prune -mtime +0 2>/dev/null)" ]; then continue
         fi
         is_only_ours || continue

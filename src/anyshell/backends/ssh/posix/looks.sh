@@ -1,18 +1,18 @@
-# What the watcher on a host (`watcher.sh`) can do besides, loaded when it is needed: look at processes, and signal them.
+# The second part of the watcher on a host (`watcher.sh`), loaded when needed: it lists processes and signals them.
 
 # shellcheck shell=sh disable=SC2086,SC2046,SC2154,SC2034  # word splitting is how a list of numbers is passed on
 
-# tools: what those of the host are like. Asked when they are used, and by a shell that may start programs: who cannot start
-# one any more ends by that.
+# tools: learn what the programs of the host can do. Called before their first use, by a shell that may start programs: a shell
+# that cannot start a program any more ends here.
 pid_max='' grep_sees_all='' list='ls -ln' asked=$second
 tools() {
     [ "$asked" ] && return
     asked=1
-    # Read byte by byte, as dash does, it would be its first digit.
+    # dash reads byte by byte, and would get only the first digit of the file.
     [ "$proc" ] && pid_max=$(cat /proc/sys/kernel/pid_max 2>/dev/null)
     # busybox's grep stops at a NUL byte, and a process's environment is full of them.
     if printf 'a\0b' | grep -qF b 2>/dev/null; then grep_sees_all=1; fi
-    # busybox's ls shows no control characters anyway, and does not know how to be told.
+    # busybox's ls never shows control characters, and has no -q.
     if ls -q / >/dev/null 2>&1; then list='ls -lnq'; fi
 }
 
@@ -20,28 +20,28 @@ serve() {
     case $1 in
     lead | look | foreground) tools; "$@" ;;
     signal | chase | litter | newer | input | inner | modes) "$@" ;;
-    # Such a question, if the watcher is at that place.
+    # at PLACE REQUEST: serve the request only if the watcher is at that place.
     at) case $place in "$2"*) shift 2; serve "$@" ;; esac ;;
     esac
 }
 
-# whole NAME ARG...: $found, the output of a function that has not failed; empty when it has failed five times. mawk ends with
-# an error when a process ends between the opening and the reading of its file in /proc, and then the list is cut: 2 of 300
-# were, beside loops of short programs, with mawk 1.3.4 of Debian 12.
+# whole NAME ARG...: set $found to the output of a function; call the function again if it fails, and set $found to nothing after
+# five failures. mawk exits with an error when a process ends between the open and the read of the process's file in /proc; the
+# list is cut there (mawk 1.3.4 of Debian 12: 2 of 300 lists, beside loops of short programs).
 whole() {
     for try in 1 2 3 4 5; do found=$("$@" 2>/dev/null) && return; done
     found=
 }
 
-# look SINCE FD PLACE NEWEST FORKS [TOKEN...]: each process that started then, in clock ticks since boot, or later, and
-# after that sample. A sample that is too old, or was taken elsewhere, is passed over: on a host with thousands of
-# processes it takes half a second to look at each. First comes a new one.
+# look SINCE FD PLACE NEWEST FORKS [TOKEN...]: print the processes that started at SINCE (clock ticks since boot) or later, and
+# after the sample PLACE NEWEST FORKS. The sample saves time: on a host with thousands of processes, examining all of them takes
+# half a second. A sample that is too old, or is of another place, is ignored. A new sample comes first.
 #   looked                                                 the look has seen the watcher itself, so it is not blind
 #   process PID PARENT GROUP SESSION STARTED LOCKS NAME    LOCKS is the soft limit on file locks
-#   mark PID NAME                                          it has the mark, and has another limit
-#   begins PID TOKEN                                       the same, and one of these is in its command line
-#   holds PID DESCRIPTOR WHAT                              what it has at descriptors 1, 2 and FD: a pipe, a socket, a
-#                                                          terminal, or one that is gone: /dev/pts/0(deleted)
+#   mark PID NAME                                          the process has the mark NAME, and no tag
+#   begins PID TOKEN                                       the process has no tag, and TOKEN is in its command line
+#   holds PID DESCRIPTOR WHAT                              the file at descriptor 1, 2 or FD: a pipe, a socket, a terminal,
+#                                                          or a terminal that is gone: /dev/pts/0(deleted)
 look() {
     [ "$proc" ] || { look_ps; return; }
     fd=$2
@@ -71,7 +71,7 @@ look() {
     [ $count = 0 ] || look_further
 }
 
-# list_young SINCE PLACE NEWEST FORKS: "at", "looked" and "process" of look
+# list_young SINCE PLACE NEWEST FORKS: print the lines "at", "looked" and "process" of look
 list_young() {
     awk -v since="$1" -v own="$$" -v place="$place" -v there="$2" -v first="$3" -v before="$4" -v most="${pid_max:-0}" '
         function examine(pid,    path, line, stat, name, field, locks, limit) {
@@ -79,14 +79,14 @@ list_young() {
             stat = ""
             while ((getline line < (path "/stat")) > 0) stat = stat " " line
             close(path "/stat")
-            # The name, in parentheses, may hold anything, line feeds and parentheses too.
+            # The name stands in parentheses and may have any character, also line feeds and parentheses.
             if (!match(stat, /.*\)/)) return
             name = substr(stat, 1, RLENGTH - 1); sub(/^[^(]*\(/, "", name); gsub(/[^ -~]/, "?", name)
             split(substr(stat, RLENGTH + 2), field, " ")
             if (pid == own) { print "looked"; return }
-            # A process whose main thread has ended is a zombie with more threads than one, and lives.
+            # A zombie with more than one thread is alive: only its main thread has ended.
             if (field[20] < since + 0 || (field[1] == "Z" && field[18] < 2) || field[1] == "X") return
-            # The number of a thread leads to it as well, though it is not listed; none has a signal for its end.
+            # /proc/NUMBER also exists, unlisted, for each thread that is not a main thread; such a thread has no exit signal.
             if (field[2] == own || field[36] == -1) return
             locks = "unlimited"
             while ((getline line < (path "/limits")) > 0)
@@ -100,9 +100,9 @@ list_young() {
             split(line, load, " ")
             return load[5] + 0
         }
-        # How many pids were given after one, up to another; after the largest the numbers begin again.
+        # The number of pids given after one pid, up to another; after the largest pid, the numbers begin again.
         function given(after, newest) { return newest < after ? newest - after + most : newest - after }
-        # Those of them but the first few. None is given twice, so numbers that lead nowhere cost little.
+        # Examine these pids, except the first ones. A pid without a process costs little.
         function examine_given(after, skipped, count,    pid) {
             for (; skipped < count; skipped++) {
                 pid = after + skipped + 1
@@ -129,8 +129,8 @@ list_young() {
                 }
                 close(list)
             }
-            # A process that forks and ends all the time is gone before it is looked at, and what it forked was not listed. So the
-            # newest are looked at, until there are no newer ones, twenty times at most as on this machine (`CATCH_UPS`).
+            # A chain of processes that fork and end is never in the list: the listed process has ended, and its child came later.
+            # So the newest processes are examined until no newer one appears, at most twenty times, as locally (`CATCH_UPS`).
             for (turn = 0; turn < 20 && (count = given(newest, now = last())) > 0; turn++) {
                 examine_given(newest, count > 64 ? count - 64 : 0, count)
                 newest = now
@@ -138,9 +138,9 @@ list_young() {
         }'
 }
 
-# look_further: what look says of a process after its own line, of as many as fit into the arguments of a program
+# look_further: print the lines "mark", "begins" and "holds" of look, for as many processes as fit into one argument list
 look_further() {
-    # A login shell that is about to begin may have its tag already. One search for both: each file is of one kind.
+    # A login shell that is about to begin may have the tag already, so command lines are searched for all processes.
     [ "$tokens" ] && environs="$environs $lines"
     for path in $(having "$mark${tokens:+
 $tokens}" $environs); do
@@ -156,15 +156,15 @@ $tokens}" $environs); do
     held $links
 }
 
-# held LINK...: what these descriptors lead to, as look says it
+# held LINK...: print the lines "holds" of look for these descriptors
 held() {
     links=$($list "$@" 2>/dev/null)
     IFS='
 '
     set -- $links
     IFS=$fields
-    # What a descriptor leads to may be a file whose name looks like any line, or part of one, that its owner likes. So
-    # each field must be where it belongs, and a name with spaces is nothing that is sought.
+    # The target of a descriptor may be a file with a hostile name, which imitates a line of ls or a part of a line. So each
+    # field must be at its place. The sought targets have no spaces in their names.
     for line; do
         case $line in *' -> '*:\[* | *' -> /dev/pts/'*) ;; *) continue ;; esac
         set -- $line
@@ -182,7 +182,7 @@ held() {
     done
 }
 
-# having WORDS FILE...: those of these files in which one of the lines of WORDS stands, for a subshell
+# having WORDS FILE...: print the files that contain a line of WORDS; runs in a subshell
 having() {
     words=$1
     shift
@@ -194,7 +194,7 @@ having() {
     done
 }
 
-# The same where there is no /proc: no limits and no variables of others can be read there.
+# look on a host without /proc, where the limits and variables of other processes cannot be read.
 look_ps() {
     TZ=UTC0 ps -A -o pid= -o ppid= -o pgid= -o state= -o lstart= -o comm= | awk -v own="$$" '
         $1 == own { print "looked" }
@@ -204,7 +204,7 @@ look_ps() {
         }'
 }
 
-# signal NAME[+NAME] [-PID:STARTED] PID:STARTED...: with a minus it is the whole group of that process
+# signal NAME[+NAME] [-PID:STARTED] PID:STARTED...: signal these processes; with a minus, the whole group of the process
 signal() {
     name=$1
     shift
@@ -215,10 +215,10 @@ signal() {
     done
 }
 
-# lead NAME[+NAME] PID SINCE TAG FD MARK: signal the whole group of a command's leader, and what descends from it, at once,
-# without a look and by nothing but the shell itself. The descendants are listed first, as look does: when the leader has
-# ended, nothing shows that they are. A leader without the tag must have the mark: on another machine behind the same name, or
-# in another pid namespace, its number is a stranger's.
+# lead NAME[+NAME] PID SINCE TAG FD MARK: signal the whole group of a command's leader and the leader's descendants at once,
+# without a look, by the shell itself. The descendants are listed first, as look does: after the leader's end, nothing shows
+# that they descend from it. A leader without the tag must have the mark: on another machine behind the same host name, or in
+# another pid namespace, the same pid is another process.
 lead() {
     [ "$proc" ] || return
     name=$1 leader=$2 since=$3 tag=$4 fd=$5
@@ -246,7 +246,7 @@ lead() {
         done
         waiting=${coming# }
     done
-    # As in held, without awk, which may take its time.
+    # As in held, but without awk, which may be slow to start.
     set -- $($list "/proc/$leader/fd/$fd" 2>/dev/null)
     case $#${9-}${10-}${11-} in
     "11/proc/$leader/fd/$fd->"[a-z]*:\[* | "11/proc/$leader/fd/$fd->/dev/pts/"[0-9]*) printf 'holds %s %s %s\n' "$leader" "$fd" "${11}" ;;
@@ -256,8 +256,8 @@ lead() {
     echo led
 }
 
-# newer FIRST TAG SHELL GROUP: whether a process with that tag, in that group, was given a pid after FIRST. Where the shell
-# itself has not got the tag, or there are too many to look at, that cannot be told.
+# newer FIRST TAG SHELL GROUP: print "some" if a process with that tag, in that group, has a pid after FIRST, otherwise "none".
+# The answer is "some" as well if the shell itself does not have the tag, or too many pids were given to look at.
 newer() {
     [ "$proc" ] || { echo some; return; }
     read -r _ _ _ _ newest </proc/loadavg
@@ -278,13 +278,13 @@ in_group() {
     [ "$4" = "$1" ]
 }
 
-# input SHELL: "busy" if that has at descriptor 0 what a command of a session is given there: nothing, or a pipe with a name
+# input SHELL: print "busy" if the shell's descriptor 0 is the input of a session's command: /dev/null, or a named pipe
 input() {
     [ "$proc" ] || return
     case $(readlink "/proc/$1/fd/0" 2>/dev/null) in /dev/null | /*/anyshell-*/in[0-9]*) echo busy ;; esac
 }
 
-# inner PID...: by which number each of them knows itself, where that is another one: "inner PID NUMBER"
+# inner PID...: print the pid of each process in its own pid namespace, if that is another pid: "inner PID NUMBER"
 inner() {
     [ "$proc" ] || return
     for each; do
@@ -294,14 +294,14 @@ inner() {
     done
 }
 
-# terminal PID: $tty, its controlling terminal, and $front, the process group that is in the foreground there
+# terminal PID: set $tty to the controlling terminal of a process, and $front to the terminal's foreground process group
 terminal() {
     tty='' front=''
     if [ "$proc" ]; then
         stat=
         while read -r line; do stat="$stat $line"; done 2>/dev/null <"/proc/$1/stat"
         set -- ${stat##*) }
-        # Linux counts them by majors 136 to 143.
+        # Linux gives pseudo-terminals the major numbers 136 to 143.
         case $((${5:-0} >> 8 & 4095)) in 13[6-9] | 14[0-3]) ;; *) return 1 ;; esac
         tty=/dev/pts/$(((($5 >> 8 & 4095) - 136) * 1048576 + ($5 >> 12 & 1048320) + ($5 & 255)))
         front=$6
@@ -313,7 +313,7 @@ terminal() {
     [ -c "$tty" ]
 }
 
-# modes PID: the settings of its terminal, as stty writes them
+# modes PID: print the settings of the process's terminal, as stty writes them
 modes() {
     terminal "$1" && settings
 }
@@ -322,16 +322,16 @@ settings() {
     printf 'modes %s\n' "$(stty -a 2>/dev/null <"$tty" | tr '\n' ' ')"
 }
 
-# foreground PID MOST: the processes in the foreground of its terminal, at most so many, and so many of their threads:
-#   member PID STARTED CPU NAME     CPU is the time that it used, in the unit of STARTED
-#   name PID NAME                   once more, after all else
-#   child PID                       of one of these, which has left the terminal's session
-#   has PID DESCRIPTOR              that is the terminal
-#   thread PID WHERE CALL...        where in the kernel a thread of it is, and in which system call; 0 if not known
-#   asleep PID                      it sleeps
-#   stopped PID                     it is stopped, and reads nothing
-#   hidden PID                      more is not shown to us
-# and the settings of the terminal: a process that is found to wait has set them already.
+# foreground PID MOST: print the foreground processes of the process's terminal, at most MOST, with at most MOST threads each:
+#   member PID STARTED CPU NAME     CPU is the used CPU time, in the unit of STARTED
+#   name PID NAME                   the name once more, read after everything else of the process
+#   child PID                       a child of a member, in another session than the terminal's
+#   has PID DESCRIPTOR              the descriptor is open on the terminal
+#   thread PID WHERE CALL...        a thread's place in the kernel, and its system call; 0 if not known
+#   asleep PID                      the process sleeps
+#   stopped PID                     the process is stopped, and reads nothing
+#   hidden PID                      this user may not read more about the process
+# The settings of the terminal come last: a process that waits for input has set them before it waits.
 foreground() {
     terminal "$1" || return
     [ "$front" -gt 0 ] && { if [ "$proc" ]; then look_front "$2"; else look_front_ps "$2"; fi; }
@@ -348,7 +348,7 @@ look_front() {
     for pid in $(printf '%s\n' "$found" | while read -r kind each _; do
         [ "$kind" = asleep ] || [ "$kind" = stopped ] || printf '%s ' "$each"
     done); do
-        # A process that has ended meanwhile hides nothing.
+        # A process that has ended in the meantime is not hidden.
         [ -r "/proc/$pid/fd" ] || { [ -d "/proc/$pid" ] && printf 'hidden %s\n' "$pid"; continue; }
         folders="$folders /proc/$pid/fd"
         count=0
@@ -359,18 +359,18 @@ look_front() {
             read -r call <"$task/syscall"
             printf 'thread %s %s %s\n' "$pid" "${where:-0}" "$call"
         done 2>/dev/null
-        # It may have become another program since it was listed.
+        # The process may have become another program after the list was made.
         name= && read -r name 2>/dev/null <"/proc/$pid/comm" && printf 'name %s %s\n' "$pid" "$name"
     done
     set -f
     [ "$folders" ] || return
-    # Of a single folder ls would not say which it is.
+    # With a single directory, ls would not print the directory's name.
     $list /dev/null $folders 2>/dev/null | awk -v tty="$tty" '
         NF == 1 && /^\/proc\/[0-9]+\/fd:$/ { split($1, part, "/"); pid = part[3] }
         NF == 11 && $10 == "->" && ($11 == tty || $11 == "/dev/tty") { print "has", pid, $9 }'
 }
 
-# list_front MOST: "member", "asleep", "stopped" and "child" of foreground
+# list_front MOST: print the lines "member", "asleep", "stopped" and "child" of foreground
 list_front() {
     printf '%s\n' /proc/[0-9]* | awk -v group="$front" -v most="$1" '
         {
@@ -396,7 +396,7 @@ list_front() {
         }'
 }
 
-# The same where there is no /proc.
+# look_front on a host without /proc.
 look_front_ps() {
     TZ=UTC0 ps -A -o pid= -o pgid= -o state= -o lstart= -o time= -o comm= | awk -v group="$front" -v most="$1" '
         $2 == group && $3 !~ /^Z/ && count++ < most {
@@ -407,7 +407,7 @@ look_front_ps() {
         }'
 }
 
-# litter NAME...: remove the directories of sessions whose connection was lost
+# litter NAME...: remove the directories of sessions with a lost connection
 litter() {
     for each; do
         case $each in *[!0-9a-f]*) continue ;; esac
@@ -416,17 +416,17 @@ litter() {
     echo removed
 }
 
-# chase TAG [SHELL]: kill what carries it among the newest processes, as soon as they come. A chain of processes that each
-# fork the next and end is too fast to be listed first; it ends when its last link is killed.
-# The shell of a session has the tag of the command that it runs, and is left alone.
+# chase TAG [SHELL]: kill the processes with the tag among the newest processes, as soon as they appear. A chain of processes,
+# each of which forks the next one and ends, is too fast for a look: by the time of the kill the listed process has ended. The
+# chain ends when its last process is killed. SHELL, the shell of a session, has the tag of its command and is not killed.
 chase() {
     [ "$proc" ] || return
-    # Here mawk ends early most of all (`whole`): it begins anew.
+    # mawk often fails here, at processes that end while they are read (see whole): list_newest is called again.
     for try in 1 2 3 4 5 6 7 8 9 10; do list_newest "$1" "${2:-0}" 2>/dev/null && break; done |
         while read -r pid; do kill -s KILL "$pid" 2>/dev/null; done
 }
 
-# list_newest TAG SHELL: the pids of the newest processes with that tag, as they come, until there was none for a while
+# list_newest TAG SHELL: print the pids of the newest processes with that tag as they appear, until none has appeared for a while
 list_newest() {
     awk -v tag="$1" -v shell="$2" '
         BEGIN {
