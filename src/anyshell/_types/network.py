@@ -15,8 +15,8 @@ class Destination:
     Attributes:
         name: The name of the host, in lower case and without a final dot; or an address. Safe to print.
         port: The port on that host.
-        verdict: ``allowed``; ``refused`` by the reach; ``failed`` when the reach allows the connection and the host could not
-            be reached.
+        verdict: ``allowed``; ``refused`` by the reach, the approver or a policy; ``failed`` when the connection was
+            allowed and the host could not be reached.
         why: Why the connections failed, in a few words; empty for ``allowed``.
         connections: The number of connections.
         sent: Bytes that the command sent to the host.

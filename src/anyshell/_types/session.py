@@ -16,7 +16,7 @@ class SessionReport:
     Attributes:
         state: ``kept``; ``ended`` when the command ended the session's shell, as ``exit`` does; ``lost`` when a stop ended
             the shell and so lost the shell's state. After ``ended`` and ``lost``, the next command has a fresh shell.
-        directory: The working directory of the session's shell; absolute. ``None`` when the directory is gone.
+        directory: The working directory of the session's shell; absolute. ``None`` unless the shell was kept.
         fresh: Why this command began in a fresh shell, without the former directory, variables and functions; empty in a
             kept shell, and for the first command.
         variables: The exported variables that the command has set, with their values, or removed, with ``None``; anyshell's
