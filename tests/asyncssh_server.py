@@ -1,7 +1,7 @@
 """asyncssh's own server, as a program: ``python -m tests.asyncssh_server DIRECTORY PORT [OPTION...]``.
 
-It is what a server other than OpenSSH is like: the channel closes when the command itself ends, whatever still
-holds its output, and a session's process is a child of this one.
+It stands for servers other than OpenSSH: the channel closes at the end of the command itself, even if other processes
+still hold the output, and the process of a session is a child of this server.
 
 Options: ``no-sftp``; ``cmd.exe`` or ``PowerShell`` to answer as a Windows host's login shell does;
 ``one-session`` to take no second session on a connection before the first has ended.
@@ -40,7 +40,7 @@ NOT_RECOGNIZED = {
 
 
 async def serve_windows(process: asyncssh.SSHServerProcess[bytes], shell: str) -> None:
-    """Answer as a shell of Windows does: it knows ``echo`` alone, and replaces its own kind of variable."""
+    """Answer like a shell of Windows, which knows only ``echo``, and expands its own kind of variable."""
     word, _, rest = (process.command or "").partition(" ")
     if word == "echo":
         rest = rest.replace("%OS%" if shell == "cmd.exe" else "$env:OS", "Windows_NT")
@@ -52,7 +52,7 @@ async def serve_windows(process: asyncssh.SSHServerProcess[bytes], shell: str) -
 
 
 async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
-    """Run a command by the user's login shell, as sshd does, and say how it ended."""
+    """Run a command by the user's login shell, like sshd, and report its exit."""
     account = pwd.getpwuid(os.geteuid())
     names = ("LANG", "PATH", "ANYSHELL_NO_PROC", "ANYSHELL_TEST_SHELL")
     env = {name: os.environ[name] for name in names if name in os.environ}
@@ -86,7 +86,7 @@ async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
 async def serve_on_terminal(
     process: asyncssh.SSHServerProcess[bytes], argv: tuple[str, ...], cwd: str, env: dict[str, str]
 ) -> None:
-    """The same on a terminal, which is closed when the command itself has ended."""
+    """The same on a terminal, which closes at the end of the command itself."""
     master, slave = os.openpty()
     resize(master, *process.term_size[:2])
     if process.term_modes.get(asyncssh.PTY_IUTF8):
@@ -126,11 +126,11 @@ async def end(
     feeding: asyncio.Future[None],
     *copies: asyncio.Future[None],
 ) -> None:
-    """Wait for a command's end, and say how it ended."""
-    if sys.platform == "linux":  # not asked every 2 ms: some sessions go on for as long as their connection
+    """Wait for the end of a command, and report its exit."""
+    if sys.platform == "linux":  # not polled every 2 ms: some sessions last as long as their connection
         with contextlib.suppress(ProcessLookupError), open(os.pidfd_open(child.pid), "rb") as exited:
             await _wait_readable(exited.fileno())
-    while child.returncode is None:  # wait() would come with the end of the output
+    while child.returncode is None:  # wait() would return only at the end of the output
         await asyncio.sleep(0.002)
     await asyncio.wait(copies, timeout=0.05)
     for task in (feeding, *copies):
@@ -173,7 +173,7 @@ async def _type(source: asyncssh.SSHReader[bytes], target: asyncio.StreamWriter,
 
 
 async def _show(master: int, target: asyncssh.SSHWriter[bytes]) -> None:
-    with contextlib.suppress(OSError):  # it is closed
+    with contextlib.suppress(OSError):  # the channel is closed
         while True:
             await _wait_readable(master)
             target.write(os.read(master, 65536))
@@ -194,7 +194,7 @@ class OneSession(asyncssh.SSHServer):
         self._taken = False
 
     def session_requested(self) -> Any:
-        """Take it, or refuse it."""
+        """Accept or refuse the session."""
         if self._taken:
             return False
         self._taken = True

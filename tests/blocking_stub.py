@@ -1,4 +1,4 @@
-"""What type checkers know of the blocking twins, written from the asynchronous classes: ``python -m tests.blocking_stub``."""
+"""The type stub of the blocking twins, generated from the asynchronous classes: ``python -m tests.blocking_stub``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OWN = {*TWINS, "Listener", "FleetListener", "Iterator", "Callable", "Channel", 
 
 
 class _Names(ast.NodeTransformer):
-    """Makes the annotations of a twin, and collects the imports that they need."""
+    """Writes the annotations of a twin, and collects the imports for them."""
 
     def __init__(self, module: str) -> None:
         self.imports: set[str] = set()
@@ -58,7 +58,7 @@ class _Names(ast.NodeTransformer):
         return node
 
     def text(self, node: ast.expr | None) -> str:
-        """An annotation, as the stub has it."""
+        """An annotation in the form of the stub."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             node = ast.parse(node.value, mode="eval").body
         return "object" if node is None else ast.unparse(self.visit(node))
@@ -72,7 +72,7 @@ def _signature(names: _Names, function: ast.FunctionDef | ast.AsyncFunctionDef) 
     defaults = [*arguments.defaults, *arguments.kw_defaults]
     for default in filter(None, defaults):
         if not isinstance(default, ast.Constant):
-            vars(default).update(vars(ast.Name("...")))  # a default that is computed is left out
+            vars(default).update(vars(ast.Name("...")))  # a computed default is left out
             default.__class__ = ast.Name
     return f"({ast.unparse(arguments)}) -> {names.text(function.returns)}"
 
@@ -136,7 +136,7 @@ def _class(name: str) -> tuple[str, set[str]]:
             own.setdefault(told, []).append(_function(names, node, told))
             if node.name == "__call__":
                 own["call"] = [_function(names, node, "call")]
-        # Of an overloaded function the stub has the overloads alone.
+        # Of an overloaded function the stub has only the overloads.
         for member, texts in own.items():
             overloads = [text for text in texts if "@overload" in text]
             members.setdefault(member, overloads or texts)

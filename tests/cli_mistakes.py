@@ -1,6 +1,7 @@
-"""Command lines that are wrong, and what ``anyshell`` says of each.
+"""Wrong command lines, and the message of ``anyshell`` for each.
 
-``python -m tests.cli_mistakes`` prints them. Each runs as a process: a child of one that has imported the program.
+``python -m tests.cli_mistakes`` prints the messages. Each command line runs as a process, forked from one that has imported
+the program.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ for words in json.load(sys.stdin):
 
 
 def messages(directory: Path) -> dict[str, tuple[int, str]]:
-    """The exit code and the message of each but for its usage, in a directory with one file."""
+    """The exit code and the message of each command line, without the usage line, in a directory with one file."""
     (directory / "file").write_text("no recording\n")
     if sys.platform != "win32":
         os.mkfifo(directory / "fifo")
@@ -188,7 +189,7 @@ def messages(directory: Path) -> dict[str, tuple[int, str]]:
 
 
 def report(said: Mapping[str, tuple[int, str]]) -> str:
-    """All of it as one text."""
+    """All messages as one text."""
     return "\n".join(f"$ anyshell {each}\n{text}\n[{code}]\n" for each, (code, text) in said.items())
 
 

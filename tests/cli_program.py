@@ -1,4 +1,4 @@
-"""Run the program as a person does: a process of its own, with descriptors and signals of its own."""
+"""Run the program like a person: as a separate process, with its own descriptors and signals."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 _MODULE = ["-m", "anyshell"]
 
 _SECONDS = 30 if sys.platform != "win32" else 90
-"""What one run of the program may take; PowerShell starts slowly."""
+"""Seconds for one run of the program; PowerShell starts slowly."""
 
 COPY = (sys.executable, "-c", "import shutil, sys; shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer)")
-"""A program that prints what it reads, byte for byte, on any system."""
+"""A program that copies stdin to stdout unchanged, on any system."""
 
 SLEEP = (sys.executable, "-c", "import sys, time; time.sleep(float(sys.argv[1]))")
 """A program that sleeps for as long as its argument says."""
 
 _SIGNALS = ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTERM", "SIGCHLD", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU")
 
-# The user of the tests may have us ignore signals, as a shell does for a job in the background. Not a
-# preexec_fn, which forks: that is not for a process with threads.
+# The tests may inherit ignored signals, as a background job of a shell does. This is not a
+# preexec_fn, which forks: that is unsafe in a process with threads.
 _WITH_SIGNALS = f"""
 import fcntl, os, signal, sys, termios
 if os.isatty(0):
@@ -71,7 +71,7 @@ def _program(arguments: tuple[str, ...], how: dict[str, Any]) -> subprocess.Pope
 
 
 def within(*arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run the program within this process, which is quicker: for what needs neither signals nor descriptors of its own."""
+    """Run the program within this process, which is quicker: for tests that need no separate signals or descriptors."""
     result = CliRunner().invoke(main, arguments)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -84,12 +84,12 @@ slow = pytest.mark.skipif(
 
 
 def lines(data: bytes) -> list[str]:
-    """What was printed, whatever the system ends a line with."""
+    """The printed lines, with the line ending of any system."""
     return data.decode().splitlines()
 
 
 def either(posix: str, powershell: str) -> str:
-    """A text for the shell that is the default here."""
+    """The text for the default shell of this system."""
     return powershell if sys.platform == "win32" else posix
 
 
@@ -101,7 +101,7 @@ def script(text: str, **how: Any) -> subprocess.CompletedProcess[bytes]:
 
 
 def start(*arguments: str, ignore: str = "", block: str = "", **how: Any) -> subprocess.Popen[bytes]:
-    """Start the program, with signals as a terminal gives them; some can be ignored or blocked, by their names.
+    """Start the program, with signals as on a terminal; signals can be ignored or blocked, by their names.
 
     A terminal as its stdin is also its controlling one.
     """
@@ -112,7 +112,7 @@ def start(*arguments: str, ignore: str = "", block: str = "", **how: Any) -> sub
         return _program(arguments, how)
     if sys.platform == "linux" and serves(how):
         stdin = how["stdin"] if isinstance(how["stdin"], int) else how["stdin"].fileno()
-        terminal = stdin >= 0 and os.isatty(stdin)  # below are subprocess.PIPE and its like
+        terminal = stdin >= 0 and os.isatty(stdin)  # below are subprocess.PIPE and similar constants
         ignored = {name: name in ignore.split() for name in _SIGNALS}
         return Forked(arguments, ignored=ignored, blocked=block.split(), terminal=terminal, **how)
     return subprocess.Popen(
@@ -122,13 +122,13 @@ def start(*arguments: str, ignore: str = "", block: str = "", **how: Any) -> sub
 
 
 def read_line(stream: IO[bytes] | None) -> str:
-    """The next line that a program prints."""
+    """The next printed line of a program."""
     assert stream is not None
     return stream.readline().decode().rstrip("\r\n")
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs. A zombie does not, though it answers to signal 0."""
+    """Whether a process runs. A zombie does not run, although signal 0 finds it."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -136,7 +136,7 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_until(holds: Callable[[], bool], what: str, seconds: float = _SECONDS) -> None:
-    """Wait for a state that must come."""
+    """Wait for a state that is certain to come."""
     give_up = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < give_up, f"it never came to this: {what}"

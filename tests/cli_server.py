@@ -1,12 +1,12 @@
-"""The program in processes that are forked from one that has loaded it, and otherwise as it starts by itself.
+"""The program in processes forked from a process that has loaded it, and otherwise like a started program.
 
-To load it takes some ten times the processor time of what it then does, and the tests run it more than a thousand times.
-`Forked` is a `subprocess.Popen` whose process comes from a server of the tests' own, ``python -m tests.cli_server``. It has
-descriptors, signals, variables, a directory and a session of its own, runs ``python -m anyshell`` from its first line, and ends
-as an interpreter does (`_end`). A process that is to have anything else (`serves`) is started as any other program.
+Loading the program takes some ten times the processor time of its work, and the tests run it more than a thousand times.
+`Forked` is a `subprocess.Popen` whose process comes from a server of the tests, ``python -m tests.cli_server``. The process has
+its own descriptors, signals, variables, directory and session, runs ``python -m anyshell`` from its first line, and ends
+like an interpreter (`_end`). A process with further requirements (`serves`) is started like any other program.
 
-A request is 8 bytes that say how long it is, with four descriptors (stdin, stdout, stderr and a pipe), and then JSON. Into
-the pipe goes the pid, and at the end the wait status, 8 bytes each.
+A request is 8 bytes with its length, with four descriptors (stdin, stdout, stderr and a pipe), and then JSON. The server
+writes the pid into the pipe, and at the end the wait status, 8 bytes each.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-assert (
-    sys.platform == "linux"
-)  # where a process can be waited for by a descriptor, and nothing forbids to fork
+# A process can be waited for by a descriptor there, and fork is permitted.
+assert sys.platform == "linux"
 
 import resource
 
@@ -45,27 +44,27 @@ _SIZE = 8
 """Bytes of a number: a length, a pid, a wait status."""
 
 _AT_THE_START = ("PYTHON", "LC_", "LANG", "TZ", "OPENSSL_", "MALLOC_", "LD_")
-"""Beginnings of variables that an interpreter, or a library in it, reads when it is loaded."""
+"""Prefixes of variables that an interpreter or a library reads at load time."""
 
 _NOT_LOADED = ("anyshell.acp", "anyshell.adapters", "anyshell.console", "anyshell.ray")
-"""What the program never loads, or now and then: it takes longest, and makes each fork dearer."""
+"""Modules that the program loads never or rarely: these take longest to load, and make each fork slower."""
 
 
 def serves(how: Mapping[str, Any]) -> bool:
-    """Whether a forked process is what one started in this way would be."""
+    """Whether a forked process equals a process started with these options."""
     known = {"stdin", "stdout", "stderr", "cwd", "env", "start_new_session"}
     return how.keys() <= known and _surroundings(how.get("env") or os.environ) == _server()[1]
 
 
 class Forked(subprocess.Popen[bytes]):
-    """The program, forked; `subprocess.Popen` does the rest.
+    """The forked program; `subprocess.Popen` does the rest.
 
     Args:
-        arguments: Those of the program.
-        ignored: Signals by their names, and whether it ignores each from the start.
-        blocked: Names of those that are blocked.
-        terminal: Whether its stdin is also its controlling terminal, in a session of its own.
-        how: What `serves` knows.
+        arguments: The arguments of the program.
+        ignored: Signals by their names, and whether the program ignores each from the start.
+        blocked: Names of the blocked signals.
+        terminal: Whether stdin is also the controlling terminal, in a new session.
+        how: Options that `serves` knows.
     """
 
     def __init__(
@@ -83,9 +82,8 @@ class Forked(subprocess.Popen[bytes]):
 
     def _execute_child(self, args: Any, *rest: Any) -> None:
         cwd, env = rest[4:6]
-        ends = rest[
-            9:15
-        ]  # of what is read and written: theirs and ours of stdin, ours and theirs of the others
+        # The pipe ends: the child's and the parent's end of stdin, and the parent's and the child's end of each other stream.
+        ends = rest[9:15]
         request = {
             **self._how,
             "arguments": args,
@@ -119,7 +117,7 @@ class Forked(subprocess.Popen[bytes]):
 
 @cache
 def _server() -> tuple[socket.socket, list[Any]]:
-    """The server of this process, with which it ends, and the surroundings that it has."""
+    """The server of this process, which ends with this process, and the inherited state of the server."""
     ours, theirs = socket.socketpair()
     atexit.register(ours.close)
     with theirs:
@@ -130,7 +128,7 @@ def _server() -> tuple[socket.socket, list[Any]]:
 
 
 def _surroundings(environment: Mapping[str, str]) -> list[Any]:
-    """What a process has from its parent, or from its beginning, beside what a request says."""
+    """The inherited or initial state of a process that a request does not contain."""
     mask = os.umask(0)
     os.umask(mask)
     return [
@@ -144,14 +142,14 @@ def _load(package: ModuleType) -> None:
     for each in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         if each.name.endswith("__main__") or each.name in _NOT_LOADED:
             continue
-        with contextlib.suppress(AssertionError, ImportError):  # it is of another system
+        with contextlib.suppress(AssertionError, ImportError):  # the module is for another system
             module = importlib.import_module(each.name)
             if each.ispkg:
                 _load(module)
 
 
 def _serve(requests: int) -> None:
-    """Fork a process for each request, until the program that asks is gone; return in each fork."""
+    """Fork a process for each request, until the client has ended; return in each fork."""
     running: dict[int, tuple[int, int]] = {}
     while True:
         ready = select.select([requests, *running], [], [])[0]
@@ -180,12 +178,12 @@ def _serve(requests: int) -> None:
 
 
 def _tell(pipe: int, number: int) -> None:
-    with contextlib.suppress(BrokenPipeError):  # the program that asked has ended
+    with contextlib.suppress(BrokenPipeError):  # the client has ended
         os.write(pipe, number.to_bytes(_SIZE))
 
 
 def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
-    """Have what a started program finds."""
+    """Set the state that a started program has."""
     for target, each in enumerate(descriptors[:3]):
         os.dup2(each, target)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
@@ -205,7 +203,7 @@ def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [getattr(signal, name) for name in request["blocked"]])
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         was = getattr(sys, name)
-        # As the interpreter makes them, which buffers what is no terminal, and lines of stderr.
+        # Like the interpreter, which buffers streams that are no terminal, and stderr by lines.
         how: dict[str, Any] = {
             "encoding": was.encoding,
             "errors": was.errors,
@@ -220,12 +218,12 @@ def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
 
 
 def main(requests: int) -> None:
-    """Serve, as no child of the process that has asked for it: tests count theirs."""
+    """Serve, but not as a child of the client: tests count their children."""
     if os.fork():
         os._exit(0)
     _load(anyshell)
     gc.collect()
-    gc.freeze()  # what is loaded is not looked through again in each process
+    gc.freeze()  # loaded objects are not scanned again by the collector of each process
     _serve(requests)
     try:
         runpy.run_module("anyshell", run_name="__main__", alter_sys=True)
@@ -235,13 +233,13 @@ def main(requests: int) -> None:
 
 
 def _end(code: object) -> None:
-    """End as an interpreter does, but leave to the system what was loaded: that takes six times what a command does.
+    """End like an interpreter, but leave the loaded modules to the system: freeing them takes six times the work of a command.
 
-    Where output cannot be written, or the code is a text, this returns: the interpreter says so, and ends.
+    If output cannot be written, or the exit code is a text, this returns: the interpreter reports that, and ends.
     """
     threading._shutdown()  # type: ignore[attr-defined]  # what an interpreter calls first: it waits for threads
     atexit._run_exitfuncs()
-    gc.collect()  # whatever of the program complains when it goes does so, as it does at the end
+    gc.collect()  # objects that warn on their destruction do so here, as at the end of an interpreter
     if isinstance(code, int | None):
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()

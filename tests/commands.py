@@ -1,4 +1,4 @@
-"""What tests have hosts do, in the words of each kind of shell."""
+"""Actions of tests on hosts, as a text for each kind of shell."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One thing to do.
+    """One action.
 
     Attributes:
-        posix: In the words of sh, bash and zsh.
-        powershell: In those of both PowerShells, on Windows.
+        posix: The text for sh, bash and zsh.
+        powershell: The text for both PowerShells, on Windows.
     """
 
     posix: str
@@ -27,7 +27,7 @@ class Said:
 
 
 def _to_background(text: str) -> str:
-    """Have PowerShell start another that goes on when it has ended itself."""
+    """Have PowerShell start another PowerShell that outlives it."""
     return f"Start-Process ([Environment]::ProcessPath) -NoNewWindow -ArgumentList '-NoProfile', '-Command', '{text}'; "
 
 

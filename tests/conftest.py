@@ -1,4 +1,4 @@
-"""What every test may use."""
+"""Fixtures and hooks for all tests."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import gc
 import importlib.util
 import itertools
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -51,53 +52,53 @@ if TYPE_CHECKING:
     from .wine.windows import Windows
 
 for _name in ("SIGHUP", "SIGINT", "SIGQUIT"):
-    # A run of the tests below nohup, or in the background of a script, has them ignored, and so would all programs
-    # that they start.
+    # Tests run by nohup, or in the background of a script, inherit ignored signals, and would pass these on to all
+    # started programs.
     _number = getattr(signal, _name, None)
     if _number is not None and signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
 
 if SYSTEM == "wine":
-    # Linux runs the same files, perhaps at the same time: what is compiled of them names each as its own system does.
+    # Linux runs the same files, perhaps at the same time: compiled files contain the file names of their system.
     sys.pycache_prefix = tempfile.mkdtemp(prefix="compiled-")
 
     from hypothesis.internal import scrutineer
 
-    # Packages stand beside Python here: all of them would be looked through for constants, as the project is.
+    # Packages are beside Python here: hypothesis would scan all of them for constants, like the project.
     scrutineer.SITE_PACKAGES_DIRS.add(Path(pytest.__file__).resolve().parents[1])
 
 if sys.platform != "win32":
-    # Programs of the tests draw for the terminal that a test gives them, whatever the tests were started on: tox passes
-    # no TERM on, and a machine without a person before it has none.
+    # Programs of the tests draw for the terminal of the test, independently of the terminal of the run: tox does not pass
+    # TERM on, and a machine without a user has no TERM.
     os.environ["TERM"] = "xterm-256color"
     for _name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM"):
         os.environ.pop(_name, None)
 
 settings.register_profile("untimed", settings(), deadline=None)
-settings.load_profile("untimed")  # a test asserts no time, and these machines are busy
+settings.load_profile("untimed")  # no test asserts a time, and these machines are busy
 settings.register_profile("few", settings.get_profile("ci"), max_examples=20)
-"""For Wine, where everything takes longer and nothing is found by luck that is not found here: it knows no deadline."""
+"""The profile for Wine, without a deadline: there every example takes longer, and random examples find no additional faults."""
 
 REMOTE_BY_SSH = ("sftp", "sftp-asyncssh", "no-sftp")
-"""Implementations of a host's files (`file_hosts`) that a server of SSH stands behind."""
+"""Implementations of a host's files (`file_hosts`) that use an SSH server."""
 
 HANG_SECONDS = 180
-"""Until a test that its timeout has not ended, since what cleans up after it hangs, ends the process that runs it. pytest-xdist
+"""Seconds until a test that hangs beyond its timeout, for example in its cleanup, ends the process of its worker. pytest-xdist
 then reports the test as failed, and starts another process."""
 
 LONGEST_IN_A_NAME = 200
-"""Characters or bytes of a parameter that stand in a test's name."""
+"""Characters or bytes of a parameter in a test's name, at most."""
 
 OWN_DIRECTORY = pytest.StashKey[str]()
-"""The directory that a run as root made for itself."""
+"""The temporary directory of a run as root."""
 
 NOBODY = 65534
-"""A user id that owns nothing."""
+"""A user id without files or processes."""
 
 
 @pytest.fixture
 def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where private directories are made."""
+    """The directory in which private directories are created."""
     path = tmp_path / "private"
     path.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(path))
@@ -105,7 +106,7 @@ def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class _LeftOut(pytest.Module):
-    """A module that is not even imported: it may need what this system has not."""
+    """A module that is not imported, since it may need modules that this system lacks."""
 
     def collect(self) -> NoReturn:
         reason = LEFT_OUT_ON_WINDOWS.get(self.path.stem, "it computes, and Linux and Windows do the same")
@@ -113,7 +114,7 @@ class _LeftOut(pytest.Module):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer what takes minutes instead of a quarter of an hour."""
+    """Add the option for a run of minutes instead of a quarter of an hour."""
     parser.addoption("--quick", action="store_true", help="only what needs no SSH, no Wine and no programs")
 
 
@@ -121,7 +122,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Give a run as root a directory of its own, for `open_to_all`.
 
-    All runs of a user share ``pytest-of-root`` otherwise, and each that starts closes it to other users again
+    Otherwise all runs of a user share ``pytest-of-root``, and each new run closes that directory to other users
     (`pytest.TempPathFactory.getbasetemp`).
     """
     if is_root() and not config.option.basetemp and "PYTEST_DEBUG_TEMPROOT" not in os.environ:
@@ -130,21 +131,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Remove the directory of a run that passed; what a failed test leaves is there to be looked at."""
+    """Remove the directory of a passed run; the files of a failed test stay for inspection."""
     own = session.config.stash.get(OWN_DIRECTORY, None)
     if own is not None and exitstatus == pytest.ExitCode.OK:
         shutil.rmtree(own, ignore_errors=True)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Name long values by their length: a test's name becomes a variable, and that may not be as long as a text may."""
+    """Name long values by their length: a test's name becomes a variable, whose length is limited."""
     if isinstance(val, str | bytes) and len(val) > LONGEST_IN_A_NAME:
         return f"{argname} of {len(val)}"
     return None
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-    """Leave out what is not for this system."""
+    """Leave out modules that are not for this system."""
     left_out = sys.platform == "win32" and module_path.stem in LEFT_OUT_ON_WINDOWS
     if left_out or (SYSTEM == "wine" and module_path.stem in COMPUTED):
         return _LeftOut.from_parent(parent, path=module_path)
@@ -153,7 +154,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
-    """Give what `ONE_WINE` names to one worker, and each other module to one, as ``--dist loadfile`` does."""
+    """Give the modules of `ONE_WINE` to one worker, and each other module to one worker, like ``--dist loadfile``."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -163,7 +164,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
             file: str = super()._split_scope(nodeid)
             return "one Wine" if Path(file).stem in ONE_WINE else file
 
-    config.option.loadscopereorder = False  # `_longest_first` has ordered them
+    config.option.loadscopereorder = False  # `_longest_first` has ordered the modules
     return OneWine(config, log)
 
 
@@ -181,7 +182,7 @@ def _is_quick(item: pytest.Item) -> bool:
 
 
 def _longest_first(items: list[pytest.Item]) -> None:
-    """Put what takes long before the rest, in which modules of many tests come first; a module's own tests stay in order."""
+    """Put long modules first, and then modules by their number of tests; tests of a module stay in order."""
     ranks = {name: rank for rank, name in enumerate(LONGEST, 1)} | dict.fromkeys(ONE_WINE, 0)
     counts = Counter(item.path for item in items)
     items.sort(key=lambda item: (ranks.get(item.path.stem, len(ranks)), -counts[item.path], item.path))
@@ -193,7 +194,7 @@ def _asks_windows(item: pytest.Item) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not quick, and the tests whose commands are for a shell that is not the default one here."""
+    """Leave out tests that are not quick, and tests whose commands are for another shell than the default shell here."""
     if config.getoption("quick"):
         slow = [item for item in items if not _is_quick(item)]
         config.hook.pytest_deselected(items=slow)
@@ -233,14 +234,14 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what is imported and collected out of every collection of garbage to come: it stays, and is a million objects."""
+    """Exempt imported modules and collected tests from later garbage collections: these million objects stay."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """End the process where a test hangs, with the stacks of its threads: a timeout raises in a test once, and no more."""
+    """End the process if a test hangs, with the stacks of its threads: a timeout raises in a test only once."""
     _guard(item.config)
     try:
         return (yield)
@@ -250,19 +251,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
-    """Guard on after a failure, at which pytest's own plugin cancels what was to come."""
+    """Renew the guard after a failure, because pytest's own plugin cancels the timer then."""
     if isinstance(node, pytest.Item):
         _guard(node.config)
 
 
 def _guard(config: pytest.Config) -> None:
-    # Where pytest's own plugin writes: what a test writes to is captured, and lost with the process.
+    # The stream of pytest's own plugin: the stderr of a test is captured, and lost with the process.
     stderr = config.stash[fault_handler_stderr_fd_key]
     faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=stderr)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many modules were left out; which, and why, stands above, among all that was skipped."""
+    """Print how many modules were left out; the list of skipped tests above names each with its reason."""
     skipped = terminalreporter.stats.get("skipped", ())
     modules = sum(isinstance(report, pytest.CollectReport) for report in skipped)
     if modules:
@@ -277,40 +278,40 @@ def anyio_backend() -> str:
 
 
 _STATES = itertools.count()
-"""Names of the tests' directories for what is kept."""
+"""Names of the tests' directories for kept files."""
 
 
 @pytest.fixture(autouse=True)
 def state_directory(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """Keep every artifact of a test in a place of its own, until it is over, and the shell the default one."""
-    # Not by `mktemp`, which lists all that was made before; and most tests keep nothing, so the first that does makes it.
+    """Give each test its own state directory, removed at its end, and the default shell."""
+    # Not by `mktemp`, which lists all earlier directories; and most tests keep no file, so the first kept file creates the directory.
     states = tmp_path_factory.getbasetemp() / "states"
     path = states / str(next(_STATES))
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(path))
     monkeypatch.delenv("ANYSHELL_SHELL", raising=False)
     yield path
-    # The whole suite keeps 700 MB otherwise, which a later run must remove. What goes on beside a test may still write.
+    # Otherwise the whole suite keeps 700 MB, which a later run must remove. A process that outlives a test may still write.
     if path.exists():
         shutil.rmtree(path, ignore_errors=True)
 
 
 SSH_HOSTS = ["openssh as root", "openssh as a user", "asyncssh"] if sys.platform != "win32" else []
-"""Servers that the contract is tested over (`test_backends`, `test_endings`); each is started when it is first needed. They
-are of POSIX."""
+"""Servers for the tests of the contract (`test_backends`, `test_endings`); each is started at its first use. All are POSIX
+hosts."""
 
 SSH_HOST = SSH_HOSTS[1:2]
-"""The one of them for tests of what runs above a backend, which every host serves in the same way."""
+"""The server for tests of code above the backends, which every host serves in the same way."""
 
 
 WINDOWS_HOSTS = ["windows cmd"] if sys.platform != "win32" else []
-"""Likewise, of Windows, with a login shell. A test that uses one needs `powershell` as well."""
+"""Likewise for Windows hosts, with a login shell. A test of these also needs `powershell`."""
 
 
 @pytest.fixture(scope="session")
 def ssh_host() -> Iterator[Callable[[str], Server]]:
-    """Gives a server by its name of `SSH_HOSTS` or `WINDOWS_HOSTS`, which runs until all tests are over."""
+    """Gives a server by its name in `SSH_HOSTS` or `WINDOWS_HOSTS`. The server runs until the end of all tests."""
     running: dict[str, Server] = {}
     with contextlib.ExitStack() as stack:
 
@@ -346,7 +347,7 @@ def _ssh_server(name: str) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def user() -> Iterator[str]:
-    """An ordinary user who can log in by a server of OpenSSH's."""
+    """An ordinary user who can log in over OpenSSH's server."""
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     with ordinary_user() as name:
@@ -355,7 +356,7 @@ def user() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def powershell(request: pytest.FixtureRequest) -> Iterator[Windows]:
-    """PowerShell for Windows, under a Wine of this worker's own, which stays awake until all tests are over."""
+    """PowerShell for Windows, under this worker's own Wine, which stays awake until the end of all tests."""
     if request.config.getoption("quick"):
         pytest.skip("PowerShell takes too long for --quick")
     if not is_possible():
@@ -365,12 +366,12 @@ def powershell(request: pytest.FixtureRequest) -> Iterator[Windows]:
     except MissingPartError as error:
         missing("PowerShell", str(error))
     with found.copy() as copy, copy.awake(), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ANYSHELL_WINE_COPY", str(copy.prefix.parent))  # for the servers that tests start
+        patch.setenv("ANYSHELL_WINE_COPY", str(copy.prefix.parent))  # for servers that tests start
         yield copy
 
 
 class _Remembered(LocalBackend):
-    """This machine, of which each shell is asked once whether it answers: one of Windows takes a second for that."""
+    """This machine, with each shell probed once: a shell of Windows takes a second for a probe."""
 
     _answered: ClassVar[dict[tuple[str, ShellCandidate], ShellInfo]] = {}
 
@@ -385,7 +386,7 @@ class _Remembered(LocalBackend):
 
 _asked = LocalBackend._try
 if SYSTEM == "wine":
-    # Whichever environment a test makes; Windows itself asks each time.
+    # For every environment of a test; on Windows itself each environment probes again.
     LocalBackend._try = _Remembered._try  # type: ignore[method-assign,assignment]
 
 
@@ -398,7 +399,7 @@ def local() -> Backend:
 async def env(
     request: pytest.FixtureRequest, ssh_host: Callable[[str], Server], tmp_path: Path, anyio_backend: str
 ) -> AsyncIterator[Environment]:
-    """An environment on every real backend, in a directory of its own. A new backend adds a parameter here."""
+    """An environment on every real backend, in a temporary directory. A new backend adds a parameter here."""
     async with environment_on(request.param, ssh_host, tmp_path) as environment:
         yield environment
 
@@ -427,9 +428,9 @@ def python_for_all() -> str:
 
 
 def open_to_all(path: Path) -> None:
-    """Let every user of the machine work in a directory of pytest's, which are their owner's alone."""
+    """Let every user of the machine work in a directory of pytest, which otherwise only its owner can enter."""
     if not is_root():
-        return  # there is no other user then
+        return  # then there is no other user
     path.chmod(0o777)
     for parent in path.parents:
         if not parent.stat().st_mode & 0o001:
@@ -438,7 +439,7 @@ def open_to_all(path: Path) -> None:
 
 @pytest.fixture
 def ordinary_directory(tmp_path: Path) -> Iterator[Path]:
-    """A directory of an ordinary user's, who is who runs the test meanwhile: root may do everything."""
+    """A directory of an ordinary user, as whom the test runs meanwhile: root has every permission."""
     if sys.platform == "win32" or os.geteuid() != 0:
         yield tmp_path
         return
@@ -453,7 +454,7 @@ def ordinary_directory(tmp_path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def row(name: object) -> Iterator[None]:
-    """Name the row of a table, that one environment goes through, in whatever its assertions raise."""
+    """Add the row of a table to the exceptions of its assertions; one environment runs all rows."""
     try:
         yield
     except (Exception, pytest.fail.Exception) as error:
@@ -461,7 +462,7 @@ def row(name: object) -> Iterator[None]:
 
 
 def missing(part: str, how: str) -> NoReturn:
-    """Skip a test for want of a real part; fail it where `REQUIRED` and ``ANYSHELL_REQUIRE`` demand that part."""
+    """Skip a test that lacks a real part; fail the test if `REQUIRED` and ``ANYSHELL_REQUIRE`` demand that part."""
     message = f"{part} is not here: {how}"
     required = REQUIRED[SYSTEM]
     if os.environ.get("ANYSHELL_REQUIRE") == "all" and (required is None or part in required):
@@ -470,7 +471,7 @@ def missing(part: str, how: str) -> NoReturn:
 
 
 def once_more_as_an_ordinary_user(file: str, chosen: str, tmp_path: Path) -> None:
-    """Run the chosen tests of a file as a user who owns nothing, in a program of its own.
+    """Run the chosen tests of a file as a user without files, in a separate program.
 
     Args:
         file: The file.
@@ -479,6 +480,11 @@ def once_more_as_an_ordinary_user(file: str, chosen: str, tmp_path: Path) -> Non
     """
     if sys.platform == "win32" or not is_root():
         pytest.skip("this is an ordinary user")
+    # After a rename, a word that matches no test would leave tests out, or let them in, in silence.
+    names = " ".join(re.findall(r"def (test_\w+)", Path(file).read_text(encoding="utf-8")))
+    assert not [
+        word for word in re.findall(r"\w+", chosen) if word not in names and word not in ("and", "not", "or")
+    ]
     bubblewrap()
     open_to_all(tmp_path)
     own = tmp_path / "own"
@@ -489,7 +495,7 @@ def once_more_as_an_ordinary_user(file: str, chosen: str, tmp_path: Path) -> Non
     places = [top, *map(Path, packages)]
     if not all(each.stat().st_mode & 0o001 for place in places for each in (place, *place.parents)):
         pytest.skip("the packages that the tests need belong to root alone")
-    # What is compiled of the modules is read where this run has left it. That user can write none of it.
+    # That user reads the compiled modules of this run, and cannot write them.
     user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     tests = ["-m", "pytest", "-q", file, "-p", "no:cacheprovider", "-p", "no:xdist", "-k", chosen]
     answer = subprocess.run(
@@ -511,7 +517,7 @@ def once_more_as_an_ordinary_user(file: str, chosen: str, tmp_path: Path) -> Non
 
 
 def bubblewrap() -> str:
-    """The program bubblewrap, if it can make a sandbox here."""
+    """The program bubblewrap, if it can create a sandbox here."""
     path = shutil.which("bwrap")
     if path is None:
         missing("bubblewrap", "install bubblewrap")
@@ -524,12 +530,12 @@ def bubblewrap() -> str:
 
 
 def framework(package: str, *, apart: bool = False, python: tuple[int, int] = (3, 11)) -> None:
-    """Skip a module for want of a framework of a group ``frameworks``; fail it where ``ANYSHELL_REQUIRE`` demands it.
+    """Skip a module that lacks a framework of a group ``frameworks``; fail the module if ``ANYSHELL_REQUIRE`` demands the framework.
 
     Args:
-        package: What is imported.
-        apart: Whether it has a group of its name and an environment of tox for itself, and is tested there alone.
-        python: The first Python that it is for. Below that it is skipped in any case.
+        package: The package to import.
+        apart: Whether the framework has a group of its name and a separate environment of tox, and is tested only there.
+        python: The first supported Python. On an older Python the module is always skipped.
     """
     if sys.version_info < python:
         pytest.skip(f"{package} needs Python {python[0]}.{python[1]}", allow_module_level=True)

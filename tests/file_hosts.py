@@ -1,4 +1,4 @@
-"""Every implementation of a host's files, on a host that has the file system of this machine."""
+"""Every implementation of a host's files, on a host that shares the file system of this machine."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ needs_links = pytest.mark.skipif(
 
 @functools.cache
 def server(kind: str) -> Server:
-    """A server that runs until the tests are over."""
+    """A server that runs until the end of the tests."""
     import atexit
 
     from . import ssh_server
@@ -65,7 +65,7 @@ def server(kind: str) -> Server:
 
 
 async def connected(to: Server) -> asyncssh.SSHClientConnection:
-    """A connection to a server of ours."""
+    """A connection to a server of the tests."""
     import asyncssh
 
     return await asyncssh.connect(
@@ -80,7 +80,7 @@ async def connected(to: Server) -> asyncssh.SSHClientConnection:
 
 @contextlib.asynccontextmanager
 async def reached(kind: str) -> AsyncIterator[Files]:
-    """An implementation by its name, ready to be used."""
+    """An implementation by its name, ready for use."""
     if kind == "local":
         yield LocalFiles()
     elif kind in ("dash", "busybox"):
@@ -114,7 +114,7 @@ async def reached(kind: str) -> AsyncIterator[Files]:
 async def run_here(
     shell: str, argv: Sequence[str], stdin: bytes | None, most: int, user: int | None = None
 ) -> tuple[int | None, bytes, bytes]:
-    """Run a text by another shell than that of this machine, as another user perhaps."""
+    """Run a text by another shell than the shell of this machine, and optionally as another user."""
     path = shutil.which(shell)
     if path is None:
         missing(shell, f"apt-get install {shell}")
@@ -131,8 +131,8 @@ async def run_here(
             start_new_session=True,
         )
     )
-    # asyncio hangs over a full pipe, which it does not read on, when it is cancelled while it starts a program or waits for
-    # its end: https://github.com/python/cpython/issues/119710. So it is not cancelled; the program is killed instead.
+    # asyncio stops reading and hangs on a full pipe if it is cancelled during the start of a program or the wait for
+    # its end: https://github.com/python/cpython/issues/119710. So asyncio is not cancelled; the program is killed instead.
     cancelled = await outlast(starting, lambda: None)
     process = starting.result()
 
@@ -152,7 +152,7 @@ async def run_here(
 
 @functools.cache
 def _userland(shell: str) -> str:
-    """A PATH on which every program is busybox's, for its shell; this machine's otherwise."""
+    """A PATH with only busybox's programs for the shell of busybox; otherwise the PATH of this machine."""
     if shell != "busybox":
         return os.environ["PATH"]
     import atexit

@@ -1,7 +1,7 @@
-"""Many hosts on loopback, each a port with a real server behind it or something that is none.
+"""Many hosts on loopback, each a port with a real server or with a faulty substitute.
 
-A process of OpenSSH's listens at up to sixteen ports, so fifty hosts are four processes. A command knows which of them it
-is on by ``SSH_CONNECTION``, whose last word is the server's port.
+An OpenSSH process listens at up to sixteen ports, so fifty hosts are four processes. A command knows its host by
+``SSH_CONNECTION``, whose last word is the server's port.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from anyshell import SSHOptions
 
 PORTS = 16
-"""At so many does OpenSSH's server listen at most (sshd.c, MAX_LISTEN_SOCKS)."""
+"""The most ports of one OpenSSH server (sshd.c, MAX_LISTEN_SOCKS)."""
 
 USER = "root" if is_root() else own_name()
 
 
 @dataclass
 class Hosts:
-    """Ports of this machine, and what a client needs for them.
+    """Ports of this machine, and the files that a client needs.
 
     Attributes:
-        server: Whose keys all of them have.
-        known_hosts: A file in which their keys are known.
-        ports: Those at which a server listens.
+        server: The server whose keys all hosts have.
+        known_hosts: A file with the keys of the hosts.
+        ports: The ports with a listening server.
     """
 
     server: Server
@@ -43,17 +43,17 @@ class Hosts:
     ports: list[int] = field(default_factory=list)
 
     def options(self, port: int, **more: Any) -> SSHOptions:
-        """What reaches one of them, and nothing of the machine's own configuration."""
+        """Options that reach one host, without the configuration of the machine."""
         return self.server.options(port=port, known_hosts=self.known_hosts, **more)
 
     def learn(self, port: int, key: str | None = None) -> None:
-        """Write down the key of a port: its own, or another."""
+        """Record a key for a port: the right key, or another key."""
         public = key or (self.server.directory / "host_key.pub").read_text()
         with self.known_hosts.open("a") as file:
             file.write(f"[{HOST}]:{port} {public.rstrip()}\n")
 
     def config(self, path: Path, ports: dict[str, int]) -> None:
-        """Write a client's configuration in which ports have names."""
+        """Write a client's configuration with names for ports."""
         path.write_text(
             "".join(f"Host {alias}\n  Port {port}\n" for alias, port in ports.items())
             + f"Host *\n  HostName {HOST}\n  User {self.server.user}\n  IdentityFile {self.server.key}\n"
@@ -64,14 +64,14 @@ class Hosts:
 
 @contextlib.contextmanager
 def many(count: int) -> Iterator[Hosts]:
-    """So many real servers, which let the same key in, show the same key, and take all logins at once."""
+    """A number of real servers that accept one client key, show one host key, and accept all logins at once."""
     with contextlib.ExitStack() as stack:
         first: Server | None = None
         hosts: Hosts | None = None
         while hosts is None or len(hosts.ports) < count:
             wanted = min(PORTS, count - (0 if hosts is None else len(hosts.ports)))
             ports: list[int] = []
-            while len(ports) < wanted:  # a port without a listener may be given twice
+            while len(ports) < wanted:  # a free port may be returned twice
                 if (port := free_port()) not in ports:
                     ports.append(port)
             lines = "".join(f"Port {port}\n" for port in ports[1:]) + "MaxStartups 500\n"
@@ -89,7 +89,7 @@ def many(count: int) -> Iterator[Hosts]:
 
 @contextlib.contextmanager
 def another(hosts: Hosts) -> Iterator[tuple[int, Server]]:
-    """One more real server, with processes of its own, that a test may freeze or kill."""
+    """A further real server, with its own processes, which a test may freeze or kill."""
     first = hosts.server
     lines = f"HostKey {first.host_key}\nAuthorizedKeysFile {first.directory}/authorized_keys\n"
     with openssh(USER, lines) as server:
@@ -99,7 +99,7 @@ def another(hosts: Hosts) -> Iterator[tuple[int, Server]]:
 
 @contextlib.contextmanager
 def silent() -> Iterator[int]:
-    """A port that takes connections and never says anything."""
+    """A port that accepts connections and never sends data."""
     with socket.socket() as sock:
         sock.bind((HOST, 0))
         sock.listen(16)
@@ -107,7 +107,7 @@ def silent() -> Iterator[int]:
 
 
 def each_session(server: Server, act: Callable[[psutil.Process], None]) -> None:
-    """Do something to the processes of a server's connections, and then to the one that listens."""
+    """Apply a function to the processes of a server's connections, and then to the listening process."""
     for pid in (*sessions(server.pid), server.pid):
         with contextlib.suppress(psutil.NoSuchProcess):
             act(psutil.Process(pid))

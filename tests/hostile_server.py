@@ -1,4 +1,4 @@
-"""A server that lies: it answers the questions of a client as a host does, with whatever a test wants said."""
+"""A server that lies: it answers the questions of a client like a host, with the answers that a test chooses."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ FACTS = {
 
 @dataclass
 class Lies:
-    """What the server says.
+    """The answers of the server.
 
     Attributes:
-        facts: Of the host, by their names.
+        facts: Facts of the host, by their names.
         lines: Other lines among the facts.
         clock: The host's clock, at the end of each answer.
         answers: Lines that answer a question, by its verb.
-        begun: What the login shell says instead of beginning a command, in place of ``started PID``.
-        printed: What each command prints.
-        endless: What each command prints after that over and over, until its channel is closed; nothing of it exits.
-        pause: Seconds between two of these.
+        begun: The line of the login shell in place of ``started PID``, instead of starting a command.
+        printed: The output of each command.
+        endless: Output that each command then repeats until its channel is closed; the command does not exit.
+        pause: Seconds between two repetitions.
         signal: The signal that ends each command; otherwise it exits with 0.
-        refusal: Why no more sessions are opened, once there are as many as `sessions`.
-        sessions: How many are opened.
+        refusal: The reason for refusing sessions beyond `sessions`.
+        sessions: The number of sessions that are opened.
     """
 
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -106,7 +106,7 @@ async def _watch(process: asyncssh.SSHServerProcess[bytes], lies: Lies, token: s
     process.stdout.write("\n".join(said).encode("utf-8", "surrogateescape"))
     while line := await process.stdin.readline():
         number, verb, *_ = line.decode().split()
-        if verb in ("hold", "load"):  # which have no answer
+        if verb in ("hold", "load"):  # these have no answer
             while verb == "load" and line not in (b"", b".\n"):
                 line = await process.stdin.readline()
             continue

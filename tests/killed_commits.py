@@ -1,6 +1,6 @@
-"""A program that commits layers in children of its own, each killed before another step: see `test_trial`.
+"""A program that commits layers in child processes, each killed before a different step: see `test_trial`.
 
-It is a small one, since a fork costs by the memory of the process.
+The program is small, since the cost of a fork depends on the memory of the process.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STEPS = ("mkdir", "open", "write", "link", "symlink", "chmod", "utime", "unlink", "rmdir", "pwrite")
-"""What counts as one, besides each exchange of names, and each line of the journal."""
+"""The functions that count as a step, besides each exchange of names, and each line of the journal."""
 
 
 def fill(tree: Path) -> None:
-    """Have the directory as it is before."""
+    """Create the initial state of the directory."""
     for name in ("sub/deep", "kept"):
         (tree / name).mkdir(parents=True)
     for name in ("a", "b", "gone", "sub/deep/y"):
@@ -34,7 +34,7 @@ def fill(tree: Path) -> None:
 
 
 def killed(tree: Path, place: Path, last: int) -> bool:
-    """Commit in a child, that is killed before its step of that number; return whether it was."""
+    """Commit in a child that is killed before its step of that number; return whether the kill happened."""
     child = os.fork()
     if not child:
         code = 1
@@ -83,7 +83,7 @@ def _commit(tree: Path, place: Path, last: int) -> None:
 
 
 def facts(tree: Path) -> dict[str, list[object]]:
-    """The mode and content of each file, less those that a commit makes beside."""
+    """The mode and content of each file, except temporary files of a commit."""
     found: dict[str, list[object]] = {}
     for path in sorted(tree.rglob("*")):
         if ".anyshell-" not in str(path.relative_to(tree)):
@@ -94,7 +94,7 @@ def facts(tree: Path) -> dict[str, list[object]]:
 
 
 def main(top: Path, every: int) -> None:
-    """Print what was there before, after each kill, and after the next trial; and what that told and left."""
+    """Print the files before the commit, after each kill, and after the next trial; and the messages and leftovers of that trial."""
     for last in range(1, 1000, every):
         tree, place = top / f"tree{last}", top / f"layers{last}"
         tree.mkdir()

@@ -1,13 +1,13 @@
 """The tables of ``docs/reference/limits.md``, written from the code: ``python -m tests.limits``.
 
-A bound is a number that a module gives a name in capitals, or that is the default of an argument of `CLASSES`. Its sentence
-is the first paragraph of the docstring beneath it; an argument's is in the docstring of its class. The first word is the
-unit. A number that bounds nothing ends its line with ``# no bound``.
+A bound is a number with a name in capitals in a module, or the default of an argument of `CLASSES`. The sentence of a bound
+is the first paragraph of the docstring beneath; for an argument, the docstring of the class has the sentence. The first word
+is the unit. The line of a number that is no bound ends with ``# no bound``.
 
-On the page, ``<!-- bounds: WORD ... -->`` stands before a table. A word is a package, a module, a class or a constant, or
+On the page, ``<!-- bounds: WORD ... -->`` precedes a table. A word is a package, a module, a class or a constant, or
 some of these from the outside in, joined by dots: ``ssh.process`` is also ``backends.ssh.posix.process``. The underscore of
-a private package or module is left out. A bound stands where a word names it most closely. In a table, modules are in the
-order of their own names: a move to another package changes nothing.
+a private package or module is left out. A bound is in the table whose word matches most closely. In a table, modules are in
+the order of their own names: a move to another package changes no table.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UNITS = {
 
 
 class Bound(NamedTuple):
-    """A number, or several that are taken in turn, with its sentence."""
+    """A number, or several numbers used in turn, with the sentence."""
 
     path: tuple[str, ...]  # packages, module, class, and the name
     name: str
@@ -55,7 +55,7 @@ def bounds() -> Iterator[Bound]:
                 path = (*public(made.__module__.split(".")), made.__name__, name)
                 yield Bound(path, f"{made.__name__}({name}=)", (default.default,), cell(said and said[1]))
     for file in sorted(SOURCE.rglob("*.py"), key=lambda file: (file.stem.strip("_"), file)):
-        if file.stem == "win32":  # its numbers are those of a system's headers
+        if file.stem == "win32":  # numbers from a system's headers
             continue
         text = file.read_text(encoding="utf-8")
         lines, body = text.splitlines(), ast.parse(text).body
@@ -73,24 +73,24 @@ def public(modules: Iterable[str]) -> Iterator[str]:
 
 
 def numbers(node: ast.expr) -> tuple[float, ...]:
-    """The number that an expression of nothing but numbers stands for, or those of a tuple of such."""
+    """The value of an expression that consists only of numbers, or the values of a tuple of such expressions."""
     if isinstance(node, ast.Tuple):
         each = [numbers(element) for element in node.elts]
         return tuple(value for found in each for value in found) if all(each) else ()
     if any(not isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in ast.walk(node)):
         return ()
-    value = eval(compile(ast.Expression(node), "", "eval"), {})  # numbers and operators, as was just seen
+    value = eval(compile(ast.Expression(node), "", "eval"), {})  # only numbers and operators
     return (value,) if type(value) in (int, float) else ()
 
 
 def cell(docstring: str | None) -> str:
-    """The first paragraph of a docstring, as a table has it."""
+    """The first paragraph of a docstring, as the cell of a table."""
     text = " ".join((docstring or "").partition("\n\n")[0].split())
     return text.replace("``", "`").replace("|", "\\|").removesuffix(".")
 
 
 def shown(values: tuple[float, ...], unit: str) -> str:
-    """Values in the largest unit of which the first is a multiple: 64 KiB, 2 s."""
+    """Values in the largest unit that divides the first value: 64 KiB, 2 s."""
     for size, name in _UNITS.get(unit, ()):
         if size == 1 or (values[0] >= size and values[0] % size == 0):
             return ", ".join(f"{value / size:,.6g}" for value in values) + f" {name}"
@@ -98,7 +98,7 @@ def shown(values: tuple[float, ...], unit: str) -> str:
 
 
 def written(page: str) -> str:
-    """The page with its tables as the code has them.
+    """The page with tables generated from the code.
 
     Raises:
         ValueError: A bound has no sentence, no unit, or no table.
@@ -121,7 +121,7 @@ def written(page: str) -> str:
 
 
 def closeness(word: str, path: tuple[str, ...]) -> tuple[int, int]:
-    """How near to a bound's own name a word names it: the place of its last part, then its parts; 0 when it does not."""
+    """How closely a word matches the name of a bound: the place of the last part, then the number of parts; 0 without a match."""
     parts, rest = word.split("."), iter(path)
     return (path.index(parts[-1]) + 1, len(parts)) if all(part in rest for part in parts) else (0, 0)
 

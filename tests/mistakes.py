@@ -1,7 +1,7 @@
-"""Some hundred and thirty mistakes that are made with the library, and what it says of each: ``python -m tests.mistakes`` prints them.
+"""Some hundred and thirty mistakes in the use of the library, and the message for each: ``python -m tests.mistakes`` prints them.
 
-A mistake stands here as the text that a person writes, with ``env`` an environment that was entered, ``loose`` one that
-was awaited, and ``blocked`` a blocking one. `tests/test_mistakes.py` holds the messages to two lines, each with what is wrong and what is right.
+A mistake is the text that a person writes. ``env`` is an entered environment, ``loose`` an awaited environment, and
+``blocked`` a blocking environment. `tests/test_mistakes.py` limits the messages to two lines, each with the fault and the remedy.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ anyshell.Audit("")
 
 
 async def message(mistake: str, names: dict[str, Any]) -> str:
-    """What is raised, as a traceback shows it; empty when nothing is."""
+    """The exception as a traceback shows it; empty without an exception."""
     code = compile(mistake, "<mistake>", "eval", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     try:
         result = eval(code, names)
@@ -181,7 +181,7 @@ async def message(mistake: str, names: dict[str, Any]) -> str:
 
 
 async def messages() -> dict[str, str]:
-    """Every mistake, and what is said of it."""
+    """Every mistake, and its message."""
     async with contextlib.AsyncExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
         detect = anyshell.Environment.detect
@@ -204,7 +204,7 @@ async def messages() -> dict[str, str]:
 
 
 def report(said: dict[str, str]) -> str:
-    """What a person reads."""
+    """The report for a person."""
     return "\n".join(f">>> {mistake}\n{text or 'NOTHING IS SAID'}\n" for mistake, text in said.items())
 
 

@@ -1,6 +1,6 @@
 """The views for people as pictures, to be looked at when their snapshots change: ``python -m tests.pictures DIRECTORY``.
 
-A picture has the views of one width, collapsed or expanded, as many as stand on a page. They are not compared: fonts differ.
+A picture has the views of one width, collapsed or expanded, as many as fit on a page. Pictures are not compared: fonts differ.
 """
 
 from __future__ import annotations

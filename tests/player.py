@@ -1,7 +1,7 @@
-"""asciinema's own player in a headless Chromium: does a file play, and what does its last frame show?
+"""asciinema's own player in a headless Chromium: tests whether a file plays, and returns its last frame.
 
 The player is asciinema's package for npm, pinned and fetched once into the cache of `wine.parts`, which has an npm for
-machines that have none; ``python -m tests.player`` fetches it and does nothing else. Chromium is the system's.
+machines without npm; ``python -m tests.player`` only fetches the player. Chromium is the system's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 PLAYER = Part(
     "asciinema-player", "3.17.0", "d03ef67fc2f32a7aa5177c0b64650c7c8fd234ef2d3e4b34886632bb3dd58c5c"
@@ -36,7 +36,7 @@ PLAYER = Part(
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 SECONDS = 45
-"""In which a recording of a few seconds must have been played, many times as fast."""
+"""Seconds in which a recording of a few seconds must have been played, many times as fast."""
 
 _FILES = ("asciinema-player.min.js", "asciinema-player.css")
 
@@ -83,15 +83,15 @@ setInterval(() => {
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What the player shows at the end of a recording.
+    """The display of the player at the end of a recording.
 
     Attributes:
-        end: Whether it ended, or failed.
-        failed: Whether the player shows that it cannot play it.
-        said: What it or the browser warned of.
+        end: Whether the recording ended, or failed.
+        failed: Whether the player shows that it cannot play the recording.
+        said: The warnings of the player and the browser.
         rows: The text of each row.
         runs: Texts of one style, each with its colour.
-        duration: Of the recording, in seconds.
+        duration: The length of the recording, in seconds.
     """
 
     end: str
@@ -106,7 +106,7 @@ def set_up(directory: Path) -> None:
     """Put the player into a directory.
 
     Raises:
-        MissingPartError: It cannot be fetched.
+        MissingPartError: The player cannot be fetched.
     """
     with tarfile.open(fetch_npm(PLAYER)) as archive:
         for name in _FILES:
@@ -117,7 +117,7 @@ def set_up(directory: Path) -> None:
 
 
 def play(directory: Path, recording: bytes) -> Frame:
-    """Play a recording to its end, in the directory that was set up."""
+    """Play a recording to its end, in the directory from `set_up`."""
     assert CHROMIUM is not None
     (directory / "recording.cast").write_bytes(recording)
     with _serving(directory) as (address, reports), _browsing(address, directory / "profile"):

@@ -1,8 +1,8 @@
-"""Lines for the parsers of a policy, and what bash and shfmt say of them: ``python -m tests.policy_lines [COUNT] [SEED]``.
+"""Lines for the parsers of a policy, and the results of bash and shfmt for them: ``python -m tests.policy_lines [COUNT] [SEED]``.
 
-A line is put together of commands in places and of words in places, some of these nested, and is then spoilt a little: the
-characters that a shell gives a meaning come in at places where no person would write them. The programs of a line are called p1, p2 …,
-which no system has; bash reports those that it ran.
+A line consists of commands in places and of words in places, some of these nested, and is then slightly corrupted:
+characters with a meaning for a shell are inserted where no person would write them. The programs of a line are called
+p1, p2 …, which no system has; bash reports the programs that it ran.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ _COMMANDS, _WORDS = _choices(COMMANDS), _choices(WORDS)
 
 
 class Generator:
-    """Lines, the same for the same seed."""
+    """Generates lines, equal for an equal seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -202,10 +202,10 @@ _STARTS = re.compile(r"env|nohup|timeout|nice|setsid|xargs|find")
 
 
 def bash_runs(lines: Sequence[str]) -> list[set[str]]:
-    """The programs of each line that bash runs, each line in a shell of its own.
+    """The programs of each line that bash runs, each line in a separate shell.
 
-    A handler of bash's reports what it does not find. What other programs start has no handler: lines with one of these have
-    the programs as files, which is slower.
+    A handler of bash reports commands that bash does not find. Commands that other programs start have no handler: lines with
+    such a program get p1, p2 … as files, which is slower.
     """
     ran: list[set[str]] = [set() for _ in lines]
     for files in (False, True):
@@ -250,7 +250,7 @@ def _reported(lines: Sequence[str], files: bool) -> Iterator[tuple[int, str]]:
             begun += len(batch)
             with contextlib.suppress(
                 subprocess.TimeoutExpired
-            ):  # a line that does not end takes the rest of its batch along
+            ):  # a line that does not end also stops the rest of its batch
                 process.communicate(b"".join(line.encode("utf-8") + b"\0" for line in batch), timeout=20)
             if sys.platform != "win32":
                 with contextlib.suppress(ProcessLookupError):
@@ -262,12 +262,12 @@ def _reported(lines: Sequence[str], files: bool) -> Iterator[tuple[int, str]]:
                 yield int(matched[1]), matched[2]
 
 
-# shfmt 4.2 reads the body of a quoted here-document for substitutions, where [[ stands on the line that opens it. bash does not.
+# shfmt 4.2 reads the body of a quoted here-document for substitutions if its opening line contains [[. bash does not.
 _SHFMT_ERRS = re.compile(r"""<<-?[ \t]*['"\\][^\n]*\[\[""")
 
 
 def shfmt_names(lines: Sequence[str]) -> list[set[str] | None]:
-    """The programs of each line that shfmt names; ``None`` for one that it does not read."""
+    """The programs of each line that shfmt names; ``None`` for a line that shfmt cannot parse."""
     if not lines:
         return []
     marked = "".join(f"mark {place}\n{line}\n" for place, line in enumerate(lines))
@@ -296,7 +296,7 @@ def shfmt_names(lines: Sequence[str]) -> list[set[str] | None]:
 
 
 def _calls(node: object) -> Iterator[list[str]]:
-    """The words of each call in shfmt's tree, as far as they are literal; in the order of their places."""
+    """The literal words of each call in shfmt's tree, in the order of their positions."""
     if isinstance(node, list):
         for each in node:
             yield from _calls(each)
@@ -318,12 +318,12 @@ def _literal(word: dict[str, object]) -> str:
 
 
 def named(parsed: Parsed) -> set[str]:
-    """The programs that a parsed text names."""
+    """The programs in a parsed text."""
     return {command.program.replace("\n", "") for command in parsed.commands if command.program}
 
 
 def compared(count: int, seed: int) -> tuple[list[str], str]:
-    """What bash ran, or shfmt named, and the parser did not, of so many lines; and the numbers."""
+    """The programs that bash ran or shfmt named and the parser missed, in a number of lines; and the counts."""
     generator = Generator(seed)
     distinct: dict[str, None] = {}
     while len(distinct) < count:
@@ -353,7 +353,7 @@ def compared(count: int, seed: int) -> tuple[list[str], str]:
 
 
 def main() -> None:
-    """Print what was missed, and the numbers."""
+    """Print the missed programs, and the counts."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     missed, numbers = compared(count, int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     print(*missed, numbers, sep="\n")

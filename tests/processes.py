@@ -1,4 +1,4 @@
-"""Ask the machine which processes live. A zombie does not, though it answers to signal 0."""
+"""The living processes of the machine. A zombie does not live, although signal 0 finds it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 def unique_seconds() -> str:
-    """A long time to sleep that no other process sleeps: it is found again in command lines."""
+    """A long, unique number of seconds to sleep, by which command lines can be found."""
     return f"300.{random.randrange(10**9):09d}"
 
 
 def living(text: str) -> list[str]:
-    """The command lines, of processes that live, in which a text stands."""
+    """The command lines of living processes that contain a text."""
     found = []
-    # psutil takes three times as long to read those of all, and tests ask every few milliseconds.
+    # psutil takes three times as long for all command lines, and tests ask every few milliseconds.
     for pid in _named(text) if sys.platform == "linux" else psutil.pids():
         try:
             process = psutil.Process(pid)
             line = " ".join(process.cmdline())
             if text in line and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(f"{pid} {line[:200]}")
-        except (psutil.Error, OSError):  # under Wine, of a process that begins or ends
+        except (psutil.Error, OSError):  # under Wine, for a process that starts or ends
             continue
     return found
 
@@ -50,7 +50,7 @@ def _named(text: str) -> list[int]:
 
 
 def kill_with_its_net(pid: int) -> None:
-    """Kill a program, and first what would stop its commands then (`linux.net`)."""
+    """Kill a program, and before that the net that would stop its commands (`linux.net`)."""
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
         if "anyshell-net" in words and words[words.index("anyshell-net") + 1] == str(pid):
@@ -60,7 +60,7 @@ def kill_with_its_net(pid: int) -> None:
 
 
 def wait_dead(pid: int) -> None:
-    """Wait until no thread of a killed process is left: until then it is alive, also where its first one is a zombie."""
+    """Wait until no thread of a killed process is left: until then the process is alive, even if its first thread is a zombie."""
     give_up = time.monotonic() + 20
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
@@ -70,11 +70,11 @@ def wait_dead(pid: int) -> None:
 
 
 COMES_WITHIN = 90 if sys.platform == "win32" else 20
-"""Seconds in which a program must have come. Under Wine, on a busy machine, PowerShell takes a good part of them."""
+"""Seconds in which a program must have started. Under Wine, on a busy machine, PowerShell takes a large part of them."""
 
 
 def wait_living(text: str, count: int = 1, seconds: float = COMES_WITHIN) -> None:
-    """Wait until so many processes live in whose command lines a text stands."""
+    """Wait until a number of processes live whose command lines contain a text."""
     give_up = time.monotonic() + seconds
     while len(living(text)) < count:
         assert time.monotonic() < give_up, f"{count} processes with {text} never came"
@@ -82,14 +82,14 @@ def wait_living(text: str, count: int = 1, seconds: float = COMES_WITHIN) -> Non
 
 
 async def wait_none(text: str) -> None:
-    """Wait until no process lives in whose command line a text stands."""
+    """Wait until no process lives whose command line contains a text."""
     with anyio.fail_after(30):
         while await asyncio.to_thread(living, text):
             await asyncio.sleep(0.05)
 
 
 def wait_asleep(seconds: str) -> None:
-    """Wait until a program sleeps for that long: what its shell does before has been done by then."""
+    """Wait until a program sleeps for that time: by then its shell has finished its earlier steps."""
     give_up = time.monotonic() + 20
     while not any(line.partition(" ")[2] == f"sleep {seconds}" for line in living(seconds)):
         assert time.monotonic() < give_up, f"sleep {seconds} never came"
@@ -97,12 +97,12 @@ def wait_asleep(seconds: str) -> None:
 
 
 def open_descriptors() -> int:
-    """How many descriptors this process has."""
+    """The number of descriptors of this process."""
     if sys.platform != "win32":
         return psutil.Process().num_fds()
     if SYSTEM != "wine":
         return psutil.Process().num_handles()
-    # Wine 8 says of every process that it has none: counted are those of this one among those of all.
+    # Wine 8 reports no handles for any process: this counts the handles of this process among all handles.
     import ctypes
     from ctypes import wintypes
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def v2(path: Path, *events: tuple[float, str] | tuple[float, str, str], **header: object) -> Path:
-    """Write a recording of version 2. An event is its time, what is printed, and, if it is no output, its code."""
+    """Write a recording of version 2. An event is its time, its text, and a code unless the event is output."""
     lines: list[object] = [{"version": 2, "width": 80, "height": 24, **header}]
     lines += [[event[0], event[2] if len(event) == 3 else "o", event[1]] for event in events]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))

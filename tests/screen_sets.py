@@ -1,7 +1,7 @@
-"""Recordings and assertions that other terminals' projects have of their own screens.
+"""Recordings and assertions of other terminal projects about their own screens.
 
-The sets belong to their projects and are not part of this one. `SETS` says which there are, by name; `ANYSHELL_SCREEN_SETS`
-is the directory in which each is a checkout, named as its project.
+The sets belong to their projects and are not part of anyshell. `SETS` lists the sets by name; `ANYSHELL_SCREEN_SETS`
+is a directory with a checkout of each project, named like the project.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ SETS = {
     "xterm.js": ("https://github.com/xtermjs/xterm.js", "test/fixtures/escape_sequence_files"),
     "libvterm": ("https://github.com/neovim/libvterm", "t"),
 }
-"""The repository of each set, and the directory of it in that."""
+"""The repository of each set, and the directory of the set in the repository."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What of a set the screen shows otherwise than the set expects.
+    """A difference between the screen and the expectation of a set.
 
     Attributes:
-        case: The recording or file, with the number of the line where there are more in it.
-        expected: What the set expects.
-        shown: What the screen shows.
+        case: The recording or file, with the line number if the file has several cases.
+        expected: The text that the set expects.
+        shown: The text on the screen.
     """
 
     case: str
@@ -48,14 +48,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came of a set: how many cases were compared, and which differ."""
+    """The result for a set: the number of compared cases, and the differences."""
 
     cases: int
     differences: list[Difference]
 
 
 def directory(name: str) -> Path:
-    """The directory of a set; the test is skipped where it is not there."""
+    """The directory of a set; without the directory the test is skipped."""
     repository, part = SETS[name]
     root = os.environ.get(VARIABLE)
     path = Path(root or ".") / name / part
@@ -83,14 +83,14 @@ def compared_with_alacritty() -> Comparison:
 
 
 def _rows_of_alacritty(grid: dict[str, Any]) -> Iterator[str]:
-    # The rows stand in a ring, from the last of the screen upwards.
+    # The rows are in a ring buffer, from the last row of the screen upwards.
     rows, zero = grid["raw"]["inner"], grid["raw"]["zero"]
     for number in reversed(range(grid["lines"])):
         yield "".join(map(_of_cell, rows[(zero + number) % len(rows)]["inner"])).rstrip(" ")
 
 
 def _of_cell(cell: dict[str, Any]) -> str:
-    """The text of a cell. A tab stands in the first column that it has passed; a wide character has a spacer behind it."""
+    """The text of a cell. A tab is in the first column that it has skipped; a spacer follows a wide character."""
     if "WIDE_CHAR_SPACER" in cell["flags"].split(" | "):
         return ""
     marks = (cell["extra"] or {}).get("zerowidth") or ()
@@ -98,12 +98,12 @@ def _of_cell(cell: dict[str, Any]) -> str:
 
 
 def compared_with_xterm_js() -> Comparison:
-    """Each file leaves on a screen of 80 to 25 what xterm showed."""
+    """After each file, a screen of 80 by 25 equals the screen of xterm."""
     cases, differences = 0, []
     for path in sorted(directory("xterm.js").glob("*.in")):
         cases += 1
         output = TerminalOutput(Terminal(columns=80, rows=25))
-        # xterm had them through a pty, which makes CR LF of LF.
+        # xterm received the files through a pty, which converts LF to CR LF.
         output.feed(path.read_bytes().replace(b"\n", b"\r\n"))
         expected = path.with_suffix(".text").read_text(encoding="utf-8").split("\n")[:25]
         differences += _of_rows(path.stem, [row.rstrip() for row in expected], list(output.screen.rows))
@@ -123,7 +123,7 @@ _ESCAPE = re.compile(r"\\(?:x\{([0-9a-fA-F]+)\}|x([0-9a-fA-F]{1,2})|(.))")
 
 
 def compared_with_libvterm() -> Comparison:
-    """Each assertion about the cursor, the text and the lines of a row holds after what was pushed before it."""
+    """Each assertion about the cursor, the text and the lines of a row holds after the input before the assertion."""
     cases, differences = 0, []
     for path in sorted(directory("libvterm").glob("*.test")):
         script = _Script()
@@ -151,14 +151,14 @@ def _commands(line: str) -> Iterator[str]:
 
 
 class _Script:
-    """A script of libvterm's, as far as it is about what stands on the screen."""
+    """The part of a libvterm script that concerns the text on the screen."""
 
     def __init__(self) -> None:
         self._size = Terminal(columns=80, rows=25)
         self._output = TerminalOutput(self._size)
 
     def run(self, command: str) -> tuple[object, object] | None:
-        """Do what a line says. An assertion gives what it expects and what is there."""
+        """Run a line. An assertion returns the expected and the actual value."""
         name, _, rest = command.partition(" ")
         if name == "PUSH":
             self._output.feed(_string(rest))
@@ -168,7 +168,7 @@ class _Script:
             self._output = TerminalOutput(self._size)
         elif name == "RESIZE":
             rows, columns = rest.split(",")
-            # The narrowest terminal here has two columns; in one script there is one.
+            # The narrowest terminal here has two columns; one script uses one column.
             self._size = Terminal(columns=max(int(columns), 2), rows=max(int(rows), 2))
             self._output.resize(self._size)
         elif name.startswith("?"):
@@ -188,7 +188,7 @@ class _Script:
         if name in ("screen_chars", "screen_text"):
             # Rows and columns from and to; or one row.
             top, start, bottom, end = at if len(at) == 4 else (at[0], 0, at[0] + 1, self._size.columns)
-            whole = start == 0 and end == self._size.columns  # where characters need not be columns
+            whole = start == 0 and end == self._size.columns  # characters and columns may differ
             shown = "\n".join([row if whole else row[start:end] for row in screen.rows[top:bottom]])
             return (_bytes(expected).decode() if name == "screen_text" else _characters(expected)), shown
         if name == "screen_eol":

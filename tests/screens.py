@@ -1,4 +1,4 @@
-"""What others make of a terminal's bytes, and where such bytes are recorded."""
+"""Screens of other emulators for the bytes of a terminal, and recordings of such bytes."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ BOUND = 20.0  # seconds
 
 
 def record(argv: Sequence[str], steps: Sequence[tuple[bytes, bytes]] = (), *, until: bytes = b"") -> bytes:
-    """What a program prints on a terminal of 80 to 24.
+    """The output of a program on a terminal of 80 by 24.
 
     Args:
         argv: The program.
-        steps: What to wait for in what is printed after the step before, and what to type then.
-        until: What to wait for at last; empty is its end. If it goes on, it is killed.
+        steps: The text to wait for in the output after the previous step, and the text to type then.
+        until: The last text to wait for; empty waits for the end of the program. A program that continues is killed.
     """
     if sys.platform == "win32":
         raise NotImplementedError("there are no such terminals")
-    import pty  # not there
+    import pty  # no such file
 
     pid, fd = pty.fork()
     if pid == 0:
@@ -65,27 +65,27 @@ def _wait(fd: int, output: bytearray, expected: bytes, start: int) -> int:
         assert ready, f"{expected!r} did not come: {bytes(output[start:])!r}"
         try:
             output += os.read(fd, 64 * 1024)
-        except OSError:  # its end
+        except OSError:  # the end of the program
             assert not expected, f"it ended without {expected!r}: {bytes(output[start:])!r}"
             return start
 
 
 class Tmux:
-    """A tmux of its own, which shows what it makes of output."""
+    """A separate tmux, which shows its screen for given output."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._count = 0
 
     def show(self, data: bytes, columns: int = 80, rows: int = 24) -> tuple[list[str], str]:
-        """The rows, and where the cursor is: its row, and whether the screen is the alternate one."""
+        """The rows, the row of the cursor, and whether the screen is the alternate screen."""
         name = self._draw(data, columns, rows)
         shown = self._run("capture-pane", "-p", "-t", name).split("\n")[:rows]
         state = self._run("display", "-p", "-t", name, "#{cursor_y} #{alternate_on}").strip()
         return [row.rstrip() for row in shown], state
 
     def coloured(self, data: bytes, columns: int = 80, rows: int = 24) -> bytes:
-        """The rows with their colours, as it would print them itself."""
+        """The rows with their colours, as tmux prints them."""
         name = self._draw(data, columns, rows)
         return self._run("capture-pane", "-p", "-e", "-N", "-t", name).encode()
 
@@ -121,7 +121,7 @@ class Tmux:
 
 
 def drawn(data: bytes, columns: int = 80, rows: int = 24) -> Screen:
-    """What we make of it."""
+    """The screen of anyshell's emulator."""
     output = TerminalOutput(Terminal(columns=columns, rows=rows))
     output.feed(data)
     return output.screen

@@ -1,4 +1,4 @@
-"""A person who sits at the terminal of a program, for tests."""
+"""A simulated person at the terminal of a program."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from anyshell.abc import Backend, Process
 
 BOUND = 20.0
-"""Seconds after which what a program shows will not come any more."""
+"""Seconds after which expected output counts as missing."""
 
 
 class Sitting:
-    """A person who sits at the terminal of a program: reads what is shown, and types."""
+    """A person at the terminal of a program, who reads the output and types."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None
@@ -37,7 +37,7 @@ class Sitting:
         self._screen = TerminalOutput(Terminal(), answer=self._answers.extend)
 
     async def until(self, text: str) -> str:
-        """Wait until a text is shown after what was waited for before; return what was shown up to there."""
+        """Wait for a text after the previously awaited text; return the output up to its end."""
         async with asyncio.timeout(BOUND):
             while (at := self.shown.find(text.encode(), self._read)) < 0:
                 await self._receive()
@@ -46,7 +46,7 @@ class Sitting:
         return seen.decode()
 
     async def rest(self) -> bytes:
-        """Read to the end; return all that was ever shown."""
+        """Read to the end; return the whole output."""
         with contextlib.suppress(anyio.EndOfStream):
             async with asyncio.timeout(BOUND):
                 while True:
@@ -57,7 +57,7 @@ class Sitting:
         data = await self.process.stdout.receive()
         self.shown += data
         if self.process.terminal_kind in ("conpty", "winpty"):
-            # The first shows nothing before it knows where its cursor is; the other asks in order to know whether Escape
+            # The first program shows no text before it knows its cursor position; the other program asks to find out whether Escape
             # was a key, or begins one.
             self._screen.feed(data)
             if self._answers:
@@ -82,7 +82,7 @@ async def sit(
     env: dict[str, str] | None = None,
     script: str | None = None,
 ) -> AsyncIterator[Sitting]:
-    """Start a program on a terminal: a text for bash, unless it is more than one word."""
+    """Start a program on a terminal: a single argument is a text for bash."""
     words = argv if len(argv) > 1 else ("/bin/bash", "-c", *argv)
     spawn = Spawn(
         argv=words,
@@ -94,7 +94,7 @@ async def sit(
     try:
         process = await backend.spawn(spawn)
     except SpawnError as error:
-        # Now and then Wine 8 cannot create a process (ERROR_INTERNAL_ERROR), and nothing is left of it.
+        # Rarely Wine 8 cannot create a process (ERROR_INTERNAL_ERROR); the failure leaves no process.
         if SYSTEM != "wine" or "Internal error" not in str(error):
             raise
         process = await backend.spawn(spawn)

@@ -1,7 +1,7 @@
 """The table of ``docs/reference/what-a-model-reads.md``, from real runs, here and over SSH: ``python -m tests.situations``.
 
-Each situation is played on this machine and on an SSH server on loopback. What differs from run to run (process ids, measured
-times, directories, ids of kept outputs) is replaced by an example.
+Each situation is played on this machine and on an SSH server on loopback. Values that differ between runs (process ids,
+measured times, directories, ids of artifacts) are replaced by an example.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "what-a-model-reads.md"
 MOST = {"commands": 15.0, "jobs": 25.0, "terminals": 30.0}
-"""The mean of our words in a result, at most."""
+"""The mean number of anyshell's words in a result, at most."""
 
 _TABLE = re.compile(r"(<!-- situations -->\n).*?(<!-- end of situations -->)", re.DOTALL)
 _OURS = "[anyshell] "
@@ -82,12 +82,12 @@ class Play:
 
 @dataclass(frozen=True)
 class Situation:
-    """A situation, and how it comes about: the last result is the one that counts."""
+    """A situation, and the calls that produce it: only the last result counts."""
 
     kind: Literal["commands", "jobs", "terminals"]
     name: str
     play: Callable[[Play], Awaitable[ShellResult | JobResult]]
-    remote: bool = False  # there is none of it on this machine
+    remote: bool = False  # this machine has no such situation
 
 
 async def _timed_out(play: Play) -> ShellResult:
@@ -291,13 +291,13 @@ async def played(situation: Situation, *, remote: bool) -> tuple[list[dict[str, 
 
 
 def ours(text: str) -> list[str]:
-    """The lines of a result that we say."""
+    """The lines of a result that anyshell adds."""
     printed = text.split("\n\n")[-1]
     return [line.removeprefix(_OURS) for line in printed.split("\n") if line.startswith(_OURS)]
 
 
 def words(text: str) -> int:
-    """How many words of a result are ours."""
+    """The number of words in a result that anyshell adds."""
     return sum(len(line.split()) for line in ours(text))
 
 
@@ -325,7 +325,7 @@ def _call(calls: list[dict[str, Any]]) -> str:
 
 
 async def written(page: str) -> str:
-    """The page with its tables as they are now."""
+    """The page with its current tables."""
     made = await table()
     return _TABLE.sub(lambda found: f"{found[1]}\n{made}\n{found[2]}", page)
 

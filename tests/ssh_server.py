@@ -30,12 +30,12 @@ SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:" + os.environ
 HOST = "127.0.0.1"
 
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "") + os.environ.get("PYTEST_XDIST_TESTRUNUID", "")[:4]
-"""At the end of a user's name, so that each worker of pytest-xdist has users of its own, and each of two runs at once."""
+"""The suffix of user names, so that each worker of pytest-xdist has its own users, and each of two concurrent runs."""
 
 
 @dataclass
 class Server:
-    """A server that runs, and what a client needs for it."""
+    """A running server, and the files that a client needs."""
 
     directory: Path
     port: int
@@ -51,7 +51,7 @@ class Server:
 
     @property
     def known_hosts(self) -> Path:
-        """A file in which the server's key is known."""
+        """A file with the server's key."""
         return self.directory / "known_hosts"
 
     @property
@@ -60,18 +60,18 @@ class Server:
         return self.directory / "host_key"
 
     def restart(self) -> None:
-        """Start it again, at the same port, after it was killed."""
+        """Start the server again at the same port after a kill."""
         (self.directory / "pid").unlink(missing_ok=True)
         subprocess.run(self.command, check=True, stdin=subprocess.DEVNULL)
         self.pid = _read_pid(self.directory / "pid")
 
     @property
     def log(self) -> str:
-        """What the server wrote."""
+        """The log of the server."""
         return (self.directory / "log").read_text(errors="replace")
 
     def options(self, **more: Any) -> SSHOptions:
-        """What reaches it, and nothing of the machine's own configuration."""
+        """Options that reach the server, without the configuration of the machine."""
         given = {
             "host": self.address,
             "port": self.port,
@@ -85,7 +85,7 @@ class Server:
         return SSHOptions(**given)
 
     def config(self, alias: str = "testhost", more: str = "") -> Path:
-        """Write a client's configuration in which the server has a name."""
+        """Write a client's configuration with a name for the server."""
         path = self.directory / f"config-{alias}"
         path.write_text(
             f"Host {alias}\n  HostName {HOST}\n  Port {self.port}\n  User {self.user}\n"
@@ -96,17 +96,17 @@ class Server:
 
 
 def is_root() -> bool:
-    """Whether the user of the tests may do everything."""
+    """Whether the tests run as root."""
     return sys.platform != "win32" and os.geteuid() == 0
 
 
 def own_name() -> str:
-    """Who runs the tests."""
+    """The user who runs the tests."""
     return psutil.Process().username()
 
 
 def home(user: str) -> Path:
-    """The home of a user; no absolute path when no user has that name."""
+    """The home of a user; not an absolute path if no user has that name."""
     return Path(f"~{user}").expanduser() if os.path.expanduser(f"~{user}") != f"~{user}" else Path(user)
 
 
@@ -159,17 +159,17 @@ def openssh(
     through: tuple[str, ...] = (),
     variables: str = "",
 ) -> Iterator[Server]:
-    """OpenSSH's server with its default limits, which one client key may enter.
+    """OpenSSH's server with its default limits, which accepts one client key.
 
-    It makes itself a daemon, so that what a test counts among its own children is not the server.
+    The server becomes a daemon, so that it does not count among the children of a test.
 
     Args:
-        user: Who logs in.
-        more: Lines of sshd_config; the first value of a keyword counts, so they go first.
-        port: Where it listens; a free port otherwise.
+        user: The user who logs in.
+        more: Lines of sshd_config, placed first, because the first value of a keyword counts.
+        port: The port to listen at; by default a free port.
         address: The same.
-        through: A program and its arguments that starts it.
-        variables: What every login is given, as ``NAME=VALUE`` words.
+        through: A program with arguments that starts the server.
+        variables: Variables of every login, as ``NAME=VALUE`` words.
     """
     assert SSHD is not None
     with _place() as directory:
@@ -181,9 +181,9 @@ def openssh(
             f"{more}\nPort {port}\nListenAddress {address}\nHostKey {directory}/host_key\nPidFile {pid_file}\n"
             f"AuthorizedKeysFile {directory}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
             "KbdInteractiveAuthentication no\nSubsystem sftp internal-sftp\n"
-            # PAM takes a fifth of what a connection costs, and decides nothing here.
+            # PAM takes a fifth of the cost of a connection, and decides nothing here.
             f"UsePAM {'yes' if _is_locked(user) else 'no'}\n"
-            # root's startup files are as well: Debian's bash reads them below sshd, but at the first level alone.
+            # So are root's startup files: Debian's bash reads them below sshd, but only at the first shell level.
             f"{variables and 'SetEnv ' + variables}\nMatch User root\n  SetEnv SHLVL=2 {variables}\n"
         )
         if is_root():
@@ -198,7 +198,7 @@ def openssh(
 
 
 def _is_locked(user: str) -> bool:
-    """Whether only PAM lets a user in by a key."""
+    """Whether a user can log in by a key only with PAM."""
     return is_root() and f"\n{user}:!" in f"\n{Path('/etc/shadow').read_text()}"
 
 
@@ -218,7 +218,7 @@ def sessions(pid: int) -> list[int]:
 
 
 def _end(pid: int) -> None:
-    """End a server and its connections, never what runs in them: that is what the tests are about."""
+    """End a server and its connections, but never the commands in these connections: the tests examine those."""
     for each in (*sessions(pid), pid):
         with contextlib.suppress(psutil.NoSuchProcess):
             process = psutil.Process(each)
@@ -251,10 +251,10 @@ def embedded(*arguments: str, module: str = "tests.asyncssh_server") -> Iterator
 
 @contextlib.contextmanager
 def accounts(*, change: bool = False) -> Iterator[None]:
-    """Have no other test make or remove an account meanwhile: that replaces the files of all, which a reach may hide.
+    """Keep other tests from adding or removing an account meanwhile: that replaces the files of all accounts, which a reach may hide.
 
     Args:
-        change: Whether this one does: then only one does so at once.
+        change: Whether the caller changes accounts: only one caller may do so at a time.
     """
     if sys.platform == "win32" or not is_root():
         yield
@@ -268,7 +268,7 @@ def accounts(*, change: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def account(name: str, shell: str) -> Iterator[str]:
-    """An ordinary user with a login shell, made by root for the tests and removed afterwards."""
+    """An ordinary user with a login shell, added by root for the tests and removed afterwards."""
     made = not home(name).is_absolute()
     if made:
         with accounts(change=True):
@@ -285,7 +285,7 @@ def account(name: str, shell: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def ordinary_user() -> Iterator[str]:
-    """An ordinary user who can log in: the one who runs the tests, or one whom root makes for them."""
+    """An ordinary user who can log in: the user of the tests, or a user that root adds for the tests."""
     if not is_root():
         yield own_name()
         return
@@ -295,7 +295,7 @@ def ordinary_user() -> Iterator[str]:
 
 @contextlib.contextmanager
 def startup_file(server: Server, name: str, text: str) -> Iterator[None]:
-    """Put a startup file into the home of a server's user for a while."""
+    """Put a startup file into the home of a server's user temporarily."""
     path = home(server.user) / name
     before = path.read_bytes() if path.exists() else None
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -311,12 +311,12 @@ def startup_file(server: Server, name: str, text: str) -> Iterator[None]:
 
 
 class Link:
-    """A TCP proxy before a server, on which bytes need time, and on which what the server says can be held back.
+    """A TCP proxy before a server, which delays bytes, and can hold back the answers of the server.
 
     Args:
-        server: What it leads to.
+        server: The server behind the proxy.
         delay: Seconds that bytes need each way.
-        others: Ports of servers with the same key, to which connections go in turn with the first.
+        others: Ports of servers with the same key; connections alternate between all servers.
     """
 
     def __init__(self, server: Server, *, delay: float = 0.0, others: Sequence[int] = ()) -> None:
@@ -326,7 +326,7 @@ class Link:
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self.deaf = False
-        """Whether what the server says from now on never arrives."""
+        """Whether later answers of the server never arrive."""
 
     async def __aenter__(self) -> Link:
         self._listening = await asyncio.start_server(self._join, HOST)
@@ -343,7 +343,7 @@ class Link:
         await asyncio.sleep(0)
 
     def options(self, **more: Any) -> SSHOptions:
-        """What reaches the server by this way."""
+        """Options that reach the server through the proxy."""
         known = self._server.directory / f"known_hosts-{self.port}"
         known.write_text(f"[{HOST}]:{self.port} {(self._server.directory / 'host_key.pub').read_text()}")
         return self._server.options(port=self.port, known_hosts=known, **more)

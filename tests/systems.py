@@ -1,4 +1,4 @@
-"""The systems that the tests run on: what of the suite each leaves out, and what each has to have."""
+"""The systems of the tests: the modules and tests that each system leaves out, and the parts that each must have."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def _system() -> System:
     if sys.platform == "win32":
         import ctypes
 
-        # What only Wine's has; https://gitlab.winehq.org/wine/wine/-/wikis/Developer-FAQ
+        # Only Wine's ntdll has this function; https://gitlab.winehq.org/wine/wine/-/wikis/Developer-FAQ
         return "wine" if hasattr(ctypes.WinDLL("ntdll"), "wine_get_version") else "windows"
     return "macos" if sys.platform == "darwin" else "linux"
 
 
 SYSTEM = _system()
-"""The one that this is. Only tests may tell Wine from Windows."""
+"""The system of this run. Only tests may distinguish Wine from Windows."""
 
 REQUIRED: Mapping[System, Collection[str] | None] = {
     "linux": None,
@@ -29,9 +29,9 @@ REQUIRED: Mapping[System, Collection[str] | None] = {
     "windows": frozenset(("ConPTY", "Git for Windows", "PowerShell", "Windows PowerShell")),
     "wine": frozenset(("PowerShell", "WinPTY")),
 }
-"""The parts, by the names that `conftest.missing` is given, without which a test fails where ``ANYSHELL_REQUIRE`` is
-``all``; ``None`` stands for every one. A test that wants another one is skipped there: it is not made for that system,
-and Wine has neither ConPTY nor what Microsoft ships with Windows alone."""
+"""The required parts, by their names in calls of `conftest.missing`: without such a part a test fails if ``ANYSHELL_REQUIRE`` is
+``all``; ``None`` stands for every part. A test that lacks another part is skipped: that part does not exist for the system,
+and Wine has neither ConPTY nor the programs that Microsoft ships only with Windows."""
 
 LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_cli_endings": "signals, process groups and controlling terminals of POSIX",
@@ -129,7 +129,7 @@ LEFT_OUT_ON_WINDOWS: Mapping[str, str] = {
     "test_trees": "trees as /proc of Linux shows them",
     "test_wine": "Wine seen from Linux",
 }
-"""Each test module that is not run on Windows, and why. A single test says it itself, by a mark."""
+"""Each test module that is not run on Windows, with the reason. Single tests have a mark for that."""
 
 COMPUTED = frozenset(
     f"test_{name}"
@@ -141,51 +141,51 @@ COMPUTED = frozenset(
         "styled", "syntax", "systems", "terminal_output", "terminal_secrets", "transcript",
     )
 )  # fmt: skip
-"""Test modules of code that computes, and asks no system; or of which only such tests run on Windows. They run on Linux, and on Windows itself; under Wine, where a test
-costs a tenth of a second whatever it does, they are left out."""
+"""Test modules of pure code without system calls, or modules of which only such tests run on Windows. These modules run on Linux, and on
+Windows itself; under Wine, where each test costs at least a tenth of a second, they are left out."""
 
 UNDER_WINE: Mapping[str, Mapping[str, str]] = {
     "test_artifacts": {
         "test_the_default_directory_follows_the_variable": "directories of Windows",
         "test_the_default_directory_is_the_users_state_directory": "directories of Windows",
-        "test_a_relative_directory_stays_where_it_was_when_the_process_moves": "directories of Windows",
-        "test_processes_that_write_and_prune_in_one_directory_do_not_disturb_each_other": "files that others have open",
-        "test_pruning_spares_what_another_process_is_writing": "files that others have open",
+        "test_relative_directory_is_resolved_at_creation": "directories of Windows",
+        "test_processes_can_write_and_prune_one_directory_concurrently": "files that others have open",
+        "test_pruning_spares_unfinished_artifact_of_another_process": "files that others have open",
         "test_unfinished_artifact_of_a_dead_process_is_pruned_after_a_day": "processes",
     },
     "test_cli": {
         "test_a_call_takes_its_parameters_from_stdin": "a call of a tool that runs PowerShell, and its stdin",
         "test_a_call_without_a_terminal_is_not_approved": "whether there is a console",
-        "test_a_reader_that_goes_away_is_no_traceback": "how a write to a broken pipe fails",
-        "test_the_doctor_says_what_to_do_about_each_finding": "what the doctor asks of Windows",
+        "test_closed_reader_causes_no_traceback": "how a write to a broken pipe fails",
+        "test_doctor_gives_advice_for_each_finding": "what the doctor asks of Windows",
     },
     "test_cli_run": {
         "test_several_arguments_are_taken_literally": "command lines",
-        "test_the_directory_and_variables_reach_the_command_and_its_stderr_stays_apart": (
+        "test_cwd_and_variables_reach_the_command_with_separate_stderr": (
             "directories, variables, and whether two handles are of one file"
         ),
         "test_channels_in_one_file_keep_their_order": "whether two handles are of one file",
         "test_bytes_pass_unchanged_in_both_directions": "bytes, in pipes and in files",
         "test_output_comes_while_the_command_runs": "pipes",
-        "test_a_reader_that_goes_away_ends_what_prints": "how a write to a broken pipe fails",
-        "test_a_timeout_is_kept_while_the_output_is_not_read": "a write that waits",
-        "test_a_source_that_says_nothing_holds_up_nothing": "a read that waits",
-        "test_a_timeout_is_said_and_gives_124": "how a tree is ended",
+        "test_closed_reader_stops_a_printing_command": "how a write to a broken pipe fails",
+        "test_timeout_applies_while_the_output_is_not_read": "a write that waits",
+        "test_silent_stdin_does_not_block": "a read that waits",
+        "test_timeout_is_reported_and_exits_with_124": "how a tree is ended",
         "test_process_left_behind_can_be_kept": "processes, and the words that stop one",
     },
     "test_log": {
-        "test_a_short_output_needs_no_file_unless_it_is_wanted": "files that are open",
+        "test_short_output_has_no_file_unless_kept": "files that are open",
         "test_discarded_log_leaves_no_file": "files that are open",
     },
     "test_selection": {
-        "test_pruning_spares_what_another_process_reads": "files that others have open",
+        "test_pruning_spares_artifacts_in_use_by_another_process": "files that others have open",
     },
     "test_tool": {
-        "test_truncation_of_long_lines_alone_says_so": "PowerShell",
+        "test_truncation_of_long_lines_alone_is_reported": "PowerShell",
     },
 }
-"""Of these modules, the tests that run under Wine, and what they ask of the system there. The others of each are the same on
-every system: they run on Linux, and on Windows itself, where a program does not take seconds to start."""
+"""The tests of these modules that run under Wine, with the feature of the system that each uses. The other tests are independent of
+the system: they run on Linux, and on Windows itself, where a program does not take seconds to start."""
 
 ONE_WINE = frozenset(
     (
@@ -204,8 +204,8 @@ LONGEST = tuple(
         "terminal_programs", "transfer", "silence", "cli_status", "reach_network", "situations", "player", "package",
     )
 )  # fmt: skip
-"""Test modules that take long, the longest first: workers begin with `ONE_WINE` and these, so that none is left with one of
-them when the others are done. How many tests a module has says little: five take two minutes in one, 400 as many seconds in another."""
+"""Long test modules, the longest first: workers begin with `ONE_WINE` and these modules, so that no worker runs one of them after
+the others have finished. The number of tests says little: five take two minutes in one module, 400 two seconds in another."""
 
 NOT_QUICK: Mapping[str, str] = {
     "test_bench": "measures, for minutes",
@@ -216,8 +216,8 @@ NOT_QUICK: Mapping[str, str] = {
     "test_cli_record": "tmux",
     "test_cli_ssh": "SSH",
     "test_detached": "SSH",
-    "test_docs::test_the_code_of_a_page_does_what_it_says": "a program for each block of each page, and Wine",
-    "test_examples::test_a_script_for_windows": "Wine",
+    "test_docs::test_code_of_a_page_works_as_shown": "a program for each block of each page, and Wine",
+    "test_examples::test_windows_script_works": "Wine",
     "test_fleet": "SSH",
     "test_floods": "gigabytes",
     "test_in_jobs": "test_endings has the same of plain commands",
@@ -227,8 +227,8 @@ NOT_QUICK: Mapping[str, str] = {
     "test_mcp_robust": "a thousand calls, and fifty clients",
     "test_package": "builds and installs the package",
     "test_player": "Chromium",
-    "test_policy_powershell::test_profiles_of_cmdlets_are_true_of_the_real_ones": "Wine",
-    "test_policy_powershell::test_the_real_parser_answers_as_it_has_been_recorded": "Wine",
+    "test_policy_powershell::test_cmdlet_profiles_match_real_cmdlets": "Wine",
+    "test_policy_powershell::test_real_parser_matches_recorded_answers": "Wine",
     "test_powershell": "Wine",
     "test_ray": "a cluster of Ray, and a thousand environments",
     "test_reach_landlock": "SSH",
@@ -244,47 +244,47 @@ NOT_QUICK: Mapping[str, str] = {
     "test_ssh_watcher": "SSH",
     "test_ssh_windows": "SSH and Wine",
     "test_terminal_programs": "vim, less, sudo and other programs",
-    "test_tool_powershell::test_a_tool_with_a_policy_asks_powershell_what_its_texts_run": "Wine",
+    "test_tool_powershell::test_tool_with_a_policy_has_powershell_parse_its_texts": "Wine",
     "test_trees": "sudo, su and unshare",
     "test_trial_ssh": "SSH",
     "test_wine": "Wine",
 }
-"""Each test module, or test of one, that `--quick` leaves out, and what it needs. Of the others it leaves out what runs over SSH."""
+"""Each test module or single test that `--quick` leaves out, with its requirement. Of other modules, tests over SSH are left out."""
 
 POSIX_TEXTS: Mapping[str, Collection[str]] = {
-    "test_docs": ("test_the_code_of_a_page_does_what_it_says",),
+    "test_docs": ("test_code_of_a_page_works_as_shown",),
     "test_signals": ("test_one_call_may_have_limits_of_its_own",),
     "test_environment": (
         "env",
-        "test_awaited_environment_refuses_what_needs_async_with",
+        "test_awaited_environment_refuses_streams",
         "test_directory_of_an_environment_is_resolved_and_must_exist",
         "test_an_unknown_shell_is_refused",
-        "test_a_text_behaves_as_in_dash_c_whatever_its_size",
-        "test_one_switch_leaves_the_hosts_variables",
-        "test_limits_are_the_environments",
-        "test_a_store_that_fails_in_any_way_stops_nothing",
-        "test_a_closed_environment_starts_nothing_more",
-        "test_commands_that_keep_coming_end_with_the_environment",
+        "test_text_of_any_size_behaves_as_with_dash_c",
+        "test_interactive_option_keeps_variables_of_the_host",
+        "test_output_limits_of_the_environment_apply",
+        "test_unexpected_store_error_is_raised_without_a_hang",
+        "test_closed_environment_starts_no_command",
+        "test_repeated_commands_end_with_the_environment",
         "test_background_after_bounds_the_wait_for_one_command",
     ),
     "test_jobs": (
         "env",
         "here",
         "test_a_port_of_the_host_is_waited_for",
-        "test_a_host_that_forbids_to_try_a_port_says_so",
-        "test_an_environment_that_was_not_entered_has_no_jobs",
-        "test_one_job_too_many_is_told_the_way_out",
+        "test_forbidden_port_check_is_reported",
+        "test_unentered_environment_has_no_jobs",
+        "test_job_over_the_limit_is_refused_with_advice",
         "test_a_malformed_bound_is_refused",
-        "test_the_whole_of_an_output_is_kept_once",
+        "test_complete_output_is_kept_once",
         "test_output_over_the_artifact_limit_is_counted",
-        "test_without_a_place_for_it_only_the_end_is_kept",
-        "test_a_command_that_takes_too_long_goes_on_as_a_job_with_its_own_deadline",
+        "test_output_without_an_artifact_keeps_only_its_end",
+        "test_long_command_becomes_a_job_with_its_own_deadline",
         "test_later_output_of_a_backgrounded_command_follows_the_earlier",
         "test_command_that_ends_in_time_is_not_a_job",
-        "test_a_command_that_is_waited_for_is_stopped_when_that_is_cancelled",
-        "test_a_command_is_waited_for_when_there_is_no_room_for_a_job",
+        "test_cancelled_wait_for_a_command_stops_the_command",
+        "test_command_is_awaited_if_the_job_limit_is_reached",
         "test_a_closed_environment_starts_no_job",
-        "test_asyncio_that_ends_ends_every_job",
+        "test_ended_event_loop_stops_every_job",
     ),
     "test_rewrite": (
         "test_a_rewritten_command_does_the_same",
@@ -300,44 +300,44 @@ POSIX_TEXTS: Mapping[str, Collection[str]] = {
         "test_arrays_and_options_of_bash_and_zsh_last",
         "test_leaving_the_environment_leaves_nothing",
         "test_twenty_sessions_live_at_once_over_ssh",
-        "test_lines_one_by_one_do_what_they_do_in_one_script",
-        "test_a_command_that_counts_on_its_shell_is_not_run_in_a_fresh_one",
-        "test_a_prefix_into_other_pids_is_seen_through",
-        "test_output_before_the_shell_starts_is_passed_over",
-        "test_a_status_is_not_taken_from_a_variable_that_stands",
-        "test_a_shell_that_ends_at_once_is_said",
+        "test_single_lines_act_like_one_script",
+        "test_command_bound_to_its_shell_does_not_run_in_another",
+        "test_stop_reaches_processes_in_the_pid_namespace_of_a_prefix",
+        "test_output_before_the_shell_starts_is_ignored",
+        "test_status_is_not_taken_from_a_readonly_variable",
+        "test_shell_that_ends_at_once_is_reported",
         "test_forged_messages_without_the_shells_numbers_change_nothing",
-        "test_end_of_a_text_of_zsh_is_its_own",
-        "test_interrupts_of_a_busy_shell_keep_it_each_time",
+        "test_unfinished_text_of_zsh_ends_with_its_own_lines",
+        "test_repeated_interrupts_keep_a_busy_shell",
         "test_debug_trap_of_zsh_prints_nothing_among_the_variables",
-        "test_builtin_that_is_switched_off_is_there_for_the_next_command",
+        "test_disabled_builtin_does_not_break_the_next_command",
         "test_zsh_that_skips_its_lines_after_an_interrupt_is_asked_again",
         "test_late_question_to_zsh_does_not_interrupt_the_next_command",
         "test_a_shell_that_cannot_be_killed_is_abandoned_and_named",
-        "test_generated_lines_are_those_that_bash_does_not_end_a_script_for",
+        "test_generated_lines_exclude_lines_that_end_a_bash_script",
     ),
-    "test_terminal_lines": ("test_a_driven_terminal_gives_its_lines_and_who_has_it",),
+    "test_terminal_lines": ("test_driven_terminal_gives_its_lines_and_foreground",),
     "test_calls": ("env", "here"),
     "test_tool": (
         "env",
         "test_truncation_says_which_lines_are_shown",
-        "test_an_output_cut_within_one_line_is_not_said_to_have_no_lines",
-        "test_a_script_after_a_leading_cd_finds_its_way_back",
+        "test_output_cut_within_one_line_does_not_mention_zero_lines",
+        "test_script_after_a_leading_cd_can_return",
         "test_no_leading_cd_is_taken_off_for_zsh",
-        "test_a_leading_cd_to_home_is_the_shells_to_judge",
-        "test_a_real_directory_that_may_not_be_entered_is_left_to_the_shell",
-        "test_without_guards_a_model_sets_what_it_likes",
-        "test_a_truncated_output_says_where_the_whole_is",
-        "test_a_whole_that_was_not_kept_is_said",
-        "test_without_an_entered_environment_there_are_no_updates",
+        "test_leading_cd_to_home_is_left_to_the_shell",
+        "test_inaccessible_real_directory_is_left_to_the_shell",
+        "test_model_sets_any_variable_without_guards",
+        "test_truncated_output_names_the_whole_output",
+        "test_unkept_output_is_reported",
+        "test_environment_that_was_not_entered_gives_no_updates",
     ),
     "test_tool_jobs": (
         "env",
         "here",
         "test_too_many_jobs_are_a_result_that_names_the_way_out",
-        "test_a_command_that_takes_long_goes_on_as_a_job_and_keeps_its_deadline",
-        "test_without_jobs_a_command_is_waited_for_however_long_it_takes",
-        "test_much_output_is_shown_in_pieces_that_say_where_to_go_on",
+        "test_long_command_becomes_a_job_and_keeps_its_deadline",
+        "test_without_jobs_long_command_is_awaited",
+        "test_large_output_is_shown_in_pieces_that_name_the_next_piece",
         "test_approver_of_input_sees_how_the_job_was_started",
         "test_a_kept_output_is_shown_by_the_name_of_its_file_too",
         "test_discarded_output_of_a_job_is_not_promised",
@@ -345,17 +345,17 @@ POSIX_TEXTS: Mapping[str, Collection[str]] = {
     "test_tool_sessions": (
         "env",
         "here",
-        "test_a_question_is_told_although_the_shell_says_that_it_was_stopped",
-        "test_a_tool_that_is_closed_says_so_and_nothing_else",
-        "test_a_session_needs_an_environment_that_was_entered",
+        "test_question_is_reported_despite_the_message_of_a_stopped_shell",
+        "test_closed_tool_only_reports_that_state",
+        "test_session_needs_an_entered_environment",
     ),
     "test_variables": (
         "repository",
-        "test_less_called_by_name_ends_by_itself",
+        "test_less_called_by_name_ends_without_a_key",
         "test_ssh_does_not_ask_for_a_passphrase",
         "test_no_variable_of_the_host_brings_a_person_or_colour_back",
     ),
 }
-"""Of these modules, the tests that are left out on Windows because their commands are texts of a POSIX shell: by their
-names, or by those of fixtures that they have. The same is tested there, with texts of PowerShell, in modules of its own
+"""The tests of these modules that are left out on Windows because their commands are texts of a POSIX shell: by their
+names, or by the names of their fixtures. Separate modules test the same with texts of PowerShell
 (test_windows, test_session_windows, test_windows_terminals, test_cli_run)."""

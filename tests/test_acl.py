@@ -1,4 +1,4 @@
-"""Who may do what with a file on Windows, as the system itself tells."""
+"""Access rights of files on Windows, as the system itself reports them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make(path: Path, entries: str) -> Path:
     return path
 
 
-def test_a_private_directory_is_its_users_alone(tmp_path: Path) -> None:
+def test_private_directory_is_accessible_only_to_its_user(tmp_path: Path) -> None:
     above = make(tmp_path / "above", f"(A;OICI;FA;;;{EVERYBODY})")
     _acl.make_directory(str(above / "below"))
     assert _acl.fault_of(str(above / "below")) is None
@@ -44,7 +44,7 @@ def test_a_private_directory_is_its_users_alone(tmp_path: Path) -> None:
         _acl.make_directory(str(above / "missing" / "below"))
 
 
-def test_a_private_file_is_its_users_alone(tmp_path: Path) -> None:
+def test_private_file_is_accessible_only_to_its_user(tmp_path: Path) -> None:
     file = make(tmp_path / "above", f"(A;OICI;FA;;;{EVERYBODY})") / "file"
     with open(_acl.create_file(str(file)), "wb") as opened:
         opened.write(b"a\nb")
@@ -66,7 +66,9 @@ def test_a_private_file_is_its_users_alone(tmp_path: Path) -> None:
     [("", True), (f"(A;OICI;FR;;;{EVERYBODY})", True), (f"(A;OICI;FA;;;{EVERYBODY})", False)],
     ids=["no others", "others read", "others write"],
 )
-def test_artifacts_are_not_kept_where_others_write(tmp_path: Path, entries: str, is_ours: bool) -> None:
+def test_artifact_directory_writable_by_others_is_refused(
+    tmp_path: Path, entries: str, is_ours: bool
+) -> None:
     store = ArtifactStore(make(tmp_path / "artifacts", entries))
     if is_ours:
         store.create().discard()
@@ -77,9 +79,7 @@ def test_artifacts_are_not_kept_where_others_write(tmp_path: Path, entries: str,
         store.list()
 
 
-def test_a_script_is_its_users_alone_wherever_it_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_script_file_is_private_in_any_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     above = make(tmp_path / "above", f"(A;OICI;FA;;;{EVERYBODY})")
     monkeypatch.setattr(tempfile, "tempdir", str(above))
     script = ScriptFile("a secret")
@@ -97,7 +97,7 @@ def test_a_script_is_its_users_alone_wherever_it_is_made(
     assert not list(above.iterdir())
 
 
-def test_artifacts_are_private_wherever_their_directory_is_made(tmp_path: Path) -> None:
+def test_artifacts_are_private_in_any_directory(tmp_path: Path) -> None:
     above = make(tmp_path / "state", f"(A;OICI;FA;;;{EVERYBODY})")
     writer = ArtifactStore(above / "made" / "artifacts").create()
     writer.write(b"x")

@@ -1,4 +1,4 @@
-"""Commands in an editor's terminals, over the Agent Client Protocol: the SDK's own client side, with real programs behind."""
+"""Commands in an editor's terminals, over the Agent Client Protocol: the client side is the SDK's own, with real programs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Shown:
 
 
 class Editor:
-    """The client side. Commands have an open stdin, as in a terminal that a person may type in."""
+    """The client side. Commands have an open stdin, as in a terminal for typing."""
 
     def __init__(self) -> None:
         self.terminals: dict[str, Shown] = {}
@@ -129,13 +129,13 @@ class Editor:
 
 
 async def wait_dead(text: str) -> None:
-    """Wait until what the editor has killed is dead."""
+    """Wait until the processes that the editor has killed are dead."""
     while living(text):
         await asyncio.sleep(0.01)
 
 
 class Agent:
-    """The agent's side, which is given its connection to the editor."""
+    """The agent's side, with the connection to the editor."""
 
     client: Any = None
 
@@ -196,7 +196,7 @@ async def here(backend: AcpBackend, tmp_path: Path) -> AsyncIterator[Environment
         yield env
 
 
-async def test_command_runs_in_the_editors_terminal_and_is_released(
+async def test_command_runs_in_an_editor_terminal_that_is_released(
     here: Environment, link: Link, tmp_path: Path
 ) -> None:
     command = 'pwd; echo "$A $PAGER"; echo err >&2; cat; exit 3'
@@ -208,7 +208,7 @@ async def test_command_runs_in_the_editors_terminal_and_is_released(
     assert link.editor.terminals["t0"].released
 
 
-async def test_signal_is_128_and_its_number(here: Environment) -> None:
+async def test_signal_exit_code_is_128_plus_its_number(here: Environment) -> None:
     result = await ShellTool(here, approver=approve_all)({"command": "kill -9 $$"})
     assert (result.details.signal, result.details.exit_code) == ("SIGKILL", 137)
     assert result.details.editor_terminal == "t0"
@@ -235,7 +235,7 @@ async def test_process_left_behind_belongs_to_the_editor(here: Environment, link
     assert link.editor.terminals["t0"].released
 
 
-async def test_end_of_a_long_output_is_told_with_what_is_missing(here: Environment) -> None:
+async def test_truncated_output_keeps_its_end_and_notes_the_loss(here: Environment) -> None:
     outcome = await here.run("seq 200000")
     assert outcome.output.text.endswith("199999\n200000\n")
     assert outcome.exit_code == 0
@@ -270,7 +270,7 @@ async def test_late_terminal_is_killed_and_released(here: Environment, link: Lin
     await wait_dead(seconds)
 
 
-async def test_editor_that_makes_no_terminal_in_time_is_said(
+async def test_missing_editor_terminal_is_a_spawn_error(
     here: Environment, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(anyshell.acp, "CREATE_SECONDS", 0.1)
@@ -286,8 +286,10 @@ async def test_editor_that_makes_no_terminal_in_time_is_said(
 
 
 @pytest.mark.parametrize("answers", [True, False])
-async def test_editor_that_is_gone_loses_the_command(here: Environment, link: Link, answers: bool) -> None:
-    """Also where it cannot be known whether the command has begun."""
+async def test_closed_editor_connection_loses_the_command(
+    here: Environment, link: Link, answers: bool
+) -> None:
+    """The command is also lost where its start is unknown."""
     if not answers:
         link.editor.may_create.clear()
     running = asyncio.ensure_future(here.run("sleep 300"))
@@ -300,7 +302,7 @@ async def test_editor_that_is_gone_loses_the_command(here: Environment, link: Li
     assert outcome.started is (True if answers else None)
 
 
-async def test_requests_beyond_a_terminal_of_the_editor_are_refused(
+async def test_requests_unsupported_by_editor_terminals_are_refused(
     here: Environment, tmp_path: Path
 ) -> None:
     with pytest.raises(SpawnError, match="no input"):

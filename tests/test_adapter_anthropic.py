@@ -1,4 +1,4 @@
-"""The shell tool for Anthropic's SDK, called by its own tool runner, which a scripted server answers."""
+"""The shell tool for Anthropic's SDK. The SDK's own tool runner calls the tool, and a scripted server answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def told(tool: anthropic.Runnable, *calls: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a model is told of its calls, one after the other, and before that of the tool."""
+    """Return the tool as the model sees it, followed by the result of each call."""
     httpx = pytest.importorskip(DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
     asked: list[Any] = []
 
@@ -58,7 +58,7 @@ async def told(tool: anthropic.Runnable, *calls: dict[str, Any]) -> list[dict[st
     return [*asked[0]["tools"], *(each["messages"][-1]["content"][0] for each in asked[1:])]
 
 
-async def test_bash_keeps_its_shell_and_restarts_it(env: Environment) -> None:
+async def test_bash_keeps_its_shell_until_restarted(env: Environment) -> None:
     bash = anthropic.Bash(env, approver=approve_all)
     calls: list[dict[str, Any]] = [
         {"command": "cd /; x=1; pwd"},
@@ -80,7 +80,7 @@ async def test_bash_keeps_its_shell_and_restarts_it(env: Environment) -> None:
         await bash.call({"command": "true"})
 
 
-async def test_bash_stops_at_its_timeout_and_goes_on(env: Environment) -> None:
+async def test_bash_runs_the_next_command_after_a_timeout(env: Environment) -> None:
     seconds = unique_seconds()
     bash = anthropic.Bash(env, approver=approve_all, limits=ToolLimits(default_timeout=1, max_timeout=60))
     _, first, second = await told(bash, {"command": f"sleep {seconds} & wait"}, {"command": "echo on"})
@@ -89,7 +89,7 @@ async def test_bash_stops_at_its_timeout_and_goes_on(env: Environment) -> None:
     assert not living(seconds)
 
 
-async def test_bash_stops_what_a_command_leaves_behind(env: Environment) -> None:
+async def test_bash_stops_processes_left_behind(env: Environment) -> None:
     seconds = unique_seconds()
     bash = anthropic.Bash(env, approver=approve_all)
     _, only = await told(bash, {"command": f"sleep {seconds} & echo started"})
@@ -120,7 +120,7 @@ async def test_bash_asks_its_approver(env: Environment) -> None:
     assert await env.files.list() == []
 
 
-async def test_bash_needs_an_environment_that_ends_its_shell() -> None:
+async def test_bash_needs_an_entered_environment() -> None:
     from anyshell import Environment
 
     env = await Environment.detect()

@@ -1,4 +1,4 @@
-"""An environment for the trials of harbor, made and called as harbor does."""
+"""An environment for the trials of harbor, created and called as harbor does."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 
 def made(env: Environment, tmp_path: Path, **named: Any) -> BaseEnvironment:
-    """What harbor makes of its configuration."""
+    """The environment that harbor creates from its configuration."""
     task = tmp_path / "task"
     (task / "environment").mkdir(parents=True, exist_ok=True)
     config = TrialConfig(
@@ -66,7 +66,9 @@ async def test_command_has_its_directory_and_variables(trial: BaseEnvironment, e
         await trial.exec("true", cwd="/no/such")
 
 
-async def test_output_is_told_while_the_command_runs(trial: BaseEnvironment, env: Environment) -> None:
+async def test_output_callback_is_called_while_the_command_runs(
+    trial: BaseEnvironment, env: Environment
+) -> None:
     told = asyncio.Event()
     heard: dict[str, str] = {"stdout": "", "stderr": ""}
 
@@ -89,7 +91,7 @@ async def test_output_is_told_while_the_command_runs(trial: BaseEnvironment, env
     )
 
 
-async def test_timeout_is_an_exit_code_and_leaves_nothing(trial: BaseEnvironment) -> None:
+async def test_timeout_is_exit_code_124_and_leaves_no_process(trial: BaseEnvironment) -> None:
     seconds = unique_seconds()
     result = await trial.exec(f"echo out; echo err >&2; sleep {seconds} & wait", timeout_sec=1)
     assert (result.return_code, result.stdout) == (124, "out\n")
@@ -100,7 +102,7 @@ async def test_timeout_is_an_exit_code_and_leaves_nothing(trial: BaseEnvironment
         await trial.run_healthcheck(check)
 
 
-async def test_cancelled_command_leaves_nothing(trial: BaseEnvironment, env: Environment) -> None:
+async def test_cancelled_command_leaves_no_process(trial: BaseEnvironment, env: Environment) -> None:
     seconds = unique_seconds()
     task = asyncio.ensure_future(trial.exec(f"echo > begun; sleep {seconds}"))
     while not await env.files.exists("work/begun"):
@@ -123,7 +125,7 @@ async def test_background_child_goes_on_until_the_trial_stops(trial: BaseEnviron
     assert await trial.is_dir(".")
 
 
-async def test_output_that_is_too_long_is_shown_in_part(
+async def test_oversized_output_is_shown_in_part(
     trial: BaseEnvironment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(whole, "MAX_OUTPUT", 10_000)
@@ -137,7 +139,7 @@ async def test_output_that_is_too_long_is_shown_in_part(
     assert ".out" in caplog.text
 
 
-async def test_files_and_folders_go_both_ways_and_are_merged(
+async def test_files_and_folders_are_copied_both_ways_and_merged(
     trial: BaseEnvironment, env: Environment, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     here = tmp_path_factory.mktemp("here")

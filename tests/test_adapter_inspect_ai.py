@@ -1,4 +1,4 @@
-"""Environments as sandboxes of Inspect: its own checks for providers, evaluations with a scripted model, and what these do not ask."""
+"""Environments as sandboxes of Inspect: Inspect's checks for providers, evaluations with a scripted model, and further tests."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.filterwarnings(
         "ignore:Unclosed <MemoryObject:ResourceWarning"
-    ),  # Inspect's own, when it is cancelled
+    ),  # a warning of Inspect itself, when an evaluation is cancelled
 ]
 
 CHECKS = [name for name in self_check.__all__ if name != "test_exec_as_user"]
-"""Inspect's own, but for the one that adds a user to this machine: its own local provider has no other user either."""
+"""Inspect's checks, except the check that adds a user to this machine: Inspect's local provider has no other user either."""
 
 NOT_AS_ROOT = {
     "test_read_file_not_allowed",
     "test_write_text_file_without_permissions",
     "test_write_binary_file_without_permissions",
 }
-"""Those that root, who may do everything, cannot pass. Over SSH it is an ordinary user who runs them."""
+"""Checks that fail for root, because root has every permission. Over SSH an ordinary user runs these checks."""
 
 
 class Given(Host, frozen=True):
-    """A host of the tests, which is reached already."""
+    """A host of the tests with an open connection."""
 
     def detect(self) -> Detection[Environment]:
         return Environment.detect(given[self.address])
@@ -107,7 +107,7 @@ async def test_inspects_own_checks_pass(name: str, sandbox_env: Sandbox) -> None
 
 
 async def evaluate(host: Host, *commands: str, timeout: int | None = None) -> list[ChatMessageTool]:
-    """Have a scripted model run commands by Inspect's own tool, and give back what it was told."""
+    """Have a scripted model run commands by Inspect's own tool, and return the tool results."""
     calls = [ModelOutput.for_tool_call("mockllm/model", "bash", {"command": each}) for each in commands]
     end = ModelOutput.for_tool_call("mockllm/model", "submit", {"answer": "done"})
     task = Task(
@@ -116,7 +116,7 @@ async def evaluate(host: Host, *commands: str, timeout: int | None = None) -> li
         sandbox=SandboxEnvironmentSpec("anyshell", host),
     )
     for output in (*calls, end):
-        output.usage = ModelUsage()  # which is counted otherwise, by a table from the net
+        output.usage = ModelUsage()  # Inspect otherwise counts tokens by a table from the network
     model = get_model("mockllm/model", custom_outputs=[*calls, end])
     [log] = await eval_async(task, model=model, log_samples=True, log_dir="logs")
     assert log.status == "success", log.error
@@ -128,12 +128,12 @@ async def evaluate(host: Host, *commands: str, timeout: int | None = None) -> li
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inspect keeps its logs in the directory of the process."""
+    """Change the current directory: Inspect keeps its logs in that of the process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INSPECT_DISPLAY", "none")
 
 
-async def test_evaluation_runs_in_a_directory_of_its_own_that_is_removed(host: Host) -> None:
+async def test_evaluation_runs_in_a_temporary_directory(host: Host) -> None:
     seconds = unique_seconds()
     where, read, left, failed = await evaluate(
         host,
@@ -151,7 +151,7 @@ async def test_evaluation_runs_in_a_directory_of_its_own_that_is_removed(host: H
     assert not inspect_ai._reached
 
 
-async def test_model_is_told_of_a_timeout_with_what_was_printed(host: Host) -> None:
+async def test_timeout_result_has_the_output_so_far(host: Host) -> None:
     seconds = unique_seconds()
     [late] = await evaluate(host, f"echo out; sleep {seconds} & wait", timeout=1)
     assert late.error is not None
@@ -174,8 +174,8 @@ async def test_processes_are_stopped_when_an_evaluation_is_cancelled(host: Host,
     assert not inspect_ai._reached
 
 
-async def test_sample_that_is_not_cleaned_up_keeps_its_directory_and_no_process(host: Host) -> None:
-    """As with ``--no-sandbox-cleanup``."""
+async def test_sample_without_cleanup_keeps_its_directory_and_no_process(host: Host) -> None:
+    """The cleanup is off, as with ``--no-sandbox-cleanup``."""
     seconds = unique_seconds()
     await Sandbox.task_init("startup", host)
     await Sandbox.task_init("startup", host)
@@ -190,7 +190,7 @@ async def test_sample_that_is_not_cleaned_up_keeps_its_directory_and_no_process(
     shutil.rmtree(sandbox.env.directory)
 
 
-async def test_sample_that_cannot_begin_leaves_no_directory(host: Host, tmp_path: Path) -> None:
+async def test_failed_sample_start_leaves_no_directory(host: Host, tmp_path: Path) -> None:
     open_to_all(tmp_path)
     bad = host.model_copy(update={"shell": "/no/such/bash"})
     async with Environment.detect(given[host.address], cwd=tmp_path) as env:
@@ -204,7 +204,7 @@ async def test_sample_that_cannot_begin_leaves_no_directory(host: Host, tmp_path
     assert set(after) <= set(before)
 
 
-async def test_timeout_is_not_tried_again(sandbox_env: Sandbox) -> None:
+async def test_timeout_is_not_retried(sandbox_env: Sandbox) -> None:
     with pytest.raises(ExecTimeoutError, match="stopped after 1 s") as caught:
         await sandbox_env.exec(
             ["sh", "-c", "echo x >> f; echo err >&2; sleep 60"], timeout=1, timeout_retry=True
@@ -213,7 +213,7 @@ async def test_timeout_is_not_tried_again(sandbox_env: Sandbox) -> None:
     assert await sandbox_env.read_file("f") == "x\n"
 
 
-async def test_output_that_is_too_long_stops_the_command_and_names_the_artifact(sandbox_env: Sandbox) -> None:
+async def test_oversized_output_stops_the_command_and_names_the_artifact(sandbox_env: Sandbox) -> None:
     with override_sandbox_output_limit(100_000, "exec"):
         with pytest.raises(OutputLimitExceededError) as caught:
             await sandbox_env.exec(["sh", "-c", "echo first; exec yes"])
@@ -224,7 +224,7 @@ async def test_output_that_is_too_long_stops_the_command_and_names_the_artifact(
     assert (len(both.stdout), len(both.stderr)) == (99_000, 99_000)
 
 
-async def test_failures_are_told_by_kind(sandbox_env: Sandbox) -> None:
+async def test_failures_have_distinct_exit_codes_and_exceptions(sandbox_env: Sandbox) -> None:
     missing = await sandbox_env.exec(["no-such-program"])
     assert (missing.success, missing.returncode) == (False, 127)
     assert (await sandbox_env.exec(["sh", "-c", "kill -9 $$"])).returncode == 137
@@ -253,7 +253,7 @@ async def test_helper_of_inspect_keeps_its_server_in_the_sample(sandbox_env: San
     assert (await sandbox_env.exec(["sh", "-c", "echo $INSPECT_SANDBOX_TOOLS_DIR"])).stdout == "\n"
 
 
-async def test_host_comes_back_from_a_log() -> None:
+async def test_host_configuration_is_restored_from_a_log() -> None:
     host = Host(address="ssh://ann@build.example")
     assert Sandbox.config_deserialize(host.model_dump()) == host
     with pytest.raises(TypeError, match="takes a Host"):

@@ -1,4 +1,4 @@
-"""An environment as the operating system of kimi-cli, beside its own local one: both go through the same table."""
+"""An environment as the operating system of kimi-cli, compared with kimi-cli's own ``LocalKaos`` by one table of calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def every(found: AsyncIterator[Any]) -> list[str]:
 
 
 async def done(process: Any, data: bytes = b"") -> tuple[int, bytes, bytes]:
-    """The end of a process, and what it prints."""
+    """The exit code of a process, and its output."""
     if data:
         process.stdin.write(data)
         await process.stdin.drain()
@@ -79,7 +79,7 @@ async def moved(system: kaos.Kaos) -> list[str]:
     return found
 
 
-TABLE: dict[str, Callable[[Any], Awaitable[object]]] = {  # each begins where those before it have left the files
+TABLE: dict[str, Callable[[Any], Awaitable[object]]] = {  # each row begins with the files that the rows before have left
     "bytes": lambda k: k.writebytes("a.bin", b"\x00\x01\xff"),
     "bytes are read": lambda k: k.readbytes("a.bin"),
     "some bytes are read": lambda k: k.readbytes("a.bin", 2),
@@ -129,7 +129,7 @@ TABLE: dict[str, Callable[[Any], Awaitable[object]]] = {  # each begins where th
     "bytes of output": lambda k: _run(k, "printf", r"\000\377\r\n\033[1m"),
     "kill": killed,
 }  # fmt: skip
-"""What kimi-cli asks of any `Kaos`. What LocalKaos does here was looked at, not written down: the two have to agree."""
+"""The calls that kimi-cli makes of any `Kaos`. The test asks LocalKaos itself for each expected result: the two have to agree."""
 
 
 async def _said(value: object) -> str:
@@ -160,7 +160,7 @@ async def told(system: kaos.Kaos, ask: Callable[[Any], Awaitable[object]]) -> ob
         return next(kind for kind in type(error).__mro__ if kind.__module__ == "builtins")
 
 
-async def test_table_is_as_for_a_local_kaos(
+async def test_kaos_behaves_like_local_kaos(
     ours: Kaos, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = tmp_path_factory.mktemp("here")
@@ -191,8 +191,8 @@ async def test_paths_and_functions_of_kaos_reach_the_environment(ours: Kaos, env
     assert await done(process) == (0, b"one\ntwo\n", b"")
 
 
-async def test_line_ends_stay_as_they_are(ours: Kaos) -> None:
-    """LocalKaos loses them when it reads, and a program that writes back what it read would change the file."""
+async def test_line_endings_are_preserved(ours: Kaos) -> None:
+    """LocalKaos loses line endings when reading, so a program that writes the text back would change the file."""
     await ours.writebytes("f", b"a\r\nb\r\n")
     assert await ours.readtext("f") == "a\r\nb\r\n"
     assert [line async for line in ours.readlines("f")] == ["a\r\n", "b\r\n"]
@@ -223,7 +223,7 @@ async def test_flooding_process_with_unread_output_is_stopped(
     assert not living(word)
 
 
-async def test_slow_reader_loses_nothing(ours: Kaos, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_reader_gets_all_output(ours: Kaos, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapter, "PENDING", 1_000)
     process = await ours.exec("seq", "100000")
     read = b""
@@ -233,9 +233,7 @@ async def test_slow_reader_loses_nothing(ours: Kaos, monkeypatch: pytest.MonkeyP
     assert await process.wait() == 0
 
 
-async def test_background_child_is_not_waited_for_and_ends_with_the_environment(
-    ours: Kaos, env: Environment
-) -> None:
+async def test_background_child_runs_until_the_environment_is_closed(ours: Kaos, env: Environment) -> None:
     seconds = unique_seconds()
     process = await ours.exec("sh", "-c", f"sleep {seconds} & echo started")
     assert await done(process) == (0, b"started\n", b"")
@@ -248,7 +246,7 @@ async def test_background_child_is_not_waited_for_and_ends_with_the_environment(
         await ours.exec("true")
 
 
-async def test_exec_that_is_cancelled_leaves_nothing(ours: Kaos) -> None:
+async def test_cancelled_exec_leaves_no_process(ours: Kaos) -> None:
     seconds = unique_seconds()
     task = asyncio.ensure_future(ours.exec("sleep", seconds))
     await asyncio.sleep(0)
@@ -258,7 +256,7 @@ async def test_exec_that_is_cancelled_leaves_nothing(ours: Kaos) -> None:
     assert not living(seconds)
 
 
-async def test_program_that_reads_nothing_breaks_the_pipe(ours: Kaos) -> None:
+async def test_unread_stdin_raises_a_broken_pipe(ours: Kaos) -> None:
     process = await ours.exec("sleep", "0.2")
     process.stdin.writelines([b"x" * 8_000_000, b"y"])  # more than is on the way
     with pytest.raises(BrokenPipeError):
@@ -269,7 +267,7 @@ async def test_program_that_reads_nothing_breaks_the_pipe(ours: Kaos) -> None:
     await process.stdin.wait_closed()
 
 
-async def test_another_host_is_given_what_was_added_to_the_variables_of_this_one(
+async def test_remote_host_gets_only_added_variables(
     ours: Kaos, env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OF_THIS_MACHINE", "here")

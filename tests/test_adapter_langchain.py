@@ -1,4 +1,4 @@
-"""The shell tool as a tool of LangChain, and an environment as a sandbox of Deep Agents, each called as these call them."""
+"""The shell tool as a tool of LangChain, and an environment as a sandbox of Deep Agents, called by these frameworks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Scripted(BaseChatModel):
-    """Makes one call after the other, each when it has the answer to the one before."""
+    """Makes the calls in order, each after the answer to the previous call."""
 
     calls: list[tuple[str, dict[str, Any]]]
 
@@ -56,7 +56,7 @@ def call(tool: Any, **params: Any) -> dict[str, Any]:
     return {"type": "tool_call", "id": "c1", "name": tool.name, "args": params}
 
 
-async def test_tool_tells_text_status_and_facts(env: Environment) -> None:
+async def test_tool_returns_text_status_and_details(env: Environment) -> None:
     tool = langchain.tool(ShellTool(env, approver=approve_all))
     assert set(tool.args) >= {"command", "timeout"}
     good = await tool.ainvoke(call(tool, command="echo hello"))
@@ -77,7 +77,7 @@ async def test_tool_asks_its_approver(env: Environment) -> None:
     assert await env.files.list() == []
 
 
-async def test_tool_stops_at_its_timeout_and_when_it_is_cancelled(env: Environment) -> None:
+async def test_timeout_and_cancellation_stop_the_tree(env: Environment) -> None:
     seconds = unique_seconds()
     tool = langchain.tool(ShellTool(env, approver=approve_all))
     message = await tool.ainvoke(call(tool, command=f"sleep {seconds} & wait", timeout=1))
@@ -92,7 +92,7 @@ async def test_tool_stops_at_its_timeout_and_when_it_is_cancelled(env: Environme
     assert not living(seconds)
 
 
-async def test_tool_stops_what_a_command_leaves_behind(env: Environment) -> None:
+async def test_tool_stops_processes_left_behind(env: Environment) -> None:
     seconds = unique_seconds()
     tool = langchain.tool(ShellTool(env, approver=approve_all))
     message = await tool.ainvoke(call(tool, command=f"sleep {seconds} & echo started"))
@@ -110,7 +110,7 @@ async def test_tool_keeps_its_session(env: Environment) -> None:
     await shell.aclose()
 
 
-async def test_tool_refuses_a_parameter_that_python_takes_for_its_own(env: Environment) -> None:
+async def test_parameter_named_self_is_refused(env: Environment) -> None:
     tool = langchain.tool(ShellTool(env, approver=approve_all))
     wrong = call(tool, command="echo", self="x")
     for message in (await tool.ainvoke(wrong), await asyncio.to_thread(tool.invoke, wrong)):
@@ -125,7 +125,7 @@ async def test_tool_names_the_artifact(env: Environment) -> None:
     assert message.artifact.details.artifact is not None
 
 
-async def test_tool_is_called_from_another_thread_and_not_from_its_own(env: Environment) -> None:
+async def test_blocking_call_needs_another_thread(env: Environment) -> None:
     tool = langchain.tool(ShellTool(env, approver=approve_all))
     message = await asyncio.to_thread(tool.invoke, call(tool, command="exit 3"))
     assert (message.status, message.artifact.details.exit_code) == ("error", 3)
@@ -153,7 +153,7 @@ async def test_deep_agent_works_in_the_environment(env: Environment) -> None:
     assert await env.files.read("a/b.txt") == b"two\n"
 
 
-async def test_sandbox_says_what_went_wrong(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sandbox_reports_failures(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = unique_seconds()
     backend = Backend(env)
     late = await backend.aexecute(f"echo out; sleep {seconds} & wait", timeout=1)
@@ -167,7 +167,7 @@ async def test_sandbox_says_what_went_wrong(env: Environment, monkeypatch: pytes
     assert (await backend.aexecute("true")).output.startswith("[anyshell] nothing ran: ")
 
 
-async def test_sandbox_moves_files_and_names_what_fails(env: Environment) -> None:
+async def test_sandbox_transfers_files_and_reports_failures(env: Environment) -> None:
     backend = Backend(env)
     up = await asyncio.to_thread(backend.upload_files, [("new/a", b"\xff"), ("", b""), ("new", b"")])
     assert [each.error for each in up] == [None, "invalid_path", "is_directory"]

@@ -1,4 +1,4 @@
-"""The shell tool and a sandbox for the OpenAI Agents SDK, called by its own runner with a scripted model."""
+"""The shell tool and a sandbox for the OpenAI Agents SDK, called by the SDK's runner with a scripted model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Scripted(Model):
-    """Asks for one call, and keeps what it is told of it."""
+    """Asks for one call, and keeps the result of the call."""
 
     def __init__(self, call: Any) -> None:
         self.call = call
@@ -69,7 +69,7 @@ class Scripted(Model):
 
 
 async def told(tool: ShellTool, *commands: str, **action: Any) -> list[Any]:
-    """What a model is told of a call of the tool ``shell``."""
+    """The result of a call of the tool ``shell``, as the model gets it."""
     call = ResponseFunctionShellToolCall(
         id="i",
         call_id="c1",
@@ -84,7 +84,7 @@ async def told(tool: ShellTool, *commands: str, **action: Any) -> list[Any]:
     return output
 
 
-async def test_commands_run_one_after_the_other(env: Environment) -> None:
+async def test_commands_run_in_order(env: Environment) -> None:
     tool = ShellTool(env, approver=approve_all)
     first, second = await told(tool, "echo one > f; exit 3", "cat f", timeout_ms=20_000)
     assert first["outcome"] == {"type": "exit", "exit_code": 3}
@@ -93,7 +93,7 @@ async def test_commands_run_one_after_the_other(env: Environment) -> None:
     assert second["stdout"] == "one\n\n[anyshell] Exit code 0."
 
 
-async def test_timeout_is_the_sdks_own_and_ends_the_call(env: Environment) -> None:
+async def test_timeout_has_the_sdk_outcome_and_ends_the_call(env: Environment) -> None:
     seconds = unique_seconds()
     tool = ShellTool(env, approver=approve_all)
     (only,) = await told(tool, f"echo out; sleep {seconds} & wait", "echo never", timeout_ms=1_000)
@@ -102,7 +102,7 @@ async def test_timeout_is_the_sdks_own_and_ends_the_call(env: Environment) -> No
     assert not living(seconds)
 
 
-async def test_command_leaves_nothing_behind(env: Environment) -> None:
+async def test_process_left_behind_is_stopped(env: Environment) -> None:
     seconds = unique_seconds()
     (only,) = await told(ShellTool(env, approver=approve_all), f"sleep {seconds} & echo started")
     assert only["stdout"].startswith("started\n")
@@ -117,7 +117,7 @@ async def test_commands_share_the_session_of_the_tool(env: Environment) -> None:
     await tool.aclose()
 
 
-async def test_refusal_is_told_and_nothing_runs(env: Environment) -> None:
+async def test_refused_call_has_exit_code_126_and_runs_no_command(env: Environment) -> None:
     (only,) = await told(ShellTool(env, approver=deny_all), "touch f", "touch g")
     assert only["outcome"] == {"type": "exit", "exit_code": 126}
     assert "[anyshell] " in only["stdout"]
@@ -132,7 +132,7 @@ async def test_truncation_names_the_artifact(env: Environment) -> None:
 
 
 @pytest.mark.parametrize("room", [10, 120, 400])
-async def test_texts_that_are_too_long_together_keep_their_ends(env: Environment, room: int) -> None:
+async def test_texts_over_the_common_limit_keep_their_ends(env: Environment, room: int) -> None:
     tool = ShellTool(env, approver=approve_all)
     first, second = await told(tool, "seq 1000", "seq 1000; echo cause", max_output_length=room)
     assert len(first["stdout"]) == room // 2
@@ -144,12 +144,12 @@ async def test_texts_that_are_too_long_together_keep_their_ends(env: Environment
         assert "cause\n" in second["stdout"]
 
 
-async def test_text_leaves_its_room_to_the_next(env: Environment) -> None:
+async def test_short_text_leaves_room_to_the_next_text(env: Environment) -> None:
     first, second = await told(ShellTool(env, approver=approve_all), "echo", "seq 20", max_output_length=120)
     assert "left out" not in first["stdout"] + second["stdout"]
 
 
-async def test_call_that_is_cancelled_is_no_success(env: Environment) -> None:
+async def test_cancelled_call_is_no_success(env: Environment) -> None:
     async def cancel(request: object) -> Approved:
         tool.cancel("c1")
         return Approved()
@@ -173,7 +173,7 @@ async def test_sandbox_agent_works_in_the_environment(env: Environment) -> None:
     assert await env.files.read("out") == b"hello\n"
 
 
-async def test_sandbox_gives_bytes_and_a_timeout_with_what_was_printed(env: Environment) -> None:
+async def test_sandbox_returns_bytes_and_the_output_of_a_timeout(env: Environment) -> None:
     sandbox = Sandbox(env)
     result = await sandbox.exec("printf '\\377'; echo err >&2; exit 2")
     assert (result.stdout, result.stderr, result.exit_code) == (b"\xff", b"err\n", 2)
@@ -189,9 +189,7 @@ async def test_sandbox_gives_bytes_and_a_timeout_with_what_was_printed(env: Envi
         await sandbox.exec("true")
 
 
-async def test_sandbox_says_that_an_output_is_too_long(
-    env: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_sandbox_reports_oversized_output(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole, "MAX_OUTPUT", 100_000)
     with pytest.raises(ExecTransportError, match=r"printed more than .* kept in .*\.out"):
         await Sandbox(env).exec("exec yes")
@@ -221,7 +219,7 @@ async def test_sandbox_takes_no_snapshots(env: Environment) -> None:
         await Sandbox(env).hydrate_workspace(io.BytesIO())
 
 
-async def test_definition_is_what_responses_takes(env: Environment) -> None:
+async def test_definition_is_valid_for_the_responses_api(env: Environment) -> None:
     definition = ShellTool(env, approver=approve_all).definition
     for strict in (False, True):
         told = definition.as_format("responses", strict=strict)

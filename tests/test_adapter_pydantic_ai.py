@@ -1,4 +1,4 @@
-"""An environment as a workspace of Pydantic AI: its own suite for backends, and what that does not ask."""
+"""An environment as a workspace of Pydantic AI: Pydantic AI's suite for backends, and further tests."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TestWorkspace(WorkspaceBackendSuite):
     async def fresh_backend(
         self, far: Environment, tmp_path: Path
     ) -> AsyncIterator[Callable[[], WorkspaceBackend]]:
-        """Makes workspaces of one more directory, which can be destroyed."""
+        """Creates workspaces in a further directory, which a test may destroy."""
         open_to_all(tmp_path)
         async with Environment.detect(far.runner.backend, cwd=tmp_path) as env:
             yield lambda: Workspace(env)
@@ -102,7 +102,7 @@ async def test_an_agent_works_in_the_environment(env: Environment) -> None:
     assert workspace.ref.id == f"{env.host}:{env.directory}"
 
 
-async def test_timeout_stops_the_tree_and_shows_what_was_printed(env: Environment) -> None:
+async def test_timeout_stops_the_tree_and_keeps_the_output(env: Environment) -> None:
     seconds = unique_seconds()
     with pytest.raises(WorkspaceTimeoutError, match="stopped after") as caught:
         await Workspace(env).run(f"echo out; echo err >&2; sleep {seconds} & wait", shell=True, timeout=0.5)
@@ -110,7 +110,7 @@ async def test_timeout_stops_the_tree_and_shows_what_was_printed(env: Environmen
     assert not living(seconds)
 
 
-async def test_output_that_is_too_long_is_an_error_with_its_beginning(
+async def test_oversized_output_is_an_error_with_its_beginning(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whole, "MAX_OUTPUT", 100_000)
@@ -127,7 +127,7 @@ async def test_closed_environment_is_unavailable(env: Environment) -> None:
         await workspace.run(["true"])
 
 
-async def test_bounds_that_are_none_are_refused(env: Environment) -> None:
+async def test_invalid_timeouts_are_refused(env: Environment) -> None:
     for timeout in (0, -1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="timeout must be"):
             await Workspace(env).run(["true"], timeout=timeout)

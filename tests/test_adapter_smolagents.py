@@ -1,4 +1,4 @@
-"""The shell tool as a tool of smolagents, called by its agents with a scripted model."""
+"""The shell tool as a tool of smolagents, called by smolagents' own agents with a scripted model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Scripted(Model):  # type: ignore[misc]  # smolagents has no types
-    """Says one thing after the other: code, or calls of the tool in one step."""
+    """Gives scripted answers in order: code, or the tool calls of one step."""
 
     def __init__(self, *steps: str | list[dict[str, Any]]) -> None:
         super().__init__(model_id="scripted")
@@ -66,7 +66,7 @@ def coding(tool: Any, *code: str, **named: Any) -> Any:
     return CodeAgent(tools=[tool], model=model, verbosity_level=LogLevel.OFF, **named)
 
 
-async def test_agent_is_told_the_text_and_what_did_not_run(env: Environment) -> None:
+async def test_agent_sees_output_and_errors(env: Environment) -> None:
     tool = smolagents.tool(ShellTool(env, approver=approve_all))
     good, bad, wrong, unknown, _ = await steps(
         calling(
@@ -84,7 +84,7 @@ async def test_agent_is_told_the_text_and_what_did_not_run(env: Environment) -> 
     assert "Argument comand is not in" in unknown.error.message
 
 
-async def test_failed_command_loses_no_result_of_another(env: Environment) -> None:
+async def test_failed_command_keeps_results_of_parallel_calls(env: Environment) -> None:
     """Calls of one step run at once; smolagents drops all results when one raises."""
     tool = smolagents.tool(ShellTool(env, approver=approve_all))
     both, _ = await steps(calling(tool, [{"command": "exit 3"}, {"command": "echo done"}]))
@@ -103,7 +103,7 @@ async def test_tool_keeps_its_session(env: Environment) -> None:
     await shell.aclose()
 
 
-async def test_agent_calls_it_in_code(env: Environment) -> None:
+async def test_code_agent_calls_the_tool(env: Environment) -> None:
     tool = smolagents.tool(ShellTool(env, approver=approve_all))
     done, printed, wrong, twice, _ = await steps(
         coding(
@@ -129,7 +129,7 @@ async def test_tool_asks_its_approver(env: Environment) -> None:
     assert await env.files.list() == []
 
 
-async def test_tool_stops_at_its_timeout_and_leaves_a_child_to_go_on(env: Environment) -> None:
+async def test_timeout_stops_the_tree_and_background_child_is_allowed(env: Environment) -> None:
     seconds = unique_seconds()
     tool = smolagents.tool(ShellTool(env, approver=approve_all))
     late = await asyncio.to_thread(tool, command=f"echo out; sleep {seconds} & wait", timeout=1)
@@ -145,10 +145,10 @@ async def test_tool_names_the_artifact(env: Environment) -> None:
         assert "Whole output" in await asyncio.to_thread(tool, command="seq 1000")
 
 
-async def test_agent_in_the_thread_of_the_environment_is_told(
+async def test_call_that_blocks_the_event_loop_is_refused(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It blocks the event loop, by itself or while its code runs in a thread."""
+    """The agent blocks the event loop, directly or while its code runs in a thread."""
     monkeypatch.setattr(bridge, "BEGIN_SECONDS", 0.1)
     tool = smolagents.tool(ShellTool(env, approver=approve_all))
     with pytest.raises(AnyshellError, match="another thread"):
@@ -161,7 +161,7 @@ async def test_agent_in_the_thread_of_the_environment_is_told(
 
 
 async def test_long_call_needs_an_executor_without_a_timeout(env: Environment) -> None:
-    """Code of an agent has 30 s by default, and what was called in time is lost then; so the page turns that off."""
+    """Code of an agent has 30 s by default, and results of its calls are lost after that; so the page turns the timeout off."""
     tool = smolagents.tool(ShellTool(env, approver=approve_all))
     code = "print(shell('sleep 1.5; echo done'))"
     lost, _ = await steps(coding(tool, code, executor_kwargs={"timeout_seconds": 1}))

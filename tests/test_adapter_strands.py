@@ -1,4 +1,4 @@
-"""An environment as a sandbox of Strands Agents: called by its agents, with a scripted model, and as its tools call it."""
+"""An environment as a sandbox of Strands Agents: called by agents with a scripted model, and by the tools of the framework."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Scripted(Model):
-    """Makes one call after the other, each when it has the answer to the one before."""
+    """Makes the calls in order, each after the answer to the previous call."""
 
     def __init__(self, *calls: tuple[str, dict[str, Any]]) -> None:
         self._calls = calls
@@ -57,7 +57,7 @@ class Scripted(Model):
 
 
 def results(agent: Agent) -> list[tuple[str, str]]:
-    """The status and the text of each answer that the model was given."""
+    """The status and the text of each tool result."""
     found = [
         part["toolResult"] for each in agent.messages for part in each["content"] if "toolResult" in part
     ]
@@ -104,7 +104,7 @@ async def test_agent_is_called_in_another_thread(env: Environment) -> None:
     assert results(agent) == [("success", '{"output": "hello\\n", "error": "", "exit_code": 0}')]
 
 
-async def test_agent_that_blocks_the_loop_of_the_environment_is_told(
+async def test_call_that_blocks_the_event_loop_is_refused(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bridge, "BEGIN_SECONDS", 0.1)
@@ -125,7 +125,7 @@ async def test_background_child_goes_on_until_the_environment_is_closed(env: Env
     assert not living(seconds)
 
 
-async def test_timeout_stops_the_tree_and_tells_the_model_what_was_printed(env: Environment) -> None:
+async def test_timeout_stops_the_tree_and_keeps_the_output(env: Environment) -> None:
     seconds = unique_seconds()
     command = f"echo out; echo err >&2; sleep {seconds} & wait"
     with pytest.raises(SandboxTimeoutError, match="timed out after 1 seconds") as caught:
@@ -140,7 +140,7 @@ async def test_timeout_stops_the_tree_and_tells_the_model_what_was_printed(env: 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
 async def test_cancelled_command_is_stopped(env: Environment, elsewhere: bool) -> None:
-    """Also from another event loop: the cancellation is raised when the tree is gone."""
+    """The cancellation is raised when the tree is gone, also from another event loop."""
     seconds = unique_seconds()
     sandbox = Sandbox(env)
 
@@ -162,7 +162,7 @@ async def test_cancelled_command_is_stopped(env: Environment, elsewhere: bool) -
         await cancel(lambda: begun(env))
 
 
-async def test_output_comes_as_it_is_printed_and_stops_when_it_is_not_wanted(env: Environment) -> None:
+async def test_output_is_streamed_until_the_stream_is_closed(env: Environment) -> None:
     seconds = unique_seconds()
     stream = Sandbox(env).execute_streaming(
         f"printf 'one \\303'; sleep 0.2; printf '\\251\\303'; sleep {seconds}"
@@ -183,7 +183,7 @@ async def test_output_comes_as_it_is_printed_and_stops_when_it_is_not_wanted(env
     assert "".join(each.data for each in shown) == "x\ufffd"
 
 
-async def test_output_that_is_too_long_is_an_error_that_names_the_artifact(env: Environment) -> None:
+async def test_oversized_output_is_an_error_that_names_the_artifact(env: Environment) -> None:
     agent = agent_in(env, ("sandbox_shell", {"command": "exec yes"}), max_output=100_000)
     await agent.invoke_async("go")
     [(status, text)] = results(agent)
@@ -191,7 +191,7 @@ async def test_output_that_is_too_long_is_an_error_that_names_the_artifact(env: 
     assert "it printed more than 100000 bytes; it is kept in " in text
 
 
-async def test_code_is_read_by_its_language(env: Environment) -> None:
+async def test_code_is_run_by_its_language(env: Environment) -> None:
     sandbox = Sandbox(env)
     code = "import os\nprint(os.environ['A'], os.getcwd(), '`$A')"
     result = await sandbox.execute_code(code, "python3", cwd="/", env={"A": "b c"})
@@ -208,7 +208,7 @@ async def test_code_is_read_by_its_language(env: Environment) -> None:
         await sandbox.execute("true")
 
 
-async def test_files_are_moved_and_what_fails_is_named(env: Environment) -> None:
+async def test_files_are_transferred_and_failures_reported(env: Environment) -> None:
     sandbox = Sandbox(env)
     await sandbox.write_file("new/a", b"\xff")
     await sandbox.execute("ln -s new link; mkdir empty")

@@ -1,4 +1,4 @@
-"""An environment as a runtime of SWE-ReX, beside its own local one."""
+"""An environment as a runtime of SWE-ReX, compared with SWE-ReX's own local runtime."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def run(runtime: Runtime, command: str, **named: Any) -> BashObservation:
     return await runtime.run_in_session(BashAction(command=command, **{"timeout": 20, **named}))
 
 
-async def test_session_keeps_its_state_and_is_found_by_its_name(runtime: Runtime) -> None:
+async def test_named_session_keeps_its_state(runtime: Runtime) -> None:
     seen = await run(runtime, "cd /; A=1\nprintf ' x\n\n'")
     assert (seen.output, seen.exit_code) == (" x\n\n", 0)
     assert (await run(runtime, "echo $PWD $A")).output == "/ 1\n"
@@ -86,7 +86,7 @@ async def test_session_reads_its_files_first(env: Environment) -> None:
         await run(runtime, "true", session="slow")
 
 
-async def test_exit_code_is_checked_as_the_action_says(runtime: Runtime) -> None:
+async def test_exit_code_check_follows_the_action(runtime: Runtime) -> None:
     with pytest.raises(NonZeroExitCodeError, match=r"^no luck: .* exit code 3\.(.|\n)*'out\\n'"):
         await run(runtime, "echo out; (exit 3)", error_msg="no luck")
     assert (await run(runtime, "(exit 3)", check="silent")).exit_code == 3
@@ -102,7 +102,7 @@ async def test_wrong_syntax_runs_nothing(runtime: Runtime, env: Environment) -> 
     assert await env.files.list() == []
 
 
-async def test_timeout_stops_the_tree_and_an_interrupt_tells_what_was_printed(runtime: Runtime) -> None:
+async def test_timeout_stops_the_tree_and_interrupt_returns_the_output(runtime: Runtime) -> None:
     seconds = unique_seconds()
     await run(runtime, "A=1")
     with pytest.raises(CommandTimeoutError, match=r"'out\\n'"):
@@ -114,7 +114,7 @@ async def test_timeout_stops_the_tree_and_an_interrupt_tells_what_was_printed(ru
 
 
 @pytest.mark.parametrize("trap", ["", "trap '' INT; "])
-async def test_interrupt_ends_what_runs(runtime: Runtime, env: Environment, trap: str) -> None:
+async def test_interrupt_stops_the_running_command(runtime: Runtime, env: Environment, trap: str) -> None:
     seconds = unique_seconds()
     task = asyncio.ensure_future(
         run(runtime, f"({trap}echo > begun; sleep {seconds}; sleep {seconds})", timeout=None)
@@ -128,7 +128,7 @@ async def test_interrupt_ends_what_runs(runtime: Runtime, env: Environment, trap
     assert (await run(runtime, "echo on")).output == "on\n"
 
 
-async def test_cancelled_command_leaves_nothing(runtime: Runtime, env: Environment) -> None:
+async def test_cancelled_command_leaves_no_process(runtime: Runtime, env: Environment) -> None:
     seconds = unique_seconds()
     task = asyncio.ensure_future(run(runtime, f"echo > begun; sleep {seconds}"))
     while not await env.files.exists("begun"):
@@ -139,7 +139,7 @@ async def test_cancelled_command_leaves_nothing(runtime: Runtime, env: Environme
     assert not living(seconds)
 
 
-async def test_program_on_a_terminal_is_typed_on_until_it_ends(runtime: Runtime, env: Environment) -> None:
+async def test_interactive_program_takes_input_until_its_exit(runtime: Runtime, env: Environment) -> None:
     script = b'printf \'%s> \' "$A"; while read -r line; do [ "$line" = quit ] && exit 5; printf \'got %s\\n> \' "$line"; done'
     await env.files.write("program", script)
     await run(runtime, "export A='x y'; mkdir here; cd here")
@@ -154,7 +154,7 @@ async def test_program_on_a_terminal_is_typed_on_until_it_ends(runtime: Runtime,
     assert (await run(runtime, "basename $PWD")).output == "here\n"
 
 
-async def test_program_on_a_terminal_is_interrupted_or_stopped(runtime: Runtime) -> None:
+async def test_interactive_program_is_interrupted_or_stopped(runtime: Runtime) -> None:
     seconds = unique_seconds()
     await run(runtime, f"echo go; sleep {seconds}", is_interactive_command=True, expect=["go"])
     assert (await runtime.run_in_session(BashInterruptAction(timeout=20))).exit_code == 0
@@ -167,9 +167,7 @@ async def test_program_on_a_terminal_is_interrupted_or_stopped(runtime: Runtime)
     assert not living(seconds)
 
 
-async def test_background_child_is_not_waited_for_and_ends_with_its_session(
-    runtime: Runtime, env: Environment
-) -> None:
+async def test_background_child_runs_until_its_session_is_closed(runtime: Runtime, env: Environment) -> None:
     session, loose = unique_seconds(), unique_seconds()
     seen = await run(runtime, f"sleep {session} & echo started", timeout=None)
     assert seen.output == "started\n"
@@ -204,7 +202,7 @@ async def test_execute_is_a_subprocess(runtime: Runtime, env: Environment) -> No
     assert not living(seconds)
 
 
-async def test_output_that_is_too_long_is_an_error_that_names_it(
+async def test_oversized_output_is_an_error_that_names_the_artifact(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whole, "MAX_OUTPUT", 100_000)
@@ -214,7 +212,7 @@ async def test_output_that_is_too_long_is_an_error_that_names_it(
         await runtime.execute(Command(command="yes"))
 
 
-async def test_files_keep_their_line_ends_and_folders_merge(runtime: Runtime, tmp_path: Path) -> None:
+async def test_files_keep_line_endings_and_folders_merge(runtime: Runtime, tmp_path: Path) -> None:
     await runtime.write_file(WriteFileRequest(path="a/b.txt", content="one\r\ntwo"))
     assert (await runtime.read_file(ReadFileRequest(path="a/b.txt"))).content == "one\r\ntwo"
     with pytest.raises(FileNotFoundError):
@@ -229,7 +227,7 @@ async def test_files_keep_their_line_ends_and_folders_merge(runtime: Runtime, tm
     assert listed.stdout == "a/b.txt a/sub a/sub/c d\n"
 
 
-async def test_alive_is_what_runs_a_command(runtime: Runtime, env: Environment) -> None:
+async def test_closed_runtime_is_not_alive(runtime: Runtime, env: Environment) -> None:
     assert await runtime.is_alive()
     await runtime.close()
     await env.aclose()

@@ -1,4 +1,4 @@
-"""What all adapters share: the whole output of a command, and the words for a framework that is missing."""
+"""Code that all adapters share: the complete output of a command, and the error for a missing framework."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DOORS = ["acp", "ray", *(f"adapters.{name}" for name in MODULES if name not in (
 
 @pytest.mark.parametrize("name", DOORS)
 def test_missing_framework_names_its_extra(name: str) -> None:
-    """Also, that no other adapter is imported, and that the extra is there."""
+    """The import loads no other adapter, and the named extra exists."""
     hide = f"""
 import sys
 class Hidden:
@@ -42,20 +42,20 @@ import anyshell.{name}
     assert f"\n{extra} = [" in extras.partition("\n[project.")[0]
 
 
-def test_missing_module_of_a_framework_is_named_itself() -> None:
+def test_missing_dependency_of_a_framework_is_named() -> None:
     with pytest.raises(ModuleNotFoundError, match="no_such_module"), needs("framework", "extra"):
         import no_such_module  # type: ignore[import-not-found]  # noqa: F401
 
 
 @pytest.mark.anyio
-async def test_words_are_literal_and_channels_apart(env: Environment) -> None:
+async def test_arguments_are_literal_and_stderr_is_separate(env: Environment) -> None:
     words = ["sh", "-c", 'printf %s "$1"; printf err >&2; exit 3', "sh", " $() `x`; *'\" "]
     made = await whole.run_whole(env, words, stdin=b"")
     assert (made.exit_code, made.stdout, made.stderr) == (3, words[-1].encode(), b"err")
 
 
 @pytest.mark.anyio
-async def test_bytes_come_as_they_were_printed(env: Environment) -> None:
+async def test_output_bytes_are_unchanged(env: Environment) -> None:
     made = await whole.run_whole(env, r"printf '\033[1mbold\r\n\000\377'", split_stderr=False)
     assert made.stdout == b"\x1b[1mbold\r\n\x00\xff"
     assert not made.too_much
@@ -80,7 +80,7 @@ async def test_process_that_cannot_be_stopped_is_named() -> None:
 @pytest.mark.filterwarnings(
     "ignore:coroutine .* was never awaited"
 )  # the loop is closed before the call is over
-async def test_blocking_call_comes_back_when_its_loop_is_closed() -> None:
+async def test_blocking_call_returns_when_its_loop_is_closed() -> None:
     begun = threading.Event()
 
     async def make() -> Bridge:
@@ -109,7 +109,7 @@ async def test_blocking_call_comes_back_when_its_loop_is_closed() -> None:
 
 
 @pytest.mark.anyio
-async def test_call_from_another_loop_is_over_when_its_cancellation_is_raised() -> None:
+async def test_cancelled_call_from_another_loop_ends_before_the_exception() -> None:
     loop, bridge = asyncio.get_running_loop(), Bridge()
     said: list[str] = []
     begun = threading.Event()
@@ -146,7 +146,7 @@ async def test_call_from_another_loop_is_over_when_its_cancellation_is_raised() 
 
 
 @pytest.mark.anyio
-async def test_call_that_a_blocked_loop_does_not_begin_never_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_call_not_started_by_a_blocked_loop_never_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("anyshell.adapters.bridge.BEGIN_SECONDS", 0.1)
     bridge = Bridge()
     ran = False

@@ -1,4 +1,4 @@
-"""Internal addresses in commands, here and over SSH, by every door."""
+"""Internal addresses in commands, on this machine and over SSH, by every way to run a command."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LINES = b"".join(b"line %d\n" % number for number in range(1, 101))
 
 
 class Memory:
-    """A resolver of the caller's own, whose files are made."""
+    """A resolver of the caller, whose files are generated."""
 
     async def resolve(self, name: str) -> Resolved:
         if name == "gone":
@@ -59,7 +59,7 @@ class Memory:
 
 @pytest.fixture
 def skills(tmp_path: Path) -> Path:
-    """A directory of this machine; another user, as whom a host is reached, cannot look into it."""
+    """A directory of this machine. The other user who runs commands on a host cannot read the directory."""
     path = tmp_path / "skills"
     (path / "review").mkdir(parents=True)
     (path / "review" / "it's a.md").write_text("skill\n")
@@ -95,7 +95,7 @@ async def env(
 
 @pytest.fixture
 def kept() -> str:
-    """The address of a kept output."""
+    """The address of an artifact."""
     return f"artifact://{keep(ArtifactStore(), LINES).id}"
 
 
@@ -105,14 +105,14 @@ async def text(env: Environment, command: str, **options: str) -> str:
     return outcome.output.text
 
 
-async def test_kept_outputs_are_read_in_commands(env: Environment, kept: str) -> None:
+async def test_artifact_addresses_can_be_read_in_commands(env: Environment, kept: str) -> None:
     assert (await text(env, f"wc -l < {kept}")).strip() == "100"
     assert await text(env, f"cat '{kept}?tail=2'") == "line 99\nline 100\n"
     command = f"cat '{kept}?grep=^line 5.$&lines=1-51' \"{kept}?lines=7\" {kept}?bytes=0-5"
     assert await text(env, command) == "50:line 50\n51:line 51\nline 7\nline 1"
 
 
-async def test_files_of_the_workspace(env: Environment) -> None:
+async def test_workspace_addresses_resolve_to_files(env: Environment) -> None:
     await env.files.write_text("a b.txt", "text\n")
     assert (
         await text(env, "cat 'workspace://a b.txt' > workspace://new; cat workspace://new; cat new")
@@ -121,13 +121,13 @@ async def test_files_of_the_workspace(env: Environment) -> None:
     assert await text(env, "pwd", cwd="workspace://") == f"{env.directory}\n"
 
 
-async def test_files_of_the_caller_are_there_while_the_command_runs(env: Environment) -> None:
+async def test_resolver_files_exist_only_while_the_command_runs(env: Environment) -> None:
     command = 'cat "skill://review/it\'s a.md"; skill://review/run.sh well; cat memory://x; ls skill://review'
     assert await text(env, command) == "skill\nran well\nmemory of x\nit's a.md\nrun.sh\n"
     assert not await env.files.exists(env.runner.addresses._private)
 
 
-async def test_variables_and_the_directory_are_raw_paths(env: Environment) -> None:
+async def test_addresses_in_variables_and_cwd_become_raw_paths(env: Environment) -> None:
     outcome = await env.run(
         'cat "$A"; cat "./it\'s a.md"; echo "$B"',
         cwd="skill://review",
@@ -137,7 +137,7 @@ async def test_variables_and_the_directory_are_raw_paths(env: Environment) -> No
     assert outcome.output.text == "skill\nskill\nsee skill://review\n"
 
 
-async def test_directories_of_files_to_be_written_are_made(env: Environment) -> None:
+async def test_parent_directories_of_written_files_are_created(env: Environment) -> None:
     assert await text(env, "echo hi > files://x/y/z; cat files://x/y/z") == "hi\n"
     assert await env.files.read_text("local/x/y/z") == "hi\n"
 
@@ -158,7 +158,7 @@ async def test_directories_of_files_to_be_written_are_made(env: Environment) -> 
         ("workspace://../a", "it leads out"),
     ],
 )
-async def test_unresolvable_address_is_an_error_before_anything_runs(
+async def test_unresolvable_address_is_an_error_before_the_command_runs(
     env: Environment, command: str, said: str
 ) -> None:
     with pytest.raises(InvalidCommand) as caught:
@@ -167,14 +167,14 @@ async def test_unresolvable_address_is_an_error_before_anything_runs(
     assert await env.files.list() == []
 
 
-async def test_addresses_within_longer_words_are_left_alone(env: Environment, kept: str) -> None:
+async def test_addresses_inside_longer_words_are_unchanged(env: Environment, kept: str) -> None:
     said = f"https://example.org {kept} is it, see skill://none for more"
     assert await text(env, f"echo '{said}'; echo https://example.org; echo '{kept} has it'") == (
         f"{said}\nhttps://example.org\n{kept} has it\n"
     )
 
 
-async def test_jobs_sessions_terminals_and_streams_expand_too(env: Environment, kept: str) -> None:
+async def test_jobs_sessions_terminals_and_streams_expand_addresses(env: Environment, kept: str) -> None:
     command = f"cat '{kept}?lines=3' memory://x"
     job = await env.start(command, timeout=20)
     await job.wait()
@@ -189,7 +189,7 @@ async def test_jobs_sessions_terminals_and_streams_expand_too(env: Environment, 
 
 
 async def test_two_commands_share_a_copy(env: Environment) -> None:
-    """The end of the one does not take it from the other."""
+    """The end of one command does not remove the copy of the other command."""
     job = await env.start("cat memory://x; read line; cat memory://x", timeout=30)
     await job.wait_for("memory of x", timeout=20)
     assert await text(env, "cat memory://x") == "memory of x\n"
@@ -198,7 +198,9 @@ async def test_two_commands_share_a_copy(env: Environment) -> None:
     assert (await job.output()).text == "memory of x\n" * 2
 
 
-async def test_a_detached_job_has_no_copy(env: Environment, kept: str, tmp_path: Path) -> None:
+async def test_detached_job_refuses_addresses_that_need_a_copy(
+    env: Environment, kept: str, tmp_path: Path
+) -> None:
     jobs = DetachedJobs(env, directory=f"{env.directory}/jobs")
     with pytest.raises(InvalidCommand, match="a detached job outlives the copy"):
         await jobs.start(f"cat '{kept}?tail=1'")
@@ -210,7 +212,7 @@ async def test_a_detached_job_has_no_copy(env: Environment, kept: str, tmp_path:
 
 @pytest.mark.parametrize("beside", [False, True])
 async def test_failing_content_leaves_no_copy(env: Environment, beside: bool) -> None:
-    """Its pieces fail when the command is to run. What another command uses stays."""
+    """The content fails at the start of the command. A copy that another command uses stays."""
 
     class Failing:
         async def resolve(self, name: str) -> Resolved:
@@ -236,7 +238,7 @@ async def test_failing_content_leaves_no_copy(env: Environment, beside: bool) ->
     assert not await env.files.exists(addresses._private)
 
 
-async def test_a_file_that_is_made_needs_its_directory(tmp_path: Path) -> None:
+async def test_created_file_needs_an_existing_directory(tmp_path: Path) -> None:
     class Anywhere:
         async def resolve(self, name: str) -> Resolved:
             return Resolved(path=str(tmp_path / name), on_host=True, creates="file")
@@ -270,7 +272,7 @@ async def test_late_exceptions_of_a_resolver_are_mapped(
         assert not await env.files.exists(env.runner.addresses._private)
 
 
-async def test_a_hold_that_fails_after_the_command_costs_no_outcome(tmp_path: Path) -> None:
+async def test_failed_release_of_a_hold_keeps_the_outcome(tmp_path: Path) -> None:
     @contextlib.contextmanager
     def hold() -> Iterator[None]:
         yield
@@ -314,7 +316,7 @@ class Person:
 
 @pytest.mark.parametrize("session", [False, True])
 async def test_the_approver_sees_the_text_that_runs(env: Environment, kept: str, session: bool) -> None:
-    """And nothing is put anywhere before it has answered."""
+    """No file is copied before the approver has answered."""
     there = []
 
     class Looking(Person):
@@ -338,7 +340,7 @@ async def test_the_approver_sees_the_text_that_runs(env: Environment, kept: str,
     assert again.details.command == request.text
 
 
-async def test_unresolvable_address_is_refused_without_a_question(env: Environment) -> None:
+async def test_unresolvable_address_is_refused_without_asking(env: Environment) -> None:
     person = Person(Refused())
     tool = ShellTool(env, approver=person)
     result = await tool({"command": "cat skill://none.md"})
@@ -358,8 +360,8 @@ reads = ["workspace"]
 """
 
 
-async def test_a_policy_decides_on_the_paths(env: Environment, tmp_path: Path) -> None:
-    """What is in the workspace is allowed; a copy, which is elsewhere, is asked about."""
+async def test_policy_decides_on_expanded_paths(env: Environment, tmp_path: Path) -> None:
+    """A file of the workspace is allowed; a copy outside the workspace is asked about."""
     pytest.importorskip("tree_sitter_bash")
     await env.files.write_text("a", "text\n")
     (tmp_path / "rules.toml").write_text(RULES)
@@ -371,7 +373,7 @@ async def test_a_policy_decides_on_the_paths(env: Environment, tmp_path: Path) -
     assert len(person.asked) == 1
 
 
-async def test_a_model_on_another_host_can_do_what_it_is_told(
+async def test_suggested_commands_work_on_a_remote_host(
     ssh_host: Callable[[str], Server], tmp_path: Path
 ) -> None:
     open_to_all(tmp_path)
@@ -388,7 +390,7 @@ async def test_a_model_on_another_host_can_do_what_it_is_told(
         assert result.output == "8999\n9000\n"
 
 
-async def test_a_job_of_a_tool_has_its_files(env: Environment) -> None:
+async def test_background_job_of_a_tool_keeps_its_files(env: Environment) -> None:
     tool = ShellTool(env, approver=approve_all, jobs=True, limits=ToolLimits(max_wait=20))
     result = await tool({"command": "cat memory://x; sleep 0.5; cat memory://x", "run_in_background": True})
     job = result.details.job
@@ -396,7 +398,7 @@ async def test_a_job_of_a_tool_has_its_files(env: Environment) -> None:
     assert "memory of x\nmemory of x" in (result.text + read.text)
 
 
-async def test_a_read_output_is_not_pruned(env: Environment, kept: str) -> None:
+async def test_artifact_in_use_is_not_pruned(env: Environment, kept: str) -> None:
     store = ArtifactStore()
     job = await env.start(f"cat {kept}; read line", timeout=30)
     await job.wait_for("line 100", timeout=20)
@@ -420,7 +422,7 @@ async def test_resolvers_are_checked(tmp_path: Path) -> None:
             await env.run("echo" + " a://b" * 101)
 
 
-async def test_a_command_without_addresses_is_handed_on_as_it_is(tmp_path: Path) -> None:
+async def test_command_without_addresses_is_unchanged(tmp_path: Path) -> None:
     from anyshell._runner import to_command
 
     async with Environment.detect(cwd=tmp_path) as env:
@@ -428,7 +430,7 @@ async def test_a_command_without_addresses_is_handed_on_as_it_is(tmp_path: Path)
         assert await env.runner.addresses.expand(command) is command
 
 
-async def test_every_host_of_a_fleet_has_its_files(
+async def test_every_host_of_a_fleet_gets_resolver_files(
     ssh_host: Callable[[str], Server], skills: Path, tmp_path: Path
 ) -> None:
     open_to_all(tmp_path)
@@ -438,12 +440,12 @@ async def test_every_host_of_a_fleet_has_its_files(
     assert [end.outcome.output.text for end in ends if end.outcome is not None] == ["memory of x\n"] * 2
 
 
-def test_the_command_line_and_the_blocking_front_expand(
+def test_command_line_and_blocking_api_expand_addresses(
     kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import anyshell
 
-    for name in ("one", "two"):  # relative to where the process is at the moment, as a cwd is
+    for name in ("one", "two"):  # relative to the current directory of the process, like a cwd
         (tmp_path / name / "sub").mkdir(parents=True)
         (tmp_path / name / "sub" / "file").write_text(name)
         monkeypatch.chdir(tmp_path / name)

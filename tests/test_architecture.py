@@ -1,4 +1,4 @@
-"""Who may import whom, held by walking the imports."""
+"""Rules of imports between modules, checked on the syntax trees."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ FLOORS = {
     "ray": 5,
     "rpc": 5,
 }
-"""The floor of every module. A floor imports those below it; on the first, none imports another."""
+"""The floor of every module. A floor imports only lower floors; modules of the first floor do not import each other."""
 
 WITHIN = {
     "_answers": {"_exceptions", "_types"},
@@ -85,7 +85,7 @@ WITHIN = {
     "session": {"_engine", "_runner"},
     "jobs": {"_engine"},
     "terminal": {"_engine"},
-    "recordings": {"terminal"},  # what is a secret
+    "recordings": {"terminal"},  # the definition of a secret
     "_environment": {
         "_engine",
         "_runner",
@@ -105,7 +105,7 @@ WITHIN = {
     "__main__": {"cli"},
     "cli": {"console"},  # when it is asked for
 }
-"""What may be imported on one's own floor."""
+"""Exceptions: modules that a module of the same floor may import."""
 
 
 INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
@@ -201,7 +201,7 @@ INNER_FLOORS: Mapping[str, Mapping[str, int]] = {
         "commands": 5,
     },
 }
-"""The same inside a package that has rooms. On one floor, none imports another."""
+"""The floors inside each package that has rooms. Rooms of one floor do not import each other."""
 
 
 def modules() -> list[Path]:
@@ -213,7 +213,7 @@ def part(path: Path) -> str:
 
 
 def name_of(path: Path) -> str:
-    """The name of a module below anyshell; that of the package itself is empty."""
+    """The name of a module below anyshell; the name of the package itself is empty."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -231,13 +231,13 @@ ASKED_FOR = (
 
 @cache
 def nodes(path: Path) -> list[ast.AST]:
-    """What the tests look at in the tree of a module."""
+    """The nodes of a module's syntax tree that the tests look at."""
     return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ASKED_FOR)]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _collected_by_count() -> Iterator[None]:
-    """Trees of all modules are a million objects without a circle: to look through them takes longer than all the tests."""
+    """Turn garbage collection off: the syntax trees are a million objects without a cycle, and scanning takes longer than all the tests."""
     gc.disable()
     yield
     nodes.cache_clear()
@@ -246,12 +246,12 @@ def _collected_by_count() -> Iterator[None]:
 
 @cache
 def arrows() -> Mapping[str, Set[str]]:
-    """The modules of anyshell that each module imports, for types and inside of functions as well."""
+    """The modules of anyshell that each module imports, including imports for types and inside functions."""
     known = {name_of(path) for path in modules()}
     found: dict[str, set[str]] = {}
     for path in modules():
         inside = path.relative_to(PACKAGE).parts[:-1]
-        named = set()  # what stands behind "import" may be a module, or a name in one
+        named = set()  # the name after "import" may be a module, or a name in a module
         for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and node.level:
                 home = ".".join([*inside[: len(inside) - node.level + 1], *filter(None, [node.module])])
@@ -273,11 +273,11 @@ def arrows() -> Mapping[str, Set[str]]:
 
 
 def imported(path: Path) -> set[str]:
-    """The parts of anyshell that a module imports. That a public name is taken from the package itself is no part."""
+    """The parts of anyshell that a module imports. A public name imported from the package itself does not count."""
     return {name.partition(".")[0] for name in arrows()[name_of(path)]} - {""}
 
 
-def test_modules_import_only_what_is_below_them() -> None:
+def test_modules_import_only_lower_floors() -> None:
     above = []
     for path in modules():
         own = part(path)
@@ -296,7 +296,7 @@ def test_every_module_has_its_floor() -> None:
 
 
 @pytest.mark.parametrize("package", INNER_FLOORS)
-def test_a_room_imports_only_what_is_below_it(package: str) -> None:
+def test_rooms_import_only_lower_floors(package: str) -> None:
     floors = INNER_FLOORS[package]
     above = []
     for name, others in arrows().items():
@@ -314,17 +314,17 @@ def test_every_room_has_its_floor(package: str) -> None:
 
 
 def room(name: str, package: str) -> str:
-    """What a module belongs to inside of a package; empty for the package itself, and for what is outside."""
+    """The room of a module inside a package; empty for the package itself, and for modules outside."""
     return name.removeprefix(f"{package}.").partition(".")[0] if name.startswith(f"{package}.") else ""
 
 
-def test_no_module_imports_itself_by_way_of_another() -> None:
-    """For types as well."""
+def test_imports_have_no_cycles() -> None:
+    """Imports for types count as well."""
     assert circles(arrows()) == set()
 
 
 def circles(graph: Mapping[str, Set[str]]) -> set[frozenset[str]]:
-    """The sets of modules of which each leads to each other."""
+    """The sets of modules in which each module reaches each other module by imports."""
 
     def reached(name: str) -> set[str]:
         seen: set[str] = set()
@@ -343,12 +343,12 @@ def circles(graph: Mapping[str, Set[str]]) -> set[frozenset[str]]:
     }
 
 
-def test_circles_are_found() -> None:
+def test_import_cycles_are_detected() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set(), "f": {"g"}, "g": {"f"}}
     assert circles(graph) == {frozenset("abc"), frozenset("fg")}
 
 
-def test_no_command_imports_another() -> None:
+def test_commands_do_not_import_each_other() -> None:
     commands = "cli.commands"
     assert not [
         f"{name} imports {other}"
@@ -358,7 +358,7 @@ def test_no_command_imports_another() -> None:
     ]
 
 
-def test_only_shells_quotes() -> None:
+def test_only_the_module_shells_quotes() -> None:
     quoting = []
     for path in modules():
         for node in nodes(path) if part(path) != "shells" else ():
@@ -367,11 +367,11 @@ def test_only_shells_quotes() -> None:
                 quoting += [f"{name_of(path)} imports {name}" for name in names if name == "shlex"]
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and "quote" in node.name:
                 quoting.append(f"{name_of(path)} defines {node.name}")
-    assert quoting == ["_environment.facts defines quote"]  # which hands its arguments on
+    assert quoting == ["_environment.facts defines quote"]  # it only passes its arguments on
 
 
-def test_only_the_local_backend_asks_for_the_platform() -> None:
-    """The command line, which is a program on this machine, may ask as well, and so may what confines commands."""
+def test_only_the_local_backend_checks_the_platform() -> None:
+    """The command line and the packages that confine commands may check the platform as well."""
     asking = []
     for path in modules():
         if path.is_relative_to(PACKAGE / "backends" / "local") or part(path) in ("cli", "reach", "trial"):
@@ -399,11 +399,11 @@ def test_asyncssh_is_not_loaded_without_ssh() -> None:
     assert done.stdout == "False\n"
 
 
-def test_nothing_changes_the_state_of_the_process() -> None:
+def test_no_module_changes_the_process_state() -> None:
     forbidden = {"chdir", "fchdir", "umask", "putenv", "unsetenv", "set_event_loop_policy"}
     changing = []
     for path in modules():
-        # In a child before it becomes another program, and in a program of its own on a host.
+        # These run in a child before exec, or as a separate program on a host.
         own = ("forking.py", "inside.py", "view.py", "host_proxy.py")
         may_handle = part(path) == "cli" or path.name in own or path == PACKAGE / "trial" / "files.py"
         for node in nodes(path):
@@ -415,7 +415,7 @@ def test_nothing_changes_the_state_of_the_process() -> None:
     assert not changing
 
 
-def test_no_module_takes_private_names_of_another_package() -> None:
+def test_no_module_uses_private_names_of_another_package() -> None:
     used: dict[Path, set[str]] = {}
     taken = []
     for path in modules():
@@ -447,8 +447,8 @@ def test_no_module_imports_a_private_name() -> None:
     ]
 
 
-def test_one_name_stands_for_one_class() -> None:
-    """The halves for POSIX and Windows have one name, as do the doors to frameworks."""
+def test_class_names_are_unique() -> None:
+    """The POSIX and Windows halves of a class share a name, and so do the adapters for frameworks."""
     found: dict[str, list[str]] = {}
     for path in modules():
         halves = {"local", "ssh"} & {*path.relative_to(PACKAGE).parts}

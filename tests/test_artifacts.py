@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DAY = 24 * 3600.0
 KIB = 1024
 MIB = 1024 * KIB
-PATTERN = b"".join(b"%07d\n" % number for number in range(170_000))  # no place of it looks like another
+PATTERN = b"".join(b"%07d\n" % number for number in range(170_000))  # all positions differ
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes and owners")
 
@@ -53,7 +53,7 @@ def child(script: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def expected_file(data: bytes, max_size: int) -> bytes:
-    """What the docstring of ArtifactWriter promises, written the simple way."""
+    """The file as the docstring of ArtifactWriter specifies, computed the simple way."""
     if len(data) <= max_size:
         return data
     tail = min(4 * MIB, max_size // 16)
@@ -65,14 +65,14 @@ def expected_file(data: bytes, max_size: int) -> bytes:
 # The directory
 
 
-def test_making_a_store_touches_nothing(tmp_path: Path) -> None:
+def test_new_store_creates_no_file(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "state" / "artifacts")
     assert store.list() == []
     assert store.prune() == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_is_no_path_is_refused() -> None:
+def test_directory_must_be_a_path() -> None:
     with pytest.raises(ValueError, match=r"pathlib\.Path or None, not str"):
         ArtifactStore("text")  # type: ignore[arg-type]
 
@@ -96,9 +96,7 @@ def test_the_default_directory_is_the_users_state_directory(
     assert "anyshell" in directory.parts
 
 
-def test_a_relative_directory_stays_where_it_was_when_the_process_moves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_directory_is_resolved_at_creation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     store = ArtifactStore(Path("here"))
     (tmp_path / "elsewhere").mkdir()
@@ -108,7 +106,7 @@ def test_a_relative_directory_stays_where_it_was_when_the_process_moves(
 
 @posix_only
 @pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_only_the_owner_can_read_under_any_umask(tmp_path: Path, umask: int) -> None:
+def test_files_are_private_under_any_umask(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         writer = ArtifactStore(tmp_path / "made" / "artifacts").create()
@@ -145,7 +143,7 @@ def test_a_dangling_link_is_refused(tmp_path: Path) -> None:
 
 @posix_only
 @pytest.mark.parametrize("bits", [0o770, 0o702, 0o1777])
-def test_a_directory_that_others_may_write_is_refused(tmp_path: Path, bits: int) -> None:
+def test_directory_writable_by_others_is_refused(tmp_path: Path, bits: int) -> None:
     store = ArtifactStore(tmp_path / "shared")
     artifact = keep(store, b"x")
     store.directory.chmod(bits)
@@ -158,7 +156,7 @@ def test_a_directory_that_others_may_write_is_refused(tmp_path: Path, bits: int)
 
 
 @posix_only
-def test_a_directory_that_others_may_only_read_is_used(tmp_path: Path) -> None:
+def test_directory_readable_by_others_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o755)
     keep(ArtifactStore(tmp_path / "open"), b"x")
@@ -177,13 +175,13 @@ def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("below", ["artifacts", "a/b", "."])
-def test_a_directory_that_cannot_be_made_is_an_os_error(tmp_path: Path, below: str) -> None:
+def test_failed_creation_of_the_directory_is_an_os_error(tmp_path: Path, below: str) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError):  # noqa: PT011 - which one depends on the platform
         ArtifactStore(tmp_path / "file" / below).create()
 
 
-def test_a_directory_that_was_removed_is_made_again(tmp_path: Path) -> None:
+def test_removed_directory_is_created_again(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "artifacts")
     keep(store, b"x").path.unlink()
     store.directory.rmdir()
@@ -201,7 +199,7 @@ def test_a_limit_out_of_range_is_refused(tmp_path: Path, name: str, value: float
 # Writing
 
 
-def test_an_artifact_is_byte_for_byte_what_was_written(tmp_path: Path) -> None:
+def test_artifact_has_exactly_the_written_bytes(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "a")
     data = bytes(range(256)) * 40 + b"\r\n\x1a no translation"
     artifact = keep(store, data[:1000], b"", data[1000:])
@@ -223,7 +221,7 @@ def test_ids_are_short_and_sort_by_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("extra", [0, 1, 15, 16, 17, 100_000])
-def test_artifact_over_the_cap_loses_its_middle_and_says_so(tmp_path: Path, extra: int) -> None:
+def test_artifact_over_the_cap_omits_and_counts_its_middle(tmp_path: Path, extra: int) -> None:
     store = ArtifactStore(tmp_path / "a", max_size=160_000)
     data = os.urandom(160_000 + extra)
     artifact = keep(store, *(data[at : at + 7_000] for at in range(0, len(data), 7_000)))
@@ -238,7 +236,7 @@ def test_artifact_over_the_cap_loses_its_middle_and_says_so(tmp_path: Path, extr
     max_size=st.sampled_from([1, 15, 16, 17, 1_000, 70_000, 160_000]),
     sizes=st.lists(st.sampled_from([0, 1, 2, 50, 4_095, 4_096, 10_000, 65_536]), max_size=20),
 )
-def test_any_cut_into_chunks_gives_the_same_file(
+def test_chunk_boundaries_do_not_change_the_file(
     tmp_path_factory: pytest.TempPathFactory, max_size: int, sizes: list[int]
 ) -> None:
     store = ArtifactStore(tmp_path_factory.getbasetemp() / "chunks", max_size=max_size)
@@ -256,7 +254,7 @@ def test_any_cut_into_chunks_gives_the_same_file(
     assert artifact.size == len(content)
 
 
-def test_the_disk_is_left_alone_between_the_head_and_the_end(tmp_path: Path) -> None:
+def test_tail_is_not_written_to_disk_before_the_end(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "a", max_size=16 * KIB)
     writer = store.create()
     part = store.directory / f"{writer.id}.part"
@@ -302,7 +300,7 @@ def test_a_million_tiny_writes_stay_in_bounded_memory(tmp_path: Path) -> None:
     assert artifact.path.read_bytes().endswith(b"]\n" + b"t" * MIB)
 
 
-def test_finish_is_idempotent_and_discard_after_it_keeps_the_artifact(tmp_path: Path) -> None:
+def test_finish_is_idempotent_and_later_discard_keeps_the_artifact(tmp_path: Path) -> None:
     writer = ArtifactStore(tmp_path / "a").create()
     writer.write(b"x")
     artifact = writer.finish()
@@ -315,7 +313,9 @@ def test_finish_is_idempotent_and_discard_after_it_keeps_the_artifact(tmp_path: 
 
 @pytest.mark.skipif(sys.platform != "win32", reason="elsewhere an open file does not stop a rename")
 @pytest.mark.parametrize("end", ["finish", "discard"])
-def test_an_artifact_ends_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+def test_opened_artifact_can_be_finished_or_discarded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
     writer = ArtifactStore(tmp_path / "artifacts").create()
     writer.write(b"x")
     looking = [os.open(tmp_path / "artifacts" / f"{writer.id}.part", os.O_RDONLY)]
@@ -328,7 +328,7 @@ def test_an_artifact_ends_while_it_is_read(tmp_path: Path, monkeypatch: pytest.M
     assert looking == []
 
 
-def test_a_discarded_artifact_leaves_nothing_and_takes_nothing(tmp_path: Path) -> None:
+def test_discarded_artifact_leaves_no_file_and_refuses_writes(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "a")
     writer = store.create()
     writer.write(b"x")
@@ -342,7 +342,7 @@ def test_a_discarded_artifact_leaves_nothing_and_takes_nothing(tmp_path: Path) -
 
 
 @posix_only
-def test_finish_says_when_the_file_was_removed(tmp_path: Path) -> None:
+def test_finish_raises_if_the_file_was_removed(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "a")
     writer = store.create()
     (store.directory / f"{writer.id}.part").unlink()
@@ -382,7 +382,7 @@ for closed in (lambda: writer.write(b"x"), writer.finish):
 
 @posix_only
 @pytest.mark.parametrize(("limit", "step"), [(0, "write"), (10_000, "write"), (61_000, "finish")])
-def test_a_full_disk_leaves_no_file_and_a_closed_writer(tmp_path: Path, limit: int, step: str) -> None:
+def test_full_disk_leaves_no_file_and_closes_the_writer(tmp_path: Path, limit: int, step: str) -> None:
     with child(FULL_DISK, tmp_path / "a", limit) as process:  # the real error of a real disk, at that size
         stdout, _ = process.communicate()
     assert process.returncode == 0
@@ -438,7 +438,7 @@ def test_parts_of_an_artifact_can_be_read(tmp_path: Path) -> None:
         "x" * 100_000,
     ],
 )
-def test_an_id_that_names_nothing_is_not_found(tmp_path: Path, bad: str) -> None:
+def test_invalid_or_unknown_id_is_not_found(tmp_path: Path, bad: str) -> None:
     (tmp_path / "secret.out").write_bytes(b"secret")
     store = ArtifactStore(tmp_path / "a")
     keep(store, b"x")
@@ -448,7 +448,7 @@ def test_an_id_that_names_nothing_is_not_found(tmp_path: Path, bad: str) -> None
         assert len(str(caught.value)) < 500
 
 
-def test_nothing_is_found_where_there_is_no_directory(tmp_path: Path) -> None:
+def test_missing_directory_has_no_artifacts(tmp_path: Path) -> None:
     with pytest.raises(ArtifactNotFound):
         ArtifactStore(tmp_path / "none").get("20260101-000000-00000000")
 
@@ -477,7 +477,7 @@ def test_old_artifacts_are_pruned(tmp_path: Path) -> None:
     assert store.prune(max_age=5 * DAY) == [young.id]
 
 
-def test_the_oldest_are_pruned_until_the_rest_fits(tmp_path: Path) -> None:
+def test_oldest_artifacts_are_pruned_until_the_rest_fits(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "a", max_total=250)
     made = [keep(store, b"x" * 100, age=age) for age in (10, 40, 20, 30)]
     assert store.prune() == [made[1].id, made[3].id]
@@ -486,7 +486,7 @@ def test_the_oldest_are_pruned_until_the_rest_fits(tmp_path: Path) -> None:
     assert store.prune(max_total=0) == [made[2].id, made[0].id]
 
 
-def test_pruning_touches_nothing_but_artifacts(tmp_path: Path) -> None:
+def test_pruning_removes_only_artifacts(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "a", max_age=0, max_total=0)
     keep(store, b"x", age=60)
     for name in ("notes.txt", "notes.out", "20260101-000000-00000000.out.bak", "a.part"):
@@ -496,7 +496,7 @@ def test_pruning_touches_nothing_but_artifacts(tmp_path: Path) -> None:
     assert len(list(store.directory.iterdir())) == 4
 
 
-def test_a_new_artifact_prunes_but_not_every_time(tmp_path: Path) -> None:
+def test_new_artifacts_prune_at_intervals(tmp_path: Path) -> None:
     old = keep(ArtifactStore(tmp_path / "a"), b"x", age=8 * DAY)
     store = ArtifactStore(tmp_path / "a")
     keep(store, b"x")
@@ -506,7 +506,7 @@ def test_a_new_artifact_prunes_but_not_every_time(tmp_path: Path) -> None:
     assert made.path.exists()
 
 
-def test_an_artifact_ages_from_its_end_not_from_its_last_byte(tmp_path: Path) -> None:
+def test_artifact_age_counts_from_its_end(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "a")
     writer = store.create()
     writer.write(b"x")
@@ -520,7 +520,7 @@ def test_an_artifact_ages_from_its_end_not_from_its_last_byte(tmp_path: Path) ->
 # Several at once
 
 
-def test_pruning_spares_what_another_store_is_writing(tmp_path: Path) -> None:
+def test_pruning_spares_unfinished_artifact_of_another_store(tmp_path: Path) -> None:
     one, other = ArtifactStore(tmp_path / "a"), ArtifactStore(tmp_path / "a")
     writer = one.create()
     writer.write(b"x")
@@ -543,7 +543,7 @@ writer.finish()
 """
 
 
-def test_pruning_spares_what_another_process_is_writing(tmp_path: Path) -> None:
+def test_pruning_spares_unfinished_artifact_of_another_process(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "a")
     with child(WRITE_AND_WAIT, store.directory) as process:
         assert process.stdout is not None
@@ -590,7 +590,7 @@ for turn in range(200):
 """
 
 
-def test_processes_that_write_and_prune_in_one_directory_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_processes_can_write_and_prune_one_directory_concurrently(tmp_path: Path) -> None:
     processes = [child(WRITE_AND_PRUNE, tmp_path / "new" / "a") for _ in range(4)]
     for process in processes:
         assert process.stdin is not None

@@ -1,4 +1,4 @@
-"""The file format of recorded terminals: what is written, what is read, and what is refused."""
+"""The file format of recorded terminals: writing, reading, and refusing invalid files."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def test_unset_fields_are_left_out_of_the_header() -> None:
     st.sampled_from([2, 3]),
     st.lists(st.tuples(st.floats(0, 1e5), st.sampled_from("oimq"), st.text()), max_size=30),
 )
-def test_events_come_back(version: int, happened: list[tuple[float, str, str]]) -> None:
-    """Times to the microsecond, however many intervals are added up."""
+def test_written_events_are_read_back(version: int, happened: list[tuple[float, str, str]]) -> None:
+    """Times are exact to the microsecond, for any number of added intervals."""
     happened.sort(key=lambda event: event[0])
     expected = [Event(*event) for event in happened]
     data = written(Header(version=version), *expected)
@@ -131,7 +131,7 @@ def test_events_come_back(version: int, happened: list[tuple[float, str, str]]) 
 
 @given(st.text(st.characters(), min_size=1))
 def test_every_text_can_be_written(text: str) -> None:
-    """Halves of characters too, which no UTF-8 has."""
+    """Text includes halves of surrogate pairs, which UTF-8 cannot encode."""
     found = events(written(Header(), Event(0, "o", text)))[0].data
     assert len(found) == len(text)
     assert all(
@@ -140,13 +140,13 @@ def test_every_text_can_be_written(text: str) -> None:
 
 
 @given(st.binary())
-def test_nothing_but_our_error_comes_of_what_is_no_recording(data: bytes) -> None:
+def test_invalid_recording_raises_only_recording_error(data: bytes) -> None:
     with pytest.raises(RecordingError, match=r"line \d"):
         events(data)
 
 
 @given(st.binary(), st.sampled_from([2, 3]))
-def test_nothing_but_our_error_comes_of_what_is_no_event(data: bytes, version: int) -> None:
+def test_invalid_event_raises_only_recording_error(data: bytes, version: int) -> None:
     try:
         found = events(written(Header(version=version)) + data)
     except RecordingError as caught:
@@ -157,7 +157,7 @@ def test_nothing_but_our_error_comes_of_what_is_no_event(data: bytes, version: i
     assert str(error).startswith("line ")
 
 
-def test_a_clock_that_goes_back_does_not() -> None:
+def test_backward_clock_gives_monotonic_times() -> None:
     data = written(Header(), Event(2, "o", "a"), Event(1, "o", "b"), Event(3, "o", "c"))
     assert [event.time for event in events(data)] == [2, 2, 3]
     assert [
@@ -165,7 +165,7 @@ def test_a_clock_that_goes_back_does_not() -> None:
     ] == [2, 2]
 
 
-def test_comments_and_empty_lines_are_left_out_and_unknown_codes_passed_on() -> None:
+def test_comments_are_skipped_and_unknown_codes_kept() -> None:
     text = (
         '{"version": 3, "term": {"cols": 80, "rows": 24}}\n'
         '# a comment\n[1, "z", "new"]\n\n[1, "z", {"of": "no text"}]\n[1.5, "o", "a"]'
@@ -173,7 +173,7 @@ def test_comments_and_empty_lines_are_left_out_and_unknown_codes_passed_on() -> 
     assert events(text) == [Event(1, "z", "new"), Event(3.5, "o", "a")]
 
 
-def test_comments_are_of_version_3_alone() -> None:
+def test_comments_are_written_only_in_version_3() -> None:
     file = io.BytesIO()
     writer = AsciicastWriter(file, Header())
     assert writer.comment("two\nlines") == len(b"# two lines\n")
@@ -201,13 +201,13 @@ def test_version_1_is_read(indent: int | None) -> None:
     assert list(happened) == [Event(0.25, "o", "a"), Event(1.25, "o", "b")]
 
 
-def test_a_size_of_nothing_is_the_usual_one() -> None:
+def test_size_of_zero_becomes_the_default() -> None:
     """asciinema writes 0 where its terminal does not know its size."""
     header, _ = read(opened('{"version": 2, "width": 0, "height": 0}'))
     assert (header.columns, header.rows) == (80, 24)
 
 
-def test_an_event_of_another_size_says_which() -> None:
+def test_resize_event_has_a_size() -> None:
     assert Event(0, "r", "100x50").size == (100, 50)
     with pytest.raises(ValueError, match="COLUMNSxROWS"):
         _ = Event(0, "o", "100x50").size
@@ -282,7 +282,7 @@ def test_bytes_that_are_not_utf_8_are_refused() -> None:
         events(V3.encode() + b'[1, "o", "\xff"]\n')
 
 
-def test_a_line_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_length_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asciicast, "LONGEST_LINE", 100)
     monkeypatch.setattr(asciicast, "LARGEST_V1", 200)
     assert len(events(V3 + f'[1, "o", "{"a" * 85}"]\n')) == 1

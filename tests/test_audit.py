@@ -88,14 +88,14 @@ def test_every_step_of_a_request_is_a_line(tmp_path: Path) -> None:
 
 
 @posix
-def test_files_and_directory_are_for_their_owner_alone(tmp_path: Path) -> None:
+def test_files_and_directory_are_private(tmp_path: Path) -> None:
     directory = filled(tmp_path / "audit")
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in files(directory)} == {0o600}
 
 
 @posix
-def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
+def test_directory_writable_by_others_is_refused(tmp_path: Path) -> None:
     directory = tmp_path / "audit"
     directory.mkdir()
     directory.chmod(0o777)
@@ -105,7 +105,7 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path) -> None
     assert files(directory) == []
 
 
-def test_secrets_are_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "hunter2hunter2")
     audit = Audit(tmp_path)
     token = "ghp_" + "a1" * 18
@@ -126,7 +126,7 @@ def test_secrets_are_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [entry.get("command") for entry in entries(tmp_path / "plain")] == [None, "hunter2hunter2"]
 
 
-def test_a_long_command_is_cut_and_says_so(tmp_path: Path) -> None:
+def test_long_command_is_cut_with_a_note(tmp_path: Path) -> None:
     audit = Audit(tmp_path)
     audit.requested("\udcff\n" * LONGEST_TEXT)
     (entry,) = [each for each in entries(tmp_path) if each["event"] == "requested"]
@@ -135,14 +135,14 @@ def test_a_long_command_is_cut_and_says_so(tmp_path: Path) -> None:
     assert verify(tmp_path) == []
 
 
-def test_a_changed_line_shows(tmp_path: Path) -> None:
+def test_changed_line_is_detected(tmp_path: Path) -> None:
     (path,) = files(filled(tmp_path))
     rewritten(path, path.read_bytes().replace(b'"echo 1"', b'"echo 2"').splitlines(keepends=True))
     assert problems(tmp_path) == [(6, "was changed: its hash is another")]
 
 
 @pytest.mark.parametrize("line", range(1, 13))
-def test_a_line_that_was_taken_out_shows(tmp_path: Path, line: int) -> None:
+def test_removed_line_is_detected(tmp_path: Path, line: int) -> None:
     (path,) = files(filled(tmp_path))
     lines = path.read_bytes().splitlines(keepends=True)
     rewritten(path, lines[: line - 1] + lines[line:])
@@ -151,7 +151,7 @@ def test_a_line_that_was_taken_out_shows(tmp_path: Path, line: int) -> None:
     assert "taken out" in text
 
 
-def test_lines_that_were_moved_or_doubled_show(tmp_path: Path) -> None:
+def test_moved_or_duplicated_lines_are_detected(tmp_path: Path) -> None:
     (path,) = files(filled(tmp_path))
     lines = path.read_bytes().splitlines(keepends=True)
     rewritten(path, [*lines[:3], lines[4], lines[3], *lines[5:]])
@@ -162,7 +162,7 @@ def test_lines_that_were_moved_or_doubled_show(tmp_path: Path) -> None:
     assert problems(tmp_path)[0] == (4, "is no line of an audit, or was cut")
 
 
-def test_files_follow_each_other_and_a_missing_one_shows(tmp_path: Path) -> None:
+def test_missing_file_of_the_chain_is_detected(tmp_path: Path) -> None:
     found = files(filled(tmp_path, 30, file_size=2000))
     assert len(found) > 5
     assert verify(tmp_path) == []
@@ -177,7 +177,7 @@ def test_files_follow_each_other_and_a_missing_one_shows(tmp_path: Path) -> None
     assert [text for _, text in problems(tmp_path)] == ["says that it is continued, and no file follows it"]
 
 
-def test_only_so_many_files_are_kept_and_the_rest_is_whole(tmp_path: Path) -> None:
+def test_oldest_files_are_removed_and_the_rest_verifies(tmp_path: Path) -> None:
     found = files(filled(tmp_path, 60, file_size=1000, max_files=4))
     assert len(found) == 4
     assert verify(tmp_path) == []
@@ -198,7 +198,7 @@ def test_processes_and_threads_share_a_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_has_a_file_of_its_own(tmp_path: Path) -> None:
+def test_forked_child_writes_its_own_file(tmp_path: Path) -> None:
     program = (
         "import os, sys; from anyshell import Audit; audit = Audit(sys.argv[1]); audit.requested('a')\n"
         "child = os.fork()\naudit.requested('b'); audit.close()\nchild and os.waitpid(child, 0)"
@@ -217,11 +217,11 @@ def test_unwritable_audit_stops_a_command_only_when_required(tmp_path: Path) -> 
     required = Audit(tmp_path / "file" / "audit", required=True)
     with pytest.raises(AnyshellError, match="nothing runs that is not recorded"):
         required.requested("ls")
-    required.ended("0", status="exited")  # it has run
+    required.ended("0", status="exited")  # the command has run
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_an_error_and_the_next_line_begins_another_file(tmp_path: Path) -> None:
+def test_full_disk_is_an_error_and_the_next_line_begins_a_file(tmp_path: Path) -> None:
     audit = Audit(tmp_path, required=True)
     audit.requested("before")
     os.dup2(full := os.open("/dev/full", os.O_WRONLY), audit._fd)
@@ -235,9 +235,7 @@ def test_a_full_disk_is_an_error_and_the_next_line_begins_another_file(tmp_path:
     assert verify(tmp_path) == []
 
 
-def test_full_disk_removes_no_older_file_for_a_failed_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_removes_no_older_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = files(filled(tmp_path))
     audit = Audit(tmp_path, max_files=2)
     with monkeypatch.context() as patch:
@@ -265,7 +263,7 @@ def test_bounds_out_of_range_are_refused(tmp_path: Path) -> None:
 
 
 @posix
-async def test_an_environment_records_what_it_runs(tmp_path: Path) -> None:
+async def test_environment_records_its_commands(tmp_path: Path) -> None:
     audit = Audit(tmp_path)
     async with Environment.detect(audit=audit, redact=Redaction(values=("hidden value",))) as env:
         await env.run("echo hidden value; exit 3")
@@ -288,7 +286,7 @@ async def test_an_environment_records_what_it_runs(tmp_path: Path) -> None:
 
 
 @posix
-async def test_nothing_runs_without_a_required_record(tmp_path: Path) -> None:
+async def test_command_needs_its_required_record(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     async with Environment.detect(audit=Audit(tmp_path / "file", required=True)) as env:
         with pytest.raises(AnyshellError, match="nothing runs"):
@@ -319,7 +317,7 @@ def test_the_command_line_shows_greps_and_verifies(tmp_path: Path) -> None:
     code, text = run("verify", *here)
     assert code == 1
     assert text.startswith(f"{path}:4: ")
-    for command in (("show",), ("grep", "x"), ("verify",)):  # the name may be wrong: it is not well
+    for command in (("show",), ("grep", "x"), ("verify",)):  # the name may be wrong: verification fails
         assert run(*command, "--directory", tmp_path / "none") == (125, "")
 
 

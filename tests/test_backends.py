@@ -1,7 +1,7 @@
-"""The contract that every backend keeps: fake and local here, others by adding a parameter.
+"""The contract that every backend keeps: the fake and the local backend here, other backends by adding a parameter.
 
-Each case is a command and, for the fake, the script that does the same. What needs real trees is in
-``test_endings.py``, files are in ``test_files.py``.
+Each case is a command and, for the fake, an equivalent script. Tests that need real process trees are in
+``test_endings.py``, tests of files are in ``test_files.py``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def anyio_backend() -> str:
 async def windows_host(
     request: pytest.FixtureRequest, ssh_host: Callable[[str], Server], anyio_backend: str
 ) -> AsyncIterator[Callable[[str], Awaitable[tuple[Backend, Environment]]]]:
-    """Gives a host of `WINDOWS_HOSTS`, asked what it is once: that takes seconds under Wine."""
+    """Gives a host of `WINDOWS_HOSTS`. Detection takes seconds under Wine, so each host is detected once."""
     made: dict[str, tuple[Backend, Environment]] = {}
 
     async def reach(name: str) -> tuple[Backend, Environment]:
@@ -130,7 +130,7 @@ async def environment(
         yield made
 
 
-async def test_info_names_the_host_and_the_shell_that_answers(backend: Backend) -> None:
+async def test_info_names_the_host_and_the_answering_shell(backend: Backend) -> None:
     from anyshell.shells import query
 
     info = await backend.info(query(("git", "no-such-program")))
@@ -148,7 +148,7 @@ async def test_info_names_the_host_and_the_shell_that_answers(backend: Backend) 
 async def test_a_command_prints_and_exits(environment: Environment) -> None:
     outcome = await environment.run(HELLO.to(environment))
     assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", 0, None)
-    size = 4 if environment.os == "windows" else 3  # where a line ends with two bytes
+    size = 4 if environment.os == "windows" else 3  # there a line ends with two bytes
     assert (outcome.output.text, outcome.output.total_bytes, outcome.output.total_lines) == ("hi\n", size, 1)
     assert outcome.started
     assert outcome.left_behind == ()
@@ -158,19 +158,19 @@ async def test_an_exit_code_is_a_value(environment: Environment) -> None:
     assert (await environment.run(EXIT_3.to(environment))).exit_code == 3
 
 
-async def test_a_signal_is_told_from_an_exit_code(environment: Environment) -> None:
+async def test_signal_is_distinguished_from_an_exit_code(environment: Environment) -> None:
     outcome = await environment.run(KILL_ITSELF.to(environment))
-    if environment.os == "windows":  # which has none
+    if environment.os == "windows":  # Windows has no signals
         assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", 0xFFFFFFFF, None)
     else:
         assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", None, "SIGKILL")
 
 
-async def test_reading_gets_end_of_file_at_once(environment: Environment) -> None:
+async def test_stdin_is_at_end_of_file_by_default(environment: Environment) -> None:
     assert (await environment.run(CAT.to(environment))).output.text == ""
 
 
-# The name of a test goes into a variable of every program that it starts, and may be no longer than Linux lets that be.
+# pytest puts the name of a test into a variable of each started program, and Linux limits the length of a variable.
 @pytest.mark.parametrize(
     "stdin",
     ["text\n", b"bytes\xff", b"", b"".join(b"%d\n" % n for n in range(90_000))],
@@ -193,7 +193,9 @@ async def test_input_can_come_piece_by_piece(environment: Environment) -> None:
     assert (await environment.run(CAT.to(environment), stdin=pieces())).output.text == "one two three"
 
 
-async def test_files_are_of_this_machine(environment: Environment, tmp_path: Path) -> None:
+async def test_stdin_and_stdout_can_be_files_of_this_machine(
+    environment: Environment, tmp_path: Path
+) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_bytes(bytes(range(256)) * 1200)
     outcome = await environment.run(CAT.to(environment), stdin=source, stdout=target)
@@ -236,11 +238,11 @@ async def test_list_is_quoted_for_the_shell(environment: Environment) -> None:
         (await environment.run(["sh", "-c", "exit 3"])).check()
 
 
-async def test_unread_input_does_no_harm(environment: Environment) -> None:
+async def test_unread_stdin_does_not_fail_the_command(environment: Environment) -> None:
     assert (await environment.run(NOTHING.to(environment), stdin=b"x" * 5_000_000)).exit_code == 0
 
 
-async def test_channels_are_one_unless_split(environment: Environment) -> None:
+async def test_stderr_is_merged_into_stdout_unless_split(environment: Environment) -> None:
     together = await environment.run(OUT_AND_ERR.to(environment))
     apart = await environment.run(OUT_AND_ERR.to(environment), split_stderr=True)
     assert (together.output.text, together.stderr) == ("out\nerr\n", None)
@@ -262,12 +264,12 @@ async def test_output_past_the_limit_is_counted(environment: Environment) -> Non
     assert len(outcome.output.text) < 60_000
 
 
-async def test_a_timeout_stops_it_and_keeps_the_output(environment: Environment) -> None:
+async def test_timeout_stops_the_command_and_keeps_the_output(environment: Environment) -> None:
     async def run(said: Said) -> Outcome:
-        # PowerShell takes longer than that to begin, and has printed nothing then. A host that is busy may not say in time
-        # that it has begun, or never will, and the outcome is lost: test_ssh_windows has that.
+        # PowerShell takes longer than that to start, and has printed nothing by then. A busy host may not report the start
+        # in time, or at all, and the outcome is lost: test_ssh_windows tests that.
         slow = environment.os == "windows" and (said is PARTIAL or not environment.info.is_this_machine)
-        begun = 10 if environment.info.is_this_machine else 15  # there three begin at once
+        begun = 10 if environment.info.is_this_machine else 15  # over SSH three commands start at once
         return await environment.run(said.to(environment), timeout=begun if slow else 0.3, grace=0.3)
 
     texts = (SLEEP, SLEEP_ON, PARTIAL)
@@ -278,7 +280,7 @@ async def test_a_timeout_stops_it_and_keeps_the_output(environment: Environment)
             assert outcome.left_behind == ()
 
 
-async def test_the_time_can_be_over_before_anything_starts(environment: Environment) -> None:
+async def test_timeout_can_expire_before_the_command_starts(environment: Environment) -> None:
     outcome = await environment.run(SLEEP.to(environment), timeout=1e-9, grace=0.3)
     assert outcome.status == "timed_out"
 
@@ -291,7 +293,7 @@ async def test_processes_left_behind_are_named_and_stopped(environment: Environm
     assert not any(process.alive for process in outcome.left_behind)
 
 
-async def test_a_port_is_tried_by_the_host(backend: Backend, request: pytest.FixtureRequest) -> None:
+async def test_port_is_checked_by_the_host(backend: Backend, request: pytest.FixtureRequest) -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
@@ -299,7 +301,7 @@ async def test_a_port_is_tried_by_the_host(backend: Backend, request: pytest.Fix
         server.listen()
         if isinstance(backend, FakeBackend):
             backend.ports.add(port)
-        # asyncssh's server forwards no port, and says so by the word for a port without a listener.
+        # asyncssh's server forwards no port, and answers with the error for a port without a listener.
         refused = any(name in request.node.name for name in ("asyncssh", *WINDOWS_HOSTS))
         assert await backend.connects(port) == (not refused)
 
@@ -335,7 +337,7 @@ async def test_leaving_a_stream_early_stops_the_command(environment: Environment
     assert events.outcome.output.text == "partial"
 
 
-async def test_a_cwd_that_is_no_directory_is_refused_before_anything_starts(environment: Environment) -> None:
+async def test_invalid_cwd_is_refused_before_the_command_starts(environment: Environment) -> None:
     on_windows = environment.os == "windows"
     missing = r"C:\no\such\place" if on_windows else "/no/such/place"
     file = r"C:\windows\system32\cmd.exe" if on_windows else "/etc/hostname"

@@ -1,4 +1,4 @@
-"""Batch files: what goes in comes out, or is refused, and nothing else is ever run. By the real cmd.exe, on Windows."""
+"""Batch files: arguments arrive unchanged or are refused, and no other program runs. Tested with the real cmd.exe, on Windows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ HARD = [
         ("", False),
     ],
 )
-def test_a_batch_file_is_told_by_its_name(name: str, is_one: bool) -> None:
+def test_batch_file_is_recognized_by_its_name(name: str, is_one: bool) -> None:
     assert is_batch_file(name) == is_one
 
 
@@ -69,7 +69,7 @@ def test_line_ends_and_nul_in_arguments_are_refused(argument: str) -> None:
             join_for_cmd(given_)
         with pytest.raises(InvalidCommand, match="line feed"):
             PWSH.join(["C:\\x\\a.cmd", *given_])
-    # What it is, is known when it runs.
+    # Whether the program is a batch file is known only at run time.
     assert "throw 'a batch file cannot" in PWSH.join(["npm", argument])
 
 
@@ -80,14 +80,14 @@ def test_line_over_the_limit_of_cmd_is_refused() -> None:
 
 
 @pytest.mark.parametrize("shell", [PWSH, WINDOWS_POWERSHELL], ids=lambda shell: shell.kind)
-def test_arguments_safe_from_cmd_are_passed_as_always(shell: PowerShell) -> None:
+def test_cmd_exe_is_used_only_for_unsafe_arguments(shell: PowerShell) -> None:
     assert "cmd.exe" not in shell.join(["npm", "install", "--prefix=a".replace("=", "-"), "C:\\a b"])
     assert "cmd.exe" not in shell.join(["git.exe", "commit", "-m", 'a & "b"'])
     assert "cmd.exe" in shell.join(["git", "commit", "-m", 'a & "b"'])
 
 
 @pytest.mark.parametrize("shell", [PWSH, WINDOWS_POWERSHELL], ids=lambda shell: shell.kind)
-def test_a_percent_in_the_path_of_a_batch_file_names_no_variable(shell: PowerShell) -> None:
+def test_percent_signs_in_a_batch_file_path_are_not_expanded(shell: PowerShell) -> None:
     for words in ([], ["plain"]):
         assert rf'"C:\x{NO_PERCENT}OS{NO_PERCENT}\a.cmd"' in shell.join([r"C:\x%OS%\a.cmd", *words])
         assert ".Replace('%'" in shell.join([r"C:\x%OS%\a", *words])
@@ -109,14 +109,14 @@ WORDS = st.lists(
     min_size=1,
     max_size=8,
 )
-# Wine's cmd.exe looks for variables once more in what a batch file's own arguments have become; Windows' does not.
+# Wine's cmd.exe expands variables once more in the expanded arguments of a batch file; Windows' cmd.exe does not.
 
 few = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
 def batch_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One that passes on its arguments, in a directory whose name is hard."""
+    """A batch file that passes on its arguments, in a directory with special characters in its name."""
     directory = tmp_path_factory.mktemp("a b") / "c&d (100%) ^é"
     directory.mkdir()
     file = directory / "a tool.cmd"
@@ -128,8 +128,8 @@ def batch_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @on_windows
-def test_powershell_runs_the_batch_file_that_was_named(tmp_path: Path) -> None:
-    """And no other, whose path is this one to a reader that expands variables in it."""
+def test_powershell_runs_the_named_batch_file(tmp_path: Path) -> None:
+    """A decoy has the path that results from expanding variables in the path of the named file; the decoy must not run."""
     if sys.platform != "win32":
         return
     pwsh = shutil.which("pwsh.exe")
@@ -158,7 +158,7 @@ def _shown(done: subprocess.CompletedProcess[bytes]) -> str:
 @few
 @example(HARD)
 @given(WORDS)
-def test_a_batch_file_gets_its_arguments_as_they_are(batch_file: Path, words: list[str]) -> None:
+def test_batch_file_gets_literal_arguments(batch_file: Path, words: list[str]) -> None:
     line = f'cmd.exe {SWITCHES} ""{for_cmd(str(batch_file))}" {join_for_cmd(words)} "'
     done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
     assert _shown(done) == ascii(words)
@@ -168,8 +168,8 @@ def test_a_batch_file_gets_its_arguments_as_they_are(batch_file: Path, words: li
 @few
 @example(["%PATH%", "100%", "%", "%%", "%cd:~,%", "%CD:~0,1%", "%^PATH%", '"%PATH%"', "%1 %*"])
 @given(st.lists(st.text(st.sampled_from('%PATHcd:~,0"^&!\\ 1*'), max_size=8), min_size=1, max_size=8))
-def test_no_percent_names_a_variable(tmp_path: Path, words: list[str]) -> None:
-    """cmd.exe reads this line as it reads one for a batch file."""
+def test_percent_signs_in_arguments_are_not_expanded(tmp_path: Path, words: list[str]) -> None:
+    """cmd.exe parses this line like the line for a batch file."""
     (tmp_path / "show.py").write_text(SHOW)
     line = f'cmd.exe {SWITCHES} ""{sys.executable}" "{tmp_path / "show.py"}" {join_for_cmd(words)} "'
     done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
@@ -182,7 +182,7 @@ def test_no_percent_names_a_variable(tmp_path: Path, words: list[str]) -> None:
 def test_powershell_gives_a_batch_file_its_arguments(
     batch_file: Path, monkeypatch: pytest.MonkeyPatch, shell: PowerShell, how: str
 ) -> None:
-    """For Windows PowerShell's rule, in the mode of 7 that keeps to it."""
+    """PowerShell 7 runs in the mode that follows the rule of Windows PowerShell."""
     if sys.platform != "win32":
         return
     pwsh = shutil.which("pwsh.exe")

@@ -1,4 +1,4 @@
-"""The benchmarks run. How fast anything is, no test says."""
+"""The benchmarks run. No test asserts a speed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="the floors are POSIX
 @pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != "frameworks"])
 def test_every_benchmark_runs_and_gives_numbers(name: str, request: pytest.FixtureRequest) -> None:
     if name == "powershell":
-        request.getfixturevalue("powershell")  # is there, and awake
+        request.getfixturevalue("powershell")  # the host exists, and is awake
     if name == "timeout" and shutil.which("setsid") is None:
         missing("setsid", "install util-linux")
     if "ssh" in name and SSHD is None:
@@ -62,10 +62,10 @@ def _check(result: Result) -> None:
 
 
 @posix
-@pytest.mark.timeout(150)  # two calls of each framework are given up after 30 s where they do not come back
+@pytest.mark.timeout(150)  # two calls of each framework are abandoned after 30 s without a return
 @pytest.mark.parametrize("name", ["Deep Agents", "Inspect", "Strands", "harbor", "kimi-cli"])
 def test_a_frameworks_own_shell_is_measured_beside_ours(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of those that are installed together, since each takes as long as it sleeps, and each other one in its environment."""
+    """One framework of those that are installed together, since each takes as long as it sleeps; each other framework in its own environment."""
     peer = PEERS[name]
     framework(
         peer.package,
@@ -76,14 +76,14 @@ def test_a_frameworks_own_shell_is_measured_beside_ours(name: str, monkeypatch: 
     result = BENCHMARKS["frameworks"].measure(TINY, 1)
     _check(result)
     assert (len(result.rows), result.rows[-1].ours) == (3, [0])
-    if name == "harbor":  # its own are containers
+    if name == "harbor":  # harbor's own environments are containers
         assert result.rows[0].floor or "its own shell was not measured (" in result.notes[-1]
     else:
         assert all(row.floor for row in result.rows)
 
 
 @posix
-def test_framework_that_is_nowhere_or_fails_is_told_and_the_others_are_measured(
+def test_missing_or_failing_framework_is_reported_and_skipped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     python = tmp_path / "python"
@@ -104,7 +104,7 @@ def test_framework_that_is_nowhere_or_fails_is_told_and_the_others_are_measured(
 
 
 @posix
-def test_peers_that_are_missing_or_broken_are_told_and_the_others_still_run(
+def test_missing_or_broken_peers_are_reported_and_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     closed: list[bool] = []
@@ -133,7 +133,7 @@ def test_peers_that_are_missing_or_broken_are_told_and_the_others_still_run(
 
 
 @posix
-def test_the_bare_persistent_shell_keeps_its_state_and_its_end_is_told() -> None:
+def test_bare_persistent_shell_keeps_state_and_reports_its_end() -> None:
     with floors.persistent("/bin/sh") as run:
         assert run("X=1") == b""
         assert run("printf '%s without a newline' $X") == b"1 without a newline"
@@ -141,7 +141,7 @@ def test_the_bare_persistent_shell_keeps_its_state_and_its_end_is_told() -> None
             run("exit")
 
 
-def test_a_distant_port_brings_everything_in_order_and_then_the_end() -> None:
+def test_distant_port_delivers_all_data_in_order() -> None:
     sent = bytes(range(256)) * 4096
 
     async def there_and_back() -> bytes:
@@ -157,7 +157,7 @@ def test_a_distant_port_brings_everything_in_order_and_then_the_end() -> None:
     assert asyncio.run(there_and_back()) == sent
 
 
-def test_nothing_arrives_from_a_distant_port_before_its_time() -> None:
+def test_distant_port_delays_data() -> None:
     async def round_trip() -> float:
         loop = asyncio.get_running_loop()
         async with echo() as port, distant(port, 0.05) as far:
@@ -168,7 +168,8 @@ def test_nothing_arrives_from_a_distant_port_before_its_time() -> None:
             writer.close()
             return loop.time() - began
 
-    assert asyncio.run(round_trip()) > 0.09  # a bound that no busy machine breaks: it only comes later
+    # A busy machine does not break this bound: data only arrives later.
+    assert asyncio.run(round_trip()) > 0.09
 
 
 @posix
@@ -182,7 +183,7 @@ def test_the_program_prints_a_table_and_writes_json(
     assert [len(row["ratio"]["rounds"]) for row in startup["rows"] if row["ratio"]] == [2, 2, 2, 2]
 
 
-def test_a_benchmark_that_cannot_run_is_told_and_the_others_still_run(
+def test_failing_benchmark_is_reported_and_the_rest_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def broken(*_: object) -> Result:
@@ -223,7 +224,7 @@ def test_variants_take_turns_and_the_order_alternates() -> None:
     assert found == {"a": [1, 4, 5], "b": [2, 3, 6]}
 
 
-def test_a_ratio_is_of_one_round() -> None:
+def test_ratios_are_computed_per_round() -> None:
     assert ratios([2.0, 9.0, 4.0], [1.0, 3.0, 4.0]) == [2.0, 3.0, 1.0]
     assert Spread.of([2.0, 3.0, 1.0]) == Spread(2.0, 1.0, 3.0)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 import anyshell
 from anyshell import blocking
@@ -58,7 +58,7 @@ def test_every_public_method_has_a_blocking_twin_with_the_same_parameters(name: 
     assert hasattr(twin, "__iter__") == hasattr(kind, "__aiter__")
 
 
-def test_type_checkers_are_told_what_there_is() -> None:
+def test_stub_file_matches_the_classes() -> None:
     assert blocking_stub.STUB.read_text(encoding="utf-8") == blocking_stub.stub(), (
         "python -m tests.blocking_stub"
     )
@@ -69,7 +69,8 @@ def test_public_classes_with_async_methods_have_a_twin() -> None:
         return inspect.isclass(kind) and any(map(inspect.iscoroutinefunction, vars(kind).values()))
 
     lacking = {name for name in anyshell.__all__ if waits(getattr(anyshell, name))} - set(TWINS)
-    assert lacking == {"ApprovalQueue", "Redaction", "Root"} & lacking  # their callers are in a loop
+    # Callers of these classes are in an event loop.
+    assert lacking == {"ApprovalQueue", "Redaction", "Root"} & lacking
 
 
 def test_constructor_of_a_session_is_refused() -> None:
@@ -80,7 +81,7 @@ def test_constructor_of_a_session_is_refused() -> None:
 # --- what it does -----------------------------------------------------------------------------------------------
 
 
-def test_commands_sessions_and_files(env: blocking.Environment, tmp_path: Path) -> None:
+def test_commands_sessions_and_files_work(env: blocking.Environment, tmp_path: Path) -> None:
     assert env.run("echo hi").output.text == "hi\n"
     assert env.directory == str(tmp_path)
     with env.session() as session:
@@ -93,16 +94,16 @@ def test_commands_sessions_and_files(env: blocking.Environment, tmp_path: Path) 
         env.files.read("b")
 
 
-def test_a_stream_and_its_outcome(env: blocking.Environment) -> None:
+def test_stream_has_events_and_an_outcome(env: blocking.Environment) -> None:
     with env.stream("seq 3; exit 4") as events:
         assert [event.text for event in events] == ["1", "2", "3"]
         assert events.outcome.exit_code == 4
 
 
-def test_a_step_of_a_stream_takes_all_that_is_there(
+def test_stream_step_takes_all_available_events(
     env: blocking.Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call of the loop's thread for each line made long outputs ten times as slow as those of asyncio."""
+    """With one call of the loop's thread for each line, long outputs were ten times as slow as with asyncio."""
     steps, call = 0, front.call
 
     def counted(*given: Any) -> Any:
@@ -116,7 +117,7 @@ def test_a_step_of_a_stream_takes_all_that_is_there(
     assert steps < 300
 
 
-def test_jobs_are_twins_as_well(env: blocking.Environment) -> None:
+def test_jobs_have_blocking_twins(env: blocking.Environment) -> None:
     job = env.start("read x; echo got $x", ready=None)
     assert job.status == "running"
     assert env.jobs.get(job.id) == job
@@ -128,7 +129,7 @@ def test_jobs_are_twins_as_well(env: blocking.Environment) -> None:
     assert outcome.exit_code == 0
 
 
-def test_a_terminal(env: blocking.Environment) -> None:
+def test_terminal_expects_and_types(env: blocking.Environment) -> None:
     with env.terminal("read -p 'name? ' x; echo hello $x; read y") as terminal:
         terminal.expect("name. ")
         terminal.sendline("world")
@@ -139,7 +140,7 @@ def test_a_terminal(env: blocking.Environment) -> None:
             terminal.expect("never", timeout=0.1)
 
 
-def test_a_tool_whose_approver_blocks_and_runs_commands_itself(env: blocking.Environment) -> None:
+def test_blocking_approver_can_run_commands(env: blocking.Environment) -> None:
     asked = []
 
     def approve(request: anyshell.ApprovalRequest) -> anyshell.Approved:
@@ -153,7 +154,7 @@ def test_a_tool_whose_approver_blocks_and_runs_commands_itself(env: blocking.Env
     assert asked[0][1] != "anyshell"
 
 
-def test_a_listener_that_blocks_may_call_anyshell(env: blocking.Environment) -> None:
+def test_blocking_listener_can_run_commands(env: blocking.Environment) -> None:
     heard: list[str] = []
 
     def listen(channel: str, data: bytes) -> None:
@@ -163,28 +164,28 @@ def test_a_listener_that_blocks_may_call_anyshell(env: blocking.Environment) -> 
     assert heard == ["outer\ninner\n"]
 
 
-def test_a_fleet(tmp_path: Path) -> None:
+def test_fleet_works(tmp_path: Path) -> None:
     with blocking.Fleet(["local"], cwd=tmp_path) as fleet:
         (outcome,) = fleet.run("pwd")
     assert outcome.outcome is not None
     assert outcome.outcome.output.text == f"{tmp_path}\n"
 
 
-def test_detached_jobs(env: blocking.Environment, tmp_path: Path) -> None:
+def test_detached_jobs_work(env: blocking.Environment, tmp_path: Path) -> None:
     jobs = blocking.DetachedJobs(env, directory=str(tmp_path / "jobs"))
     job = jobs.start("echo far")
     assert job.wait(timeout=30) == "completed"
     assert [each.id for each in jobs.list()] == [job.id]
 
 
-def test_a_host_that_ssh_reaches(ssh_host: Callable[[str], Server]) -> None:
+def test_ssh_host_works(ssh_host: Callable[[str], Server]) -> None:
     with anyshell.connect(ssh_host("openssh as a user").options()) as env:
         assert env.run("echo far").output.text == "far\n"
         with env.session() as session:
             assert session.run("exit 3").exit_code == 3
 
 
-def test_inside_a_running_loop() -> None:
+def test_calls_work_inside_a_running_loop() -> None:
     async def main() -> str:
         with anyshell.connect() as env:
             return env.run("echo hi").output.text
@@ -192,7 +193,7 @@ def test_inside_a_running_loop() -> None:
     assert asyncio.run(main()) == "hi\n"
 
 
-def test_many_threads_have_one_environment(env: blocking.Environment) -> None:
+def test_threads_can_share_an_environment(env: blocking.Environment) -> None:
     with ThreadPoolExecutor(8) as pool:
         outcomes = list(pool.map(lambda i: env.run(f"sleep 0.05; echo {i}").output.text, range(32)))
     assert outcomes == [f"{i}\n" for i in range(32)]
@@ -201,14 +202,14 @@ def test_many_threads_have_one_environment(env: blocking.Environment) -> None:
 # --- ends -------------------------------------------------------------------------------------------------------
 
 
-def test_a_closed_one_says_so(env: blocking.Environment) -> None:
+def test_closed_environment_refuses_commands(env: blocking.Environment) -> None:
     env.close()
     env.close()
     with pytest.raises(anyshell.AnyshellError, match="closed"):
         env.run("true")
 
 
-def test_messages_are_of_code_that_blocks(env: blocking.Environment) -> None:
+def test_messages_show_blocking_code(env: blocking.Environment) -> None:
     with pytest.raises(anyshell.AnyshellError, match=r"not entered: use 'with env.terminal\(\.\.\.\) as t'"):
         env.terminal("cat").expect("x")
     with pytest.raises(anyshell.AnyshellError, match="then 'for event in events'"):
@@ -226,7 +227,7 @@ def python(script: str) -> list[str]:
     return [sys.executable, "-c", script]
 
 
-def test_an_interpreter_that_ends_stops_everything() -> None:
+def test_interpreter_exit_stops_all_commands() -> None:
     seconds = unique_seconds()
     script = f"""
 import anyshell
@@ -261,7 +262,7 @@ with anyshell.connect() as env:
     assert living(seconds) == []
 
 
-def test_a_forked_child_connects_anew_and_hangs_nothing(env: blocking.Environment) -> None:
+def test_forked_child_needs_a_new_connection(env: blocking.Environment) -> None:
     env.run("true")
     pid = os.fork()
     if pid == 0:
@@ -277,7 +278,7 @@ def test_a_forked_child_connects_anew_and_hangs_nothing(env: blocking.Environmen
     assert env.run("echo parent").output.text == "parent\n"
 
 
-def test_waiting_for_oneself_is_refused(env: blocking.Environment) -> None:
+def test_blocking_call_in_an_async_listener_is_refused(env: blocking.Environment) -> None:
     async def listener(*_: Any) -> None:
         env.run("true")
 
@@ -286,7 +287,7 @@ def test_waiting_for_oneself_is_refused(env: blocking.Environment) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="overlays and bubblewrap, of Linux")
-def test_a_trial_is_a_twin_as_well(env: blocking.Environment, tmp_path: Path) -> None:
+def test_trial_has_a_blocking_twin(env: blocking.Environment, tmp_path: Path) -> None:
     bubblewrap()
     with env.trial("echo new > file") as trial:
         assert [each.path for each in trial.effects.created] == ["file"]

@@ -34,7 +34,7 @@ Step = Literal["create", "write", "finish"]
 
 
 class FakeStore:
-    """An artifact store in memory, which can fail."""
+    """An artifact store in memory that can be made to fail."""
 
     def __init__(self, *, fails_at: Step | None = None, omitted: int = 0) -> None:
         self.fails_at = fails_at
@@ -90,21 +90,21 @@ def build(
 
 
 def shown(output: Output, head: int | None = None) -> str:
-    """What is shown of the output itself.
+    """The part of the text that is output, without markers.
 
-    Of plain text, a head that is truncated has exactly `head` characters. One more is the line feed that puts
-    the marker on a line of its own.
+    A truncated head of plain text has exactly `head` characters, and one line feed that puts the marker on a separate
+    line.
     """
     before, *after = MARKER.split(output.text)
     before = NOTE.sub("", before)
     return "".join([before[:head] if after else before, *(NOTE.sub("", text) for text in after)])
 
 
-# Output that fits
+# Output within the limit
 
 
-def test_a_line_that_grows_when_it_is_whole_is_cut_where_the_marker_says() -> None:
-    """Tabs that are overwritten become blanks: the halves of the output fit, and the whole does not."""
+def test_joined_halves_over_the_limit_are_truncated() -> None:
+    """Overwritten tabs become blanks: each half of the output is within its limit, and the joined output is not."""
     builder = OutputBuilder(head=20, tail=30, max_line=200)
     builder.feed(b"start\n" + b"\t" * 20 + b"end\rY\nlast\n")
     output = builder.finish()
@@ -117,7 +117,7 @@ def test_no_output_is_an_empty_text() -> None:
     assert build(b"") == build([]) == Output()
 
 
-def test_a_short_output_is_its_text() -> None:
+def test_short_output_is_shown_completely() -> None:
     assert build(b"hello\nworld") == Output(text="hello\nworld", total_bytes=11, total_lines=1)
 
 
@@ -140,7 +140,7 @@ def test_exactly_filling_the_limit_is_not_truncation(line: bytes) -> None:
     assert not output.truncated
 
 
-def test_one_byte_more_is_truncation() -> None:
+def test_one_byte_over_the_limit_is_truncation() -> None:
     data = b"0123456789abcde\n" * (50 * KB // 16) + b"!"
     output = build(data)
     assert output.truncated
@@ -149,7 +149,7 @@ def test_one_byte_more_is_truncation() -> None:
     assert "[... 1 line, 16 bytes left out of 3,200 lines, 51,201 bytes ...]" in output.text
 
 
-def test_a_rewritten_line_costs_nothing() -> None:
+def test_rewritten_lines_take_no_room() -> None:
     bar = b"".join(b"%9d%%\r" % number for number in range(100_000))
     output = build(bar + b"\ndone\n", head=100, tail=100)
     assert output.text == "    99999%\ndone\n"
@@ -169,13 +169,13 @@ def test_a_line_is_rewritten_after_the_head_is_full() -> None:
     assert not output.truncated
 
 
-def test_finish_gives_the_same_again() -> None:
+def test_finish_is_idempotent() -> None:
     builder = OutputBuilder(head=5, tail=5)
     builder.feed(b"0123456789abcdef")
     assert builder.finish() is builder.finish()
 
 
-# Output that does not
+# Output over the limit
 
 
 def test_the_head_and_the_tail_are_shown() -> None:
@@ -198,7 +198,7 @@ def test_marker_counts_no_lines_of_output_without_line_feeds() -> None:
     )
 
 
-def test_the_marker_says_where_the_whole_is() -> None:
+def test_marker_names_the_file_of_the_artifact() -> None:
     output = build(b"0123456789" * 10, head=3, tail=3, store=FakeStore())
     assert output.text == "012\n[... 94 bytes left out of 100 bytes; the whole is in kept ...]\n789"
 
@@ -240,7 +240,7 @@ def test_the_marker_names_the_artifact_where_its_file_cannot_be_read() -> None:
         ),
     ],
 )
-def test_the_marker(artifact: Artifact | None, error: str | None, text: str) -> None:
+def test_marker_has_counts_and_the_artifact(artifact: Artifact | None, error: str | None, text: str) -> None:
     assert marker(_whole(3, 4000, artifact, error), 1, 2000) == text
 
 
@@ -283,7 +283,7 @@ def test_an_unfinished_control_string_hides_no_tail() -> None:
     assert shown(output, 10) == "x" * 10 + "A" * 500
 
 
-def test_bytes_that_are_no_text_do_not_outgrow_the_limit() -> None:
+def test_undecodable_bytes_stay_within_the_limit() -> None:
     output = build(b"start\n" + b"\xff\n" * 1000, head=10, tail=100)
     assert len(shown(output).encode()) <= 111
     assert output.text.startswith("start\n\ufffd\n[... ")
@@ -291,7 +291,7 @@ def test_bytes_that_are_no_text_do_not_outgrow_the_limit() -> None:
     assert output.omitted_bytes == 2006 - len("start\n") - 26 * 2
 
 
-def test_bytes_that_are_no_text_outgrow_a_limit_that_their_number_keeps() -> None:
+def test_undecodable_bytes_count_as_shown_characters() -> None:
     output = build(b"\xff\n" * 40, head=40, tail=60)
     assert len(shown(output, 20).encode()) <= 100
     assert output.omitted_lines + shown(output, 20).count("\n") == 40
@@ -300,7 +300,7 @@ def test_bytes_that_are_no_text_outgrow_a_limit_that_their_number_keeps() -> Non
 # Long lines
 
 
-def test_a_long_line_is_cut_and_says_so() -> None:
+def test_long_line_is_cut_with_a_note() -> None:
     output = build(b"x" * 5000 + b"\nnext\n")
     assert output.text == "x" * 2000 + " [line cut: 3,000 more bytes]\nnext\n"
     assert output == Output(
@@ -315,7 +315,7 @@ def test_a_line_of_the_longest_length_is_not_cut() -> None:
     assert output.cut_lines == 0
 
 
-def test_one_character_more_is_cut() -> None:
+def test_line_one_character_too_long_is_cut() -> None:
     assert build(b"123456\n", max_line=5).text == "12345 [line cut: 1 more byte]\n"
     assert build("12345é\r\n".encode(), max_line=5).text == "12345 [line cut: 2 more bytes]\n"
 
@@ -336,7 +336,7 @@ def test_a_long_line_can_be_rewritten() -> None:
     assert output == Output(text="abc\n", total_bytes=15, total_lines=1)
 
 
-def test_an_unfinished_string_longer_than_a_line_is_shown_up_to_there() -> None:
+def test_unfinished_control_string_is_cut_like_a_line() -> None:
     output = build(b"\x1b]0;title and more\nnext", max_line=5)
     assert output.text == "0;tit [line cut: 13 more bytes]\nnext"
 
@@ -364,7 +364,7 @@ WITHIN = ", with the start of the next line"
     ],
     ids=["short lines", "a long line", "a last line", "the line of the start", "one line"],
 )
-def test_the_end_begins_with_a_line_or_says_that_it_does_not(data: bytes, end: str, within: bool) -> None:
+def test_tail_begins_with_a_line_or_a_note(data: bytes, end: str, within: bool) -> None:
     output = build(data, head=20, tail=54)
     assert output.text.partition("...]\n")[2] == end
     assert (WITHIN in output.text) is within
@@ -382,7 +382,7 @@ def test_a_line_without_its_start_shows_its_end() -> None:
 # Artifacts
 
 
-def test_nothing_is_kept_when_nothing_is_left_out() -> None:
+def test_complete_output_has_no_artifact() -> None:
     store = FakeStore()
     assert build(b"short\n", store=store).artifact is None
     assert build(b"\x1b[m\n" * 10, store=store).artifact is None
@@ -400,7 +400,7 @@ def test_artifact_is_kept_when_the_text_fits_and_the_bytes_do_not() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 1000, 100_000])
-def test_the_artifact_is_the_raw_whole(size: int) -> None:
+def test_artifact_has_all_raw_bytes(size: int) -> None:
     store = FakeStore()
     data = b"\x1b[31m\xff some line\r\n" * 10_000
     output = build([data[at : at + size] for at in range(0, len(data), size)], store=store)
@@ -408,20 +408,20 @@ def test_the_artifact_is_the_raw_whole(size: int) -> None:
     assert [(writer.state, bytes(writer.data)) for writer in store.writers] == [("finished", data)]
 
 
-def test_a_cut_line_is_kept() -> None:
+def test_cut_line_is_kept_in_the_artifact() -> None:
     store = FakeStore()
     assert build(b"x" * 3000, store=store).artifact is not None
     assert [bytes(writer.data) for writer in store.writers] == [b"x" * 3000]
 
 
-def test_an_artifact_that_was_capped_says_so() -> None:
+def test_marker_notes_a_capped_artifact() -> None:
     output = build(b"x\n" * 50_000, store=FakeStore(omitted=1234))
     assert "; all but 1,234 bytes of the middle is in kept ...]" in output.text
 
 
 @pytest.mark.parametrize("step", ["create", "write", "finish"])
 @pytest.mark.parametrize("data", [b"x\n" * 500_000, b"x" * 3000])
-def test_a_full_disk_stops_nothing(step: Step, data: bytes) -> None:
+def test_full_disk_does_not_fail_the_builder(step: Step, data: bytes) -> None:
     store = FakeStore(fails_at=step)
     pieces = [data[at : at + 64 * KB] for at in range(0, len(data), 64 * KB)]
     output = build(pieces, store=store)
@@ -433,12 +433,12 @@ def test_a_full_disk_stops_nothing(step: Step, data: bytes) -> None:
         assert "; the whole was not kept: No space left on device ...]" in output.text
 
 
-def test_a_full_disk_takes_nothing_from_a_text_that_leaves_nothing_out() -> None:
+def test_full_disk_does_not_change_a_complete_text() -> None:
     output = build(b"bar\r" * 100_000, store=FakeStore(fails_at="write"))
     assert output == Output(text="bar", total_bytes=400_000, artifact_error="No space left on device")
 
 
-def test_an_abandoned_builder_leaves_nothing() -> None:
+def test_abandoned_builder_discards_its_artifact() -> None:
     store = FakeStore()
     builder = OutputBuilder(artifacts=cast("ArtifactStore", store))
     builder.feed(b"x\n" * 500_000)
@@ -468,7 +468,7 @@ def test_a_real_artifact_is_on_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 10, 20_000])
-def test_nul_characters_are_counted_however_they_come(size: int) -> None:
+def test_nul_characters_are_counted_in_any_chunks(size: int) -> None:
     data = b"./a\0./b\0./c\0"
     output = build([(data * size)[at : at + 7] for at in range(0, len(data) * size, 7)])
     assert output.nul_bytes == 3 * size
@@ -523,14 +523,14 @@ visible = st.lists(
             "é€😀\x9b0m".encode(),
         ]
     ),
-    min_size=20,  # more than there is room for, mostly
+    min_size=20,  # mostly more than the limit
     max_size=60,
 )
 
 
 @given(visible, limits)
 def test_shown_text_is_the_start_and_the_end(pieces: list[bytes], limit: tuple[int, int, int]) -> None:
-    """Each as much as there is room for: of the start text is counted, of the end raw bytes."""
+    """The start is as long as its limit in text, and the end as long as its limit in raw bytes."""
     head, tail, _ = limit
     data = b"".join(pieces)
     whole = clean(data)
@@ -541,20 +541,21 @@ def test_shown_text_is_the_start_and_the_end(pieces: list[bytes], limit: tuple[i
         return
     (end,) = rest
     if len(start.encode()) > head or not whole.startswith(start):
-        start = start.removesuffix("\n")  # that before the marker
+        start = start.removesuffix("\n")  # the line feed before the marker
     assert whole.startswith(start)
     assert head - 3 <= len(start.encode()) <= head  # a character has at most four bytes
     fitting = next(data[at:] for at in accumulate(map(len, pieces), initial=0) if len(data) - at <= tail)
     assert whole.endswith(end)
     line = fitting.partition(b"\n")[2]
-    if end != clean(line) or 2 * len(line) < tail:  # it begins with a line where that leaves half of the room
+    # The end begins with a line if that leaves half of the limit.
+    if end != clean(line) or 2 * len(line) < tail:
         assert end.endswith(clean(fitting))
     assert len(end.encode()) <= tail
     assert len(start) + len(end) <= len(whole)
 
 
 @given(outputs | bars, cuts, st.integers(0, 60), st.integers(1, 40))
-def test_full_text_does_not_depend_on_the_cuts(
+def test_full_text_does_not_depend_on_chunk_boundaries(
     data: bytes, places: list[int], limit: int, max_line: int
 ) -> None:
     assert fill(cut(data, places), limit, max_line) == fill([data], limit, max_line)
@@ -575,7 +576,7 @@ def fill(pieces: list[bytes], limit: int, max_line: int) -> tuple[int, str, int,
 
 
 @given(outputs, st.lists(st.integers(0, 200_000), max_size=5), st.sampled_from([1, 40, 3000]))
-def test_output_is_the_same_wherever_it_is_cut(data: bytes, places: list[int], times: int) -> None:
+def test_output_does_not_depend_on_chunk_boundaries(data: bytes, places: list[int], times: int) -> None:
     data *= times
     assert build(cut(data, places), head=2000, tail=3000) == build(data, head=2000, tail=3000)
 
@@ -637,9 +638,10 @@ def test_memory_does_not_grow_with_chunks() -> None:
     assert peak(feed) < 2 * MB
 
 
-def test_one_huge_chunk_is_not_held() -> None:
+def test_huge_chunk_is_not_buffered() -> None:
     chunk = b"some line\n" * 10 * MB
-    assert peak(lambda builder: builder.feed(chunk)) < 2 * MB + len(chunk)  # a slice of it, for a moment
+    # A slice of the chunk, for a moment.
+    assert peak(lambda builder: builder.feed(chunk)) < 2 * MB + len(chunk)
     assert build(chunk).text.endswith("some line\n")
 
 
@@ -658,7 +660,7 @@ def test_one_huge_chunk_is_not_held() -> None:
 )
 def test_hostile_output_takes_linear_time(pattern: bytes) -> None:
     data = (pattern * (64 * KB // len(pattern) + 1))[: 64 * KB]
-    output = build([data] * 25)  # what is quadratic takes minutes already
+    output = build([data] * 25)  # quadratic code would take minutes
     assert output.total_bytes == 25 * 64 * KB
 
 
@@ -680,12 +682,12 @@ def test_small_chunks_are_gathered() -> None:
         ("grüße, мир, 世界\n".encode() * 500, None),
         ("grüße\n".encode("utf-16") * 500, None),
         ("Überlänge\n".encode("cp1252") * 500, None),
-        (b"text\n" * 300 + b"\x7fELF" + bytes(2000), None),  # later than is looked at
+        (b"text\n" * 300 + b"\x7fELF" + bytes(2000), None),  # after the bytes that are examined
         (b"", None),
     ],
 )
 @pytest.mark.parametrize("piece", [1, 700, 1_000_000])
-def test_binary_output_is_named_by_its_beginning(data: bytes, kind: str | None, piece: int) -> None:
+def test_binary_output_is_recognized_by_its_first_bytes(data: bytes, kind: str | None, piece: int) -> None:
     builder = OutputBuilder()
     for start in range(0, len(data), piece):
         builder.feed(data[start : start + piece])

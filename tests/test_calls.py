@@ -1,4 +1,4 @@
-"""Cancelling a call of a tool by its id, wherever the call is."""
+"""Cancelling a tool call by its id, at every stage of the call."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def tool_of(env: Environment, approver: Approver = approve_all, **options: Any) 
 
 
 class Held:
-    """An approver that never answers, and says that it is asked."""
+    """An approver that never answers, and signals each request."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -68,7 +68,7 @@ class Held:
 
 
 class SlowBackend(FakeBackend):
-    """A host on which nothing is started before it is told to."""
+    """A host on which commands start only after a signal of the test."""
 
     def __init__(self) -> None:
         super().__init__(lambda _: RUNS)
@@ -93,7 +93,7 @@ async def until(happens: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("session", [False, True])
-async def test_cancelled_call_keeps_output_and_leaves_nothing(session: bool, env: Environment) -> None:
+async def test_cancelled_call_keeps_output_and_leaves_no_process(session: bool, env: Environment) -> None:
     seconds = unique_seconds()
     tool = tool_of(env, session=session)
     ids: list[str] = []
@@ -108,7 +108,8 @@ async def test_cancelled_call_keeps_output_and_leaves_nothing(session: bool, env
     tool.cancel("toolu_1")
     result = await asyncio.wait_for(task, 20)
     assert result.is_error
-    assert result.output.startswith("begun\n")  # a session's shell may say that it was terminated
+    # The shell of a session may print that the command was terminated.
+    assert result.output.startswith("begun\n")
     assert (result.details.status, result.details.call_id, result.details.started) == (
         "cancelled",
         "toolu_1",
@@ -159,7 +160,7 @@ async def test_second_cancel_skips_the_grace() -> None:
     assert processes[0].signals == ["terminate", "kill"]
 
 
-async def test_command_of_a_tool_with_jobs_is_cancelled_rather_than_made_a_job() -> None:
+async def test_cancelled_command_does_not_become_a_job() -> None:
     backend = FakeBackend(lambda _: Script(stdout=[b"x"], exit=None, heeds=frozenset()))
     async with Environment.detect(backend, background_after=0.3) as env:
         tool = ShellTool(env, approver=approve_all, limits=ToolLimits(grace=1), jobs=True)
@@ -252,8 +253,8 @@ async def test_cancel_while_a_job_is_starting() -> None:
         assert (await tool.job_tool({"action": "list"})).details.jobs == ()
 
 
-async def test_cancel_while_draining_keeps_the_commands_own_end() -> None:
-    """The command has ended by itself; what it left behind is being waited for, and goes at once then."""
+async def test_cancel_while_draining_keeps_the_exit_code() -> None:
+    """The command has ended by itself; the wait for processes left behind ends at once, and these are stopped."""
     backend = FakeBackend(
         lambda _: Script(stdout=[b"done\n"], exit=ExitStatus(code=3), leaves=1, heeds=frozenset())
     )
@@ -282,7 +283,7 @@ async def test_cancel_at_the_moment_of_the_approval_runs_nothing(session: bool, 
 # Ids.
 
 
-async def test_call_without_id_gets_one_that_updates_approvals_and_details_tell(here: Environment) -> None:
+async def test_generated_id_is_in_updates_approvals_and_details(here: Environment) -> None:
     approver = Held()
     tool = tool_of(here, approver)
     both = [asyncio.ensure_future(tool({"command": f"exit {code}"})) for code in range(2)]
@@ -298,7 +299,7 @@ async def test_call_without_id_gets_one_that_updates_approvals_and_details_tell(
     assert told[-1] == "x\n"
 
 
-async def test_generated_id_differs_from_those_under_way() -> None:
+async def test_generated_id_differs_from_ids_under_way() -> None:
     calls = Calls()
     with calls.begin("call-1", "shell", {}), calls.begin(None, "shell", {}) as other:
         assert other.id == "call-2"
@@ -349,7 +350,7 @@ async def test_id_can_be_used_again_after_a_call(here: Environment) -> None:
 
 
 @pytest.mark.parametrize("until_", ["never", "end", None])
-async def test_cancelled_wait_for_a_job_shows_what_there_is_and_the_job_goes_on(
+async def test_cancelled_wait_for_a_job_shows_output_and_keeps_the_job(
     until_: str | None, here: Environment
 ) -> None:
     tool = tool_of(here, jobs=True)
@@ -408,7 +409,7 @@ async def test_cancelled_command_on_a_terminal_keeps_its_output(here: Environmen
     assert living(seconds) == []
 
 
-async def test_cancelled_start_of_a_terminal_stops_it_and_shows_what_was_printed(here: Environment) -> None:
+async def test_cancelled_start_of_a_terminal_stops_the_program_and_shows_output(here: Environment) -> None:
     seconds = unique_seconds()
     tool = tool_of(here, terminals=True)
     loop = f"while :; do echo begun; sleep 0.1; done; sleep {seconds}"
@@ -434,11 +435,11 @@ async def test_cancelled_start_of_a_terminal_stops_it_and_shows_what_was_printed
     ],
     ids=str,
 )
-async def test_cancelled_wait_for_a_terminal_shows_it_and_it_goes_on(
+async def test_cancelled_wait_for_a_terminal_shows_the_screen_and_keeps_the_program(
     params: dict[str, object], here: Environment
 ) -> None:
     tool = tool_of(here, terminals=True)
-    # It prints all the time, so that it is never taken for one that waits or has reacted.
+    # The program prints all the time, so that it never counts as waiting or as having reacted.
     loop = "read -r x; while :; do printf .; sleep 0.1; done" if "text" in params else "sleep 300"
     await tool({"command": f"echo begun; {loop}", "pty": True, "run_in_background": True})
     task = asyncio.ensure_future(tool.job_tool({"id": "t1", **params}, call_id="1"))

@@ -1,4 +1,4 @@
-"""Checkpoints: an undo brings back what was there, and deletes nothing that it does not know."""
+"""Checkpoints: an undo restores the former files, and deletes no unknown file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from anyshell import AnyshellError, Environment
 from anyshell.trial import Checkpoints, store
 from anyshell.trial.files import HeldDirectory, Record
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 from .conftest import NOBODY
 from .test_effects import Step, perform, steps
@@ -78,7 +78,7 @@ def without(given: list[Step], *verbs: str) -> list[Step]:
     [("mkdir", "a", "a", 0), ("write", "a/*", "a", 1)], [("remove", "a", "a", 0), ("symlink", "a", "*", 1)]
 )
 @given(steps, steps)
-def test_an_undo_brings_back_what_was_there(before: list[Step], then: list[Step]) -> None:
+def test_undo_restores_the_tree(before: list[Step], then: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory, "tree")
         root.mkdir()
@@ -94,7 +94,7 @@ def test_an_undo_brings_back_what_was_there(before: list[Step], then: list[Step]
                 restored = await env.restore(start, until=end)
                 assert truth(root) == was
                 assert not restored.kept
-                # And the way back from the way back: what it removed is there again.
+                # Undo the undo: the removed files exist again.
                 again = await env.restore(restored.before)
                 assert (
                     truth(root).items()
@@ -122,7 +122,7 @@ async def test_changes_from_elsewhere_are_kept_and_named(env: Environment) -> No
     assert (root / "dir" / "theirs").read_text() == "theirs"
 
 
-async def test_nothing_is_removed_without_an_end(env: Environment) -> None:
+async def test_restore_without_an_end_removes_no_file(env: Environment) -> None:
     root = Path(env.directory)
     start = await env.checkpoint()
     await env.run("echo b > a; echo n > new; rm -r sub")
@@ -168,10 +168,10 @@ async def test_a_link_in_the_place_of_a_directory_is_not_followed(env: Environme
     assert (outside / "x").read_text() == "outside\n"
 
 
-async def test_a_swap_in_the_midst_of_an_undo_reaches_nothing_outside(
+async def test_directory_swapped_during_an_undo_is_not_followed(
     env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the owner of a directory can do it to root's undo: after the look at a path, and before a step there."""
+    """The owner of a directory can do this during root's undo: after the check of a path, and before a step on that path."""
     root, outside = Path(env.directory), tmp_path / "outside"
     outside.mkdir()
     (outside / "x").write_text("outside\n")
@@ -194,7 +194,7 @@ async def test_a_swap_in_the_midst_of_an_undo_reaches_nothing_outside(
     assert [(outside / name).read_text() for name in ("x", "new")] == ["outside\n", "outside\n"]
     assert sorted(path.name for path in outside.iterdir()) == ["new", "x"]
     assert os.stat(outside).st_mode == modes
-    # And before the look, so that no content from there is kept and later given to that owner.
+    # And before the check, so that no outside content is stored and later given to that owner.
     (root / "sub").unlink()
     (root / "away").rename(root / "sub")
     entries = HeldDirectory.entries
@@ -215,7 +215,7 @@ async def test_a_swap_in_the_midst_of_an_undo_reaches_nothing_outside(
 
 
 async def test_changes_during_an_undo_are_kept(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After everything was kept, and before it is brought back, which no test can meet by itself."""
+    """The changes come after all files were stored, and before the restore; a patch makes this moment reproducible."""
     root = Path(env.directory)
     start = await env.checkpoint()
     await env.run("echo b > a; rm sub/x; echo n > new")
@@ -234,7 +234,7 @@ async def test_changes_during_an_undo_are_kept(env: Environment, monkeypatch: py
     assert all((root / name).read_text() == "theirs, late\n" for name in restored.kept)
 
 
-async def test_a_repository_of_the_user_is_not_asked(env: Environment) -> None:
+async def test_undo_does_not_touch_a_git_repository(env: Environment) -> None:
     if shutil.which("git") is None:
         pytest.skip("git is not here")
     root = Path(env.directory)
@@ -262,7 +262,7 @@ async def test_uncovered_directory_is_kept_under_its_new_name(env: Environment) 
     assert not (root / "node_modules").exists()
 
 
-async def test_closed_directories_are_undone_and_keep_what_was_not_seen(
+async def test_closed_directories_are_undone_and_unreadable_files_kept(
     ordinary_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(ordinary_directory / "state"))
@@ -293,7 +293,7 @@ async def test_closed_directories_are_undone_and_keep_what_was_not_seen(
     (root / "closed").chmod(0o700)
 
 
-async def test_files_of_anyshells_own_are_not_undone(
+async def test_state_files_of_anyshell_are_not_undone(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = Path(env.directory)
@@ -329,7 +329,7 @@ async def test_undo_restores_the_directory_itself(env: Environment) -> None:
     assert (root / "sub" / "x").read_text() == "x\n"
 
 
-async def test_few_checkpoints_are_kept_and_that_which_is_needed(
+async def test_old_checkpoints_are_removed_unless_needed(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "KEPT_CHECKPOINTS", 3)
@@ -376,7 +376,7 @@ async def test_files_restored_by_root_keep_their_owner(env: Environment) -> None
     restored = await env.restore(start, until=end)
     assert sorted(restored.restored) == sorted(names)
     assert owners() == before
-    # A second checkpoint has read nothing anew, and knows the owners all the same.
+    # A second checkpoint reads no file again, and still knows the owners.
     await env.checkpoint()
     start = await env.checkpoint()
     await env.run("rm a")
@@ -384,7 +384,7 @@ async def test_files_restored_by_root_keep_their_owner(env: Environment) -> None
     assert owners() == before
 
 
-async def test_undo_of_an_ordinary_user_brings_back_files_of_others_as_their_own(
+async def test_unprivileged_undo_drops_setuid_of_foreign_files(
     ordinary_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(ordinary_directory / "state"))
@@ -397,7 +397,8 @@ async def test_undo_of_an_ordinary_user_brings_back_files_of_others_as_their_own
         start = await env.checkpoint()
         file = store.Store(str(root), os.environ["ANYSHELL_STATE_DIR"])._path(start.id)
         told = json.loads(Path(file).read_text())
-        told[1]["theirs"][3] = 7 << 32 | 7  # the file of another user, which this one could read and delete
+        # As if another user owned the file, which this user could read and delete.
+        told[1]["theirs"][3] = 7 << 32 | 7
         Path(file).write_text(json.dumps(told))
         for name in ("own", "theirs"):
             (root / name).unlink()

@@ -1,4 +1,4 @@
-"""The program ``anyshell``, but for ``run``, which has test files of its own."""
+"""The program ``anyshell``, except ``run``, which has separate test files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def commands() -> list[list[str]]:
 
 @pytest.fixture
 def kept() -> tuple[str, bytes]:
-    """An artifact, and what is in it."""
+    """An artifact, and its content."""
     data = b"".join(b"line %d\n" % number for number in range(200_000)) + b"\xff no end"
     writer = ArtifactStore().create()
     writer.write(data)
@@ -57,7 +57,7 @@ def test_the_version_is_that_of_the_package() -> None:
     assert anyshell("--version").stdout.decode() == f"anyshell {version('anyshell')}\n"
 
 
-def test_the_version_costs_no_event_loop() -> None:
+def test_version_option_imports_no_event_loop() -> None:
     code = (
         "import sys\n"
         "from anyshell.cli import main\n"
@@ -69,7 +69,7 @@ def test_the_version_costs_no_event_loop() -> None:
 
 
 @pytest.mark.parametrize("path", commands(), ids=lambda path: " ".join(["anyshell", *path]))
-def test_every_command_explains_itself(path: list[str]) -> None:
+def test_every_command_has_help_within_100_columns(path: list[str]) -> None:
     result = CliRunner().invoke(main, [*path, "--help"])
     assert result.exit_code == 0
     assert result.output.startswith("Usage: ")
@@ -88,10 +88,10 @@ def _command(path: list[str]) -> click.Command:
 
 
 RULE = {"0", "1", "2", "124", "125", "128+n", "130", "141", "255"}
-"""The exit codes of anyshell's own, which mean the same of each command."""
+"""anyshell's own exit codes, which mean the same for each command."""
 
 
-def test_every_command_has_an_example_and_exit_codes_of_the_one_rule() -> None:
+def test_help_has_examples_and_documented_exit_codes() -> None:
     for path in commands():
         told = CliRunner().invoke(main, [*path, "--help"]).output
         assert re.search(r"^  Examples?[:,].*\n(    .*\n)*?    .*anyshell ", told, re.MULTILINE), path
@@ -115,7 +115,7 @@ def test_every_command_has_an_example_and_exit_codes_of_the_one_rule() -> None:
     [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
 )
 @pytest.mark.parametrize("command", [["--help"], ["run", "--help"], ["jobs", "list", "--help"], ["doctor"]])
-def test_help_and_doctor_have_colours_on_a_terminal_alone(
+def test_help_and_doctor_have_colours_only_on_a_terminal(
     command: list[str], variables: dict[str, str], *, coloured: bool
 ) -> None:
     env = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | variables
@@ -137,11 +137,11 @@ def test_help_and_doctor_have_colours_on_a_terminal_alone(
 def _read(leader: int) -> bytes:
     try:
         return os.read(leader, 65536) + b"\n"
-    except OSError:  # how Linux says that a terminal is closed
+    except OSError:  # Linux reports a closed terminal by this error
         return b""
 
 
-def test_every_option_says_what_it_does() -> None:
+def test_every_option_has_help() -> None:
     for path in commands():
         for parameter in _command(path).params:
             if isinstance(parameter, click.Option):
@@ -195,7 +195,7 @@ def test_the_completion_script_is_printed(shell: str) -> None:
 
 
 def completed(shell: str, *words: str) -> list[str]:
-    """What the last word can become, in the form in which the shell's script reads it."""
+    """The completions of the last word, in the format of the shell's completion script."""
     env = {
         **os.environ,
         "_ANYSHELL_COMPLETE": f"{shell}_complete",
@@ -232,7 +232,7 @@ def test_the_shell_completes_a_value_after_an_equals_sign() -> None:
     assert completed("fish", "run", "--shell=z") == ["plain,--shell=zsh"]
 
 
-def test_a_reader_that_goes_away_is_no_traceback() -> None:
+def test_closed_reader_causes_no_traceback() -> None:
     with start("detect", "--json", stderr=subprocess.PIPE) as program:
         assert program.stdout is not None
         assert program.stderr is not None
@@ -253,14 +253,14 @@ def test_completing_without_its_script_is_wrong_usage(shell: str) -> None:
 # --- the host -------------------------------------------------------------------------------------------------
 
 
-def test_detect_is_for_people() -> None:
+def test_detect_prints_readable_lines() -> None:
     done = anyshell("detect", "--shell", either("sh", "pwsh"))
     assert done.returncode == 0
     shown = either(r"shell +sh \(/.*sh\)", r"shell +PowerShell 7[\d.]+ \(.*\\pwsh\.exe\)")
     assert any(re.fullmatch(shown, line) for line in lines(done.stdout))
 
 
-def test_detect_is_json_for_programs(tmp_path: Path) -> None:
+def test_detect_prints_json_on_request(tmp_path: Path) -> None:
     facts = json.loads(anyshell("detect", "--json", "--cwd", str(tmp_path)).stdout)
     assert os.path.isabs(facts["shell"]["path"])
     assert facts["directory"] == str(tmp_path)
@@ -270,7 +270,7 @@ def test_detect_is_json_for_programs(tmp_path: Path) -> None:
 
 @slow
 @pytest.mark.parametrize("command", ["detect", "describe", "schema"])
-def test_an_unknown_shell_is_said(command: str) -> None:
+def test_unknown_shell_is_wrong_usage(command: str) -> None:
     done = within(command, "--shell", "fish")
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"Invalid value for '--shell': 'fish' is no shell that is known here" in done.stderr
@@ -284,7 +284,7 @@ def test_an_empty_option_is_wrong_usage(command: list[str], option: str) -> None
     assert "leave it out" in result.stderr
 
 
-def test_describe_is_what_a_model_reads(tmp_path: Path) -> None:
+def test_describe_prints_the_filled_description(tmp_path: Path) -> None:
     done = anyshell("describe", "--cwd", str(tmp_path))
     assert str(tmp_path) in done.stdout.decode()
     assert b"${" not in done.stdout
@@ -303,14 +303,14 @@ def test_describe_is_what_a_model_reads(tmp_path: Path) -> None:
         ("mcp", ("inputSchema",)),
     ],
 )
-def test_the_schema_has_the_form_that_was_asked_for(format_: str, parameters: tuple[str, ...]) -> None:
+def test_schema_has_the_requested_format(format_: str, parameters: tuple[str, ...]) -> None:
     found = json.loads(within("schema", "--format", format_).stdout)
     for key in parameters:
         found = found[key]
     assert found["required"] == ["command"]
 
 
-def test_the_schema_of_a_tool_with_a_session_and_jobs_is_that_of_two_tools() -> None:
+def test_schema_with_a_session_and_jobs_has_two_tools() -> None:
     shell, job = json.loads(anyshell("schema", "--session", "--jobs", "--format", "mcp").stdout)
     assert (shell["name"], job["name"]) == ("shell", "job")
     assert {"restart", "run_in_background"} <= shell["inputSchema"]["properties"].keys()
@@ -328,7 +328,7 @@ def test_the_tokens_of_each_set_of_tools_are_counted() -> None:
     assert int(lines[0][1]) == -(-len("shell" + plain["description"] + compact) // 4)
 
 
-def test_the_schema_of_a_tool_with_terminals_has_theirs() -> None:
+def test_schema_with_terminals_has_their_parameters() -> None:
     shell, job = json.loads(within("schema", "--terminals", "--format", "mcp").stdout)
     assert (shell["name"], job["name"]) == ("shell", "job")
     assert "screen" in job["inputSchema"]["properties"]["action"]["enum"]
@@ -355,7 +355,7 @@ def test_a_call_takes_its_parameters_from_stdin() -> None:
 @pytest.mark.parametrize(
     "params", ['{"command": "exit 3"}', '{"command": " "}', '{"command": "true", "colour": 1}', "{}"]
 )
-def test_a_call_that_goes_wrong_gives_1_and_its_result(params: str) -> None:
+def test_failed_call_exits_with_1_and_prints_its_result(params: str) -> None:
     done = within("call", "--approve-all", params)
     assert done.returncode == 1
     assert json.loads(done.stdout)["is_error"] is True
@@ -383,10 +383,10 @@ def test_a_call_without_a_terminal_is_not_approved(tmp_path: Path) -> None:
         (b'{"command": "true", "command": "secret-value"}', b"the same name twice"),
     ],
 )
-def test_parameters_that_are_no_object_are_wrong_usage(params: bytes, said: bytes) -> None:
+def test_non_object_parameters_are_wrong_usage(params: bytes, said: bytes) -> None:
     if params.isascii():
         done = within("call", "--approve-all", params.decode())
-    else:  # which no argument of this process could be
+    else:  # an argument of this process cannot have these bytes
         done = anyshell("call", "--approve-all", "-", input=params)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"JSON" in done.stderr
@@ -400,7 +400,7 @@ def test_parameters_that_are_no_object_are_wrong_usage(params: bytes, said: byte
 
 
 def printed(*arguments: str) -> bytes:
-    """What ``anyshell artifacts`` prints on stdout, in this process."""
+    """The stdout of ``anyshell artifacts``, run in this process."""
     result = CliRunner().invoke(main, ["artifacts", *arguments])
     assert result.exit_code == 0, result.output
     return result.stdout_bytes
@@ -412,7 +412,7 @@ def test_artifacts_are_listed(kept: tuple[str, bytes]) -> None:
     assert (entry["id"], entry["size"]) == (kept[0], len(kept[1]))
 
 
-def test_no_artifacts_are_no_error() -> None:
+def test_empty_artifact_list_is_no_error() -> None:
     assert printed("list") == b""
     assert json.loads(printed("list", "--json")) == []
 
@@ -432,7 +432,7 @@ def test_the_first_and_the_last_lines_can_be_shown(kept: tuple[str, bytes], coun
 @pytest.mark.parametrize(
     ("data", "last"), [(b"", b""), (b"\n", b"\n"), (b"a\n\n", b"\n"), (b"a\nb\n", b"b\n"), (b"a", b"a")]
 )
-def test_a_line_feed_at_the_end_begins_no_line(data: bytes, last: bytes) -> None:
+def test_trailing_line_feed_begins_no_line(data: bytes, last: bytes) -> None:
     writer = ArtifactStore().create()
     writer.write(data)
     assert printed("show", writer.finish().id, "--tail", "1") == last
@@ -444,7 +444,7 @@ def test_a_range_can_be_shown(kept: tuple[str, bytes]) -> None:
     assert printed("show", kept[0], "--offset", "999999999") == b""
 
 
-def test_an_artifact_that_is_not_there_is_said() -> None:
+def test_missing_artifact_is_reported() -> None:
     for name in ("20260101-000000-00000000", "../../etc/passwd"):
         done = anyshell("artifacts", "show", name)
         assert (done.returncode, done.stdout) == (1, b"")
@@ -461,7 +461,7 @@ def test_an_artifact_that_is_not_there_is_said() -> None:
         ("--tail", "1"),
     ],
 )
-def test_two_ways_to_show_a_part_are_wrong_usage(kept: tuple[str, bytes], options: tuple[str, ...]) -> None:
+def test_conflicting_part_options_are_wrong_usage(kept: tuple[str, bytes], options: tuple[str, ...]) -> None:
     address = kept[0] if options[0] == "--head" else f"artifact://{kept[0]}?tail=5"
     assert CliRunner().invoke(main, ["artifacts", "show", address, *options]).exit_code == 2
 
@@ -521,7 +521,7 @@ def test_the_doctor_finds_a_usable_host() -> None:
     assert re.search(rb"^ok +default +", done.stdout, re.MULTILINE)
 
 
-def test_the_doctor_says_what_to_do_about_each_finding() -> None:
+def test_doctor_gives_advice_for_each_finding() -> None:
     report = json.loads(anyshell("doctor", "--json").stdout)
     assert report["usable"] is True
     assert {finding["verdict"] for finding in report["findings"]} <= {"ok", "missing", "problem"}
@@ -534,7 +534,8 @@ def test_the_doctor_names_the_shells_of_its_host() -> None:
     shells = {each["name"]: each for each in report["findings"] if each["topic"] == "shell"}
     names = list(shells)
     assert names[:4] == ["default", *either("bash zsh sh", "pwsh powershell bash").split()]
-    assert all(shells[name]["verdict"] == "ok" for name in names[4:])  # what is not expected is not missing
+    # An unexpected shell does not count as missing.
+    assert all(shells[name]["verdict"] == "ok" for name in names[4:])
     assert shells[either("sh", "pwsh")]["verdict"] == "ok"
     for each in shells.values():
         if each["verdict"] == "missing":
@@ -543,7 +544,7 @@ def test_the_doctor_names_the_shells_of_its_host() -> None:
             )
 
 
-def test_the_doctor_says_what_is_wrong(tmp_path: Path) -> None:
+def test_doctor_reports_problems(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     env = {
@@ -564,14 +565,14 @@ def test_the_doctor_says_what_is_wrong(tmp_path: Path) -> None:
 ORDERS = "\x1b]52;c;cm0gLXJmIC8=\x07\x9b31m\u202e\r\x7f"
 
 
-def test_usage_message_shows_an_argument_without_what_a_terminal_obeys() -> None:
+def test_usage_message_escapes_control_sequences() -> None:
     done = anyshell("detect", ORDERS)
     assert done.returncode == 2
     assert b"\\x1b]52" in done.stderr
     assert b"\x1b" not in done.stderr
 
 
-def test_a_failure_shows_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failure_message_escapes_control_sequences(capsys: pytest.CaptureFixture[str]) -> None:
     Failure(f"one{ORDERS}\n  two\u2028\x85").show()
     said = capsys.readouterr().err
     assert said == "anyshell: one\\x1b]52;c;cm0gLXJmIC8=\\x07\\x9b31m\\u202e\\r\\x7f\n  two\\u2028\\x85\n"
@@ -592,7 +593,7 @@ def test_a_path_with_escape_sequences_is_shown_as_text(
     assert done.stderr.count(b"\n") == 1
 
 
-def test_wrong_usage_shows_nothing_that_a_terminal_obeys() -> None:
+def test_wrong_usage_prints_no_control_sequences() -> None:
     for arguments in (
         [f"no-such-{ORDERS}"],
         ["run", f"--no-such-{ORDERS}"],
@@ -603,7 +604,7 @@ def test_wrong_usage_shows_nothing_that_a_terminal_obeys() -> None:
         assert all(line.isprintable() for line in done.stderr.decode().split("\n"))
 
 
-def test_json_has_escapes_for_what_a_terminal_obeys() -> None:
+def test_json_escapes_control_sequences() -> None:
     value = {f"name{ORDERS}": [f"text{ORDERS}\u2066\U000e0041 \u00fc\u4e2d\U0001f600\udcff"]}
     for one_line in (True, False):
         data = to_json(value, one_line=one_line)

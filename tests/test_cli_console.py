@@ -1,4 +1,4 @@
-"""``anyshell console``: on a person's terminal, which tmux plays."""
+"""``anyshell console`` on a person's terminal, simulated by tmux."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 from anyshell.cli import main
 
@@ -36,7 +36,7 @@ EVERYTHING = r"\033[?1049h\033[?25l\033[?1002h\033[?1006h\033[?2004h\033[?1h\033
 
 
 class Console:
-    """A console on a person's terminal, and how the terminal was before."""
+    """A console on a person's terminal, and the former state of the terminal."""
 
     def __init__(self, pane: tmux.Pane, text: str, *options: str) -> None:
         self.pane = pane
@@ -44,17 +44,18 @@ class Console:
         self.anyshell = pane.run(text, *options, door="console")
 
     def assert_over(self, code: int) -> str:
-        """See how it has ended, and that the terminal is as it was."""
+        """Check the exit code, and that the terminal is restored."""
         shown = self.pane.wait(f"code={code}")
         assert (self.pane.flags(), self.pane.settings()) == self.before
-        self.pane.press("C-u")  # the shell may have got a key that was to dismiss what had gone by then
+        # The shell may have received a key meant for the console, which was already dismissed.
+        self.pane.press("C-u")
         self.pane.type("echo -$((6*7))-")
         self.pane.press("Enter")
         self.pane.wait("\n-42-\n")
         return shown
 
 
-def test_keys_go_in_and_the_screen_comes_back(pane: tmux.Pane) -> None:
+def test_keys_reach_the_program_and_the_screen_is_restored(pane: tmux.Pane) -> None:
     text = r"""stty size; echo "$TERM"; printf "\033[1;34mblue\033[m\n"; read -p "name? " x; echo "I am $x"; exit 7"""
     console = Console(pane, text)
     shown = pane.wait("name?")
@@ -67,11 +68,11 @@ def test_keys_go_in_and_the_screen_comes_back(pane: tmux.Pane) -> None:
     shown = pane.wait("exit code 7")
     assert "name? Ünï\nI am Ünï\n" in shown
     pane.wait_until(lambda: _dismissed(pane, "code=7"), "its end")
-    assert "blue" not in console.assert_over(7)  # the screen of before is there again
+    assert "blue" not in console.assert_over(7)  # the former screen is restored
 
 
 def _dismissed(pane: tmux.Pane, text: str) -> bool:
-    """Press a key that dismisses it, which it does not heed at first; whether something is there."""
+    """Press a key that dismisses the console, which ignores keys at first; return whether the text is shown."""
     if text in pane.screen():
         return True
     if "closes" in pane.screen():
@@ -88,7 +89,7 @@ def test_the_size_of_the_terminal_is_followed(pane: tmux.Pane) -> None:
     pane.wait_until(lambda: _dismissed(pane, "code=130"), "its end")
 
 
-def test_ctrl_c_is_the_program_s_and_so_is_one_escape(pane: tmux.Pane) -> None:
+def test_ctrl_c_and_a_single_escape_reach_the_program(pane: tmux.Pane) -> None:
     console = Console(pane, "trap 'echo heard' INT; stty -echoctl; echo ready; read x; cat -v", "--close")
     pane.wait("ready")
     pane.press("C-c")
@@ -107,13 +108,13 @@ def test_ctrl_c_is_the_program_s_and_so_is_one_escape(pane: tmux.Pane) -> None:
         ("\x1bd\x1bd\x1b.\x1b.", "^[d^[d^[.^[."),  # keys that are held
         ("\x1bb\x1bf\x1b1\x1bX", "^[b^[f^[1^[X"),
         ("\x1b\x7f\x1b\r\x1b\x02", "^[^?^[^M^[^B"),
-        ("\x1b:wq\r", "^[:wq^M"),  # as a quick typist leaves vim
+        ("\x1b:wq\r", "^[:wq^M"),  # a quick typist leaves vim like this
         (
             "\x1bOh, a line longer than any sequence could be",
             "^[Oh, a line longer than any sequence could be",
         ),
         ("\x1bOhello \x1bOA\x1b[B\x1bd", "^[Ohello ^[[A^[[B^[d"),
-        ("\x1b[\x1bO\x1bx", "^[[^[O^[x"),  # broken off
+        ("\x1b[\x1bO\x1bx", "^[[^[O^[x"),  # an incomplete sequence
     ],
 )
 def test_alt_and_an_escape_before_other_keys_arrive(pane: tmux.Pane, sent: str, read: str) -> None:
@@ -126,7 +127,7 @@ def test_alt_and_an_escape_before_other_keys_arrive(pane: tmux.Pane, sent: str, 
     console.assert_over(130)
 
 
-def test_two_escapes_stop_all_that_it_started(pane: tmux.Pane) -> None:
+def test_two_escapes_stop_the_tree(pane: tmux.Pane) -> None:
     seconds = unique_seconds()
     console = Console(pane, f"(setsid sleep {seconds} &); echo ready; sleep {seconds}")
     pane.wait("ready")
@@ -163,7 +164,7 @@ def test_page_up_shows_rows_scrolled_away(pane: tmux.Pane) -> None:
     [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
     ids=["SIGTERM", "SIGHUP", "SIGINT"],
 )
-def test_the_terminal_is_as_it_was_after_a_signal(
+def test_terminal_is_restored_after_a_signal(
     pane: tmux.Pane, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     file = tmp_path / "program"
@@ -175,7 +176,7 @@ def test_the_terminal_is_as_it_was_after_a_signal(
     assert not is_alive(program)
 
 
-def test_a_program_whose_terminal_is_closed_is_stopped(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_closed_terminal_stops_the_program(pane: tmux.Pane, tmp_path: Path) -> None:
     file = tmp_path / "program"
     console = Console(pane, f"trap '' HUP; echo $$ >{file}; while :; do sleep 0.05; done")
     program = int(wait_written(file))
@@ -184,7 +185,7 @@ def test_a_program_whose_terminal_is_closed_is_stopped(pane: tmux.Pane, tmp_path
     wait_until(lambda: not is_alive(program) and not is_alive(console.anyshell), "the end of both")
 
 
-def test_console_ends_with_its_terminal_though_hang_up_is_ignored(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_console_ends_with_its_terminal_despite_ignored_sighup(pane: tmux.Pane, tmp_path: Path) -> None:
     file = tmp_path / "program"
     console = Console(pane, f"echo $$ >{file}; while :; do sleep 0.05; done")
     console_pid, program = console.anyshell, int(wait_written(file))
@@ -231,14 +232,14 @@ def test_console_survives_sigtstp_from_outside(pane: tmux.Pane) -> None:
     console.assert_over(0)
 
 
-def test_going_on_that_was_never_stopped_changes_nothing(pane: tmux.Pane) -> None:
+def test_sigcont_without_a_stop_has_no_effect(pane: tmux.Pane) -> None:
     console = Console(pane, "echo ready; read x; echo got $x; read y", "--close")
     pane.wait("ready")
     threads = psutil.Process(console.anyshell).num_threads()
     for _ in range(2):
         os.kill(console.anyshell, signal.SIGCONT)
         pane.wait_until(lambda: "ready" in pane.screen(), "its screen")
-    # Textual throws away what is typed while it goes on, and on a busy machine it does so late.
+    # Textual discards keys typed while it resumes, and on a busy machine it resumes late.
     for looks in range(1000):
         if "got one" in pane.screen():
             break
@@ -257,9 +258,9 @@ def test_console_survives_sigstop(pane: tmux.Pane) -> None:
     pane.wait("ready")
     os.kill(console.anyshell, signal.SIGSTOP)
     pane.wait("Stopped")
-    # As bash does it, and dash does not.
+    # bash does so, and dash does not.
     subprocess.run(["stty", "-F", pane.tty(), console.before[1].strip()], check=True, timeout=20)
-    os.kill(console.anyshell, signal.SIGCONT)  # in the background, where it has to stop again
+    os.kill(console.anyshell, signal.SIGCONT)  # in the background, where the console has to stop again
     pane.type("fg; echo code=$?")
     pane.press("Enter")
     pane.wait("ready")
@@ -271,8 +272,8 @@ def test_console_survives_sigstop(pane: tmux.Pane) -> None:
     console.assert_over(0)
 
 
-def test_a_terminal_that_takes_nothing_holds_up_nothing(pane: tmux.Pane, tmp_path: Path) -> None:
-    """Ctrl-S was pressed: the program's time is over all the same, and so is ours when we are asked to end."""
+def test_frozen_terminal_does_not_block_the_console(pane: tmux.Pane, tmp_path: Path) -> None:
+    """After Ctrl-S the timeout of the program still applies, and the console still ends on request."""
     file = tmp_path / "program"
     console = Console(
         pane, f"echo $$ >{file}; while :; do echo $RANDOM; sleep 0.02; done", "--timeout 3", "--close"
@@ -291,7 +292,9 @@ def test_a_terminal_that_takes_nothing_holds_up_nothing(pane: tmux.Pane, tmp_pat
 _FREEZE = "import os, sys, termios; termios.tcflow(os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY), getattr(termios, sys.argv[2]))"
 
 
-def test_a_console_on_another_host(ssh_host: Callable[[str], Server], pane: tmux.Pane, home: Path) -> None:
+def test_console_works_on_a_remote_host(
+    ssh_host: Callable[[str], Server], pane: tmux.Pane, home: Path
+) -> None:
     named(ssh_host("openssh as root"), home, alias="box")
     before = pane.flags(), pane.settings()
     pane.type(
@@ -306,7 +309,7 @@ def test_a_console_on_another_host(ssh_host: Callable[[str], Server], pane: tmux
     assert (pane.flags(), pane.settings()) == before
 
 
-def test_without_a_terminal_it_says_what_to_use() -> None:
+def test_console_without_a_terminal_names_the_alternative() -> None:
     done = anyshell("console", "--", "true")
     assert (done.returncode, done.stdout) == (125, b"")
     assert b"a console needs a terminal" in done.stderr
@@ -332,7 +335,7 @@ def test_the_help_needs_no_textual() -> None:
         (("--scrollback", "10001"), "10,000"),
     ],
 )
-def test_wrong_usage_is_said(pane: tmux.Pane, options: tuple[str, str], said: str) -> None:
+def test_wrong_usage_is_reported(pane: tmux.Pane, options: tuple[str, str], said: str) -> None:
     pane.type(f'"$PYTHON" -m anyshell console {" ".join(options)} -- true; echo code=$?')
     pane.press("Enter")
     assert said in pane.wait("code=2").partition("true; echo")[2]

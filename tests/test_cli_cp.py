@@ -1,4 +1,4 @@
-"""``anyshell cp``: what is copied where, what is said, and the exit code."""
+"""``anyshell cp``: sources and targets, messages, and the exit code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .test_cli import completed
 
 if sys.platform == "win32":
     pytest.skip("the servers of these tests are POSIX ones", allow_module_level=True)
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 from .test_cli_ssh import Terminal, home, named, unknown
 
@@ -41,19 +41,19 @@ __all__ = ["home"]
 
 @pytest.fixture
 def server(ssh_host: Callable[[str], Server]) -> Server:
-    """Its files are those of this machine."""
+    """A server with the files of this machine."""
     return ssh_host("asyncssh")
 
 
 @pytest.fixture
 def web(server: Server, home: Path) -> str:
-    """An alias of it; ``db`` is another."""
+    """An alias of the server; ``db`` is another alias."""
     named(server, home, alias="db")
     return named(server, home)
 
 
 def copied(*words: object, **how: Any) -> tuple[int, str]:
-    """The exit code of a copy, and what is said. Nothing is on stdout."""
+    """The exit code and the stderr of a copy. stdout is empty."""
     done = anyshell("cp", *map(str, words), **how)
     assert done.stdout == b""
     return done.returncode, done.stderr.decode()
@@ -92,7 +92,7 @@ SILENT = (0, "")
         ("C:/a", ("C", None, None), "/a"),
     ],
 )
-def test_an_operand_is_read_as_scp_reads_it(
+def test_operand_is_parsed_like_scp(
     text: str, host: tuple[str, str | None, int | None] | None, path: str
 ) -> None:
     assert place_of(read_operand(text, windows=False)) == (host, path)
@@ -108,7 +108,7 @@ def place_of(operand: Operand) -> tuple[tuple[str, str | None, int | None] | Non
 
 
 @pytest.mark.parametrize("text", ["C:", "c:a", r"C:\a", "C:/a", r"a\b:c", r".\a:b", r"\\server\share:a"])
-def test_on_windows_a_letter_is_a_drive(text: str) -> None:
+def test_single_letter_is_a_drive_on_windows(text: str) -> None:
     assert place_of(read_operand(text, windows=True)) == (None, text)
     assert place_of(read_operand("web:C:/a", windows=True)) == (("web", None, None), "C:/a")
 
@@ -123,7 +123,7 @@ def test_malformed_operand_is_refused_without_its_password(text: str) -> None:
 # --- copies ---------------------------------------------------------------------------------------------------
 
 
-def test_a_file_goes_there_and_back(web: str, tmp_path: Path) -> None:
+def test_file_is_copied_to_a_host_and_back(web: str, tmp_path: Path) -> None:
     data = os.urandom(300_000)
     (tmp_path / "a").write_bytes(data)
     (tmp_path / "a").chmod(0o741)
@@ -133,7 +133,7 @@ def test_a_file_goes_there_and_back(web: str, tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "c").stat().st_mode) == 0o741
 
 
-def test_a_file_goes_from_host_to_host(web: str, tmp_path: Path) -> None:
+def test_file_is_copied_between_hosts(web: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a\n")
     assert copied(f"{web}:{tmp_path}/a", f"db:{tmp_path}/b") == SILENT
     assert copied(f"{web}:{tmp_path}/a", f"{web}:{tmp_path}/c") == SILENT
@@ -146,7 +146,7 @@ def test_a_file_is_copied_on_this_machine(tmp_path: Path) -> None:
     assert (tmp_path / "c").read_text() == "a\n"
 
 
-def test_an_address_is_a_place_too(server: Server, web: str, home: Path, tmp_path: Path) -> None:
+def test_ssh_address_can_be_an_operand(server: Server, web: str, home: Path, tmp_path: Path) -> None:
     (home / ".ssh" / "known_hosts").write_text(server.known_hosts.read_text())
     (home / ".ssh" / "id_ed25519").write_bytes(server.key.read_bytes())
     (home / ".ssh" / "id_ed25519").chmod(0o600)
@@ -155,7 +155,7 @@ def test_an_address_is_a_place_too(server: Server, web: str, home: Path, tmp_pat
     assert (tmp_path / "c").read_text() == "a\n"
 
 
-def test_a_relative_path_of_a_host_begins_where_a_login_does(web: str, tmp_path: Path) -> None:
+def test_relative_remote_path_begins_at_the_login_directory(web: str, tmp_path: Path) -> None:
     directory = anyshell("run", "--host", web, "pwd").stdout.decode().strip()
     relative = os.path.relpath(tmp_path, directory)
     (tmp_path / "a").write_text("a\n")
@@ -167,7 +167,7 @@ def test_a_relative_path_of_a_host_begins_where_a_login_does(web: str, tmp_path:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A folder with all that there is to copy."""
+    """A folder with every kind of file that can be copied."""
     path = tmp_path / "tree"
     (path / "sub" / "empty").mkdir(parents=True)
     (path / "sub" / "file").write_text("file\n")
@@ -180,7 +180,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def listed(path: Path) -> dict[str, tuple[int, str]]:
-    """Everything below a folder: what it is, with its mode, and what is in it."""
+    """Each entry below a folder: its kind, mode and content."""
     found = {}
     for each in sorted(path.rglob("*")):
         mode = each.lstat().st_mode
@@ -189,7 +189,7 @@ def listed(path: Path) -> dict[str, tuple[int, str]]:
     return found
 
 
-def test_a_folder_is_copied_with_all_that_is_in_it(web: str, tree: Path, tmp_path: Path) -> None:
+def test_folder_is_copied_with_its_contents(web: str, tree: Path, tmp_path: Path) -> None:
     assert copied("-r", "tree", f"{web}:{tmp_path}/up", cwd=tmp_path) == SILENT
     assert copied("--recursive", f"{web}:{tmp_path}/up", "down", cwd=tmp_path) == SILENT
     assert listed(tmp_path / "down") == listed(tree)
@@ -198,7 +198,7 @@ def test_a_folder_is_copied_with_all_that_is_in_it(web: str, tree: Path, tmp_pat
     assert listed(tmp_path / "into" / "up") == listed(tree)
 
 
-def test_a_folder_needs_to_be_asked_for(web: str, tree: Path, tmp_path: Path) -> None:
+def test_folder_needs_the_recursive_option(web: str, tree: Path, tmp_path: Path) -> None:
     (tmp_path / "into").mkdir()
     (tmp_path / "file").write_text("a\n")
     code, said = copied("tree", "file", f"{web}:{tmp_path}/into", cwd=tmp_path)
@@ -220,7 +220,7 @@ def test_several_sources_go_into_a_directory(web: str, tmp_path: Path) -> None:
         assert said.count("\n") == 1
 
 
-def test_two_sources_of_one_name_do_not_replace_each_other(tmp_path: Path) -> None:
+def test_sources_of_one_name_do_not_replace_each_other(tmp_path: Path) -> None:
     for name in ("one", "two", "into"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a").write_text(name)
@@ -270,14 +270,14 @@ def test_failed_copy_is_reported(web: str, tmp_path: Path, words: list[str], sai
 
 
 @pytest.mark.parametrize("words", [[], ["a"], ["", "b"], ["-oX:a", "b"], ["a", "ssh://me:s3cret@web/a"]])
-def test_wrong_usage_is_said(words: list[str]) -> None:
+def test_wrong_usage_is_reported(words: list[str]) -> None:
     code, said = copied(*words)
     assert code == 2
     assert "s3cret" not in said
     assert "Traceback" not in said
 
 
-def test_a_host_that_cannot_be_reached_is_said(server: Server, home: Path, tmp_path: Path) -> None:
+def test_unreachable_host_is_reported(server: Server, home: Path, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     code, said = copied(tmp_path / "a", f"{unknown(server, home)}:b", start_new_session=True)
     assert code == 125
@@ -289,7 +289,7 @@ def test_a_host_that_cannot_be_reached_is_said(server: Server, home: Path, tmp_p
     )
 
 
-def test_notices_are_said_unless_it_is_quiet(server: Server, home: Path, tmp_path: Path) -> None:
+def test_notices_are_printed_unless_quiet(server: Server, home: Path, tmp_path: Path) -> None:
     web = named(server, home, "  SetEnv A=b")
     (tmp_path / "a").write_text("a")
     code, said = copied(tmp_path / "a", f"{web}:{tmp_path}/b")
@@ -302,13 +302,13 @@ def test_notices_are_said_unless_it_is_quiet(server: Server, home: Path, tmp_pat
 
 
 def begun(directory: Path) -> bool:
-    """Whether something has been written of a file that is being copied."""
+    """Whether a copy has written a part of its target."""
     return any(each.stat().st_size > 0 for each in directory.glob(".anyshell-*.tmp"))
 
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """A file that takes long enough to copy; nothing of it is on the disk."""
+    """A file that takes long enough to copy; the file is sparse, without blocks on the disk."""
     path = tmp_path / "large"
     with path.open("wb") as file:
         file.truncate(8 * 1024**3)
@@ -317,7 +317,7 @@ def large(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("way", ["up", "down", "across", "here"])
-def test_a_copy_that_is_interrupted_leaves_nothing(web: str, large: Path, tmp_path: Path, way: str) -> None:
+def test_interrupted_copy_leaves_no_file(web: str, large: Path, tmp_path: Path, way: str) -> None:
     source = f"{web}:{large}" if way in ("down", "across") else str(large)
     target = f"db:{tmp_path}/into" if way in ("up", "across") else f"{tmp_path}/into"
     with start("cp", source, target, stderr=subprocess.PIPE) as program:
@@ -328,7 +328,7 @@ def test_a_copy_that_is_interrupted_leaves_nothing(web: str, large: Path, tmp_pa
     assert os.listdir(tmp_path / "into") == []
 
 
-def test_a_lost_link_has_an_exit_code_of_its_own(home: Path, large: Path, tmp_path: Path) -> None:
+def test_lost_connection_exits_with_255(home: Path, large: Path, tmp_path: Path) -> None:
     with embedded() as server:
         web = named(server, home, "  ConnectTimeout 1")
         with start("cp", f"{web}:{large}", str(tmp_path / "into"), stderr=subprocess.PIPE) as program:
@@ -347,7 +347,7 @@ def test_a_lost_link_has_an_exit_code_of_its_own(home: Path, large: Path, tmp_pa
 
 @pytest.fixture
 def columns(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Sets the width of the terminal that is drawn on, which is in the foreground."""
+    """Sets the width of the terminal, in which this process counts as being in the foreground."""
 
     def of(count: int) -> None:
         monkeypatch.setattr("anyshell.cli.terminal.drawing.columns", lambda fd: count)
@@ -373,7 +373,7 @@ def test_copy_shows_its_progress_on_a_terminal(web: str, tmp_path: Path) -> None
     [(("-q",), {}), ((), {"TERM": "dumb"}), ((), {"TERM": ""})],
     ids=["-q", "dumb", "none"],
 )
-def test_progress_is_hidden_where_it_is_not_wanted(
+def test_progress_is_hidden_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], variables: dict[str, str]
 ) -> None:
     for name, value in variables.items():
@@ -406,7 +406,7 @@ def reported(done: int, total: int = 100 * 2**20, files: int = 12) -> CopyProgre
 async def drawn(
     capfd: pytest.CaptureFixture[str], name: str, *reports: CopyProgress, again: bool = False
 ) -> str:
-    """What is written of a copy to its end. Each report is drawn before the next."""
+    """The terminal output of a copy. Each report is drawn before the next report."""
     from anyshell.cli.terminal.progress import Progress
 
     writer = DescriptorWriter(2)
@@ -424,7 +424,7 @@ async def drawn(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("width", [1, 2, 10, 20, 30, 45, 60, 80, 100, 160])
-async def test_the_line_fits_the_terminal(
+async def test_progress_line_fits_the_terminal(
     columns: Callable[[int], None], capfd: pytest.CaptureFixture[str], width: int
 ) -> None:
     columns(width)
@@ -438,7 +438,7 @@ async def test_the_line_fits_the_terminal(
 
 
 @pytest.mark.anyio
-async def test_half_of_it_is_half_a_bar(
+async def test_progress_bar_is_proportional(
     columns: Callable[[int], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
     columns(100)
@@ -448,7 +448,7 @@ async def test_half_of_it_is_half_a_bar(
 
 
 @pytest.mark.anyio
-async def test_a_shorter_line_leaves_nothing_of_a_longer_one(
+async def test_shorter_progress_line_erases_a_longer_line(
     columns: Callable[[int], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
     columns(80)
@@ -460,7 +460,7 @@ async def test_a_shorter_line_leaves_nothing_of_a_longer_one(
     assert (screen.cursor.x, screen.cursor.y) == (0, 1)
 
 
-def test_a_terminal_that_takes_nothing_holds_up_no_copy(tmp_path: Path) -> None:
+def test_frozen_terminal_does_not_block_a_copy(tmp_path: Path) -> None:
     import termios
 
     names = [tmp_path / name for name in "abc"]
@@ -469,7 +469,7 @@ def test_a_terminal_that_takes_nothing_holds_up_no_copy(tmp_path: Path) -> None:
     (tmp_path / "to").mkdir()
     ours, theirs = os.openpty()
     try:
-        termios.tcflow(theirs, termios.TCOOFF)  # what Ctrl-S does
+        termios.tcflow(theirs, termios.TCOOFF)  # the effect of Ctrl-S
         with start(
             "cp", *map(str, names), str(tmp_path / "to"), stdin=theirs, stdout=theirs, stderr=theirs
         ) as cp:
@@ -502,9 +502,7 @@ def test_copy_into_a_pipe_draws_nothing_and_loads_no_rich(tmp_path: Path) -> Non
 # --- completion -----------------------------------------------------------------------------------------------
 
 
-def test_paths_are_completed_and_hosts_where_there_is_none(
-    web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hosts_and_paths_are_completed(web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").touch()
     assert completed("bash", "cp", "we") == ["plain,web:"]
@@ -514,7 +512,7 @@ def test_paths_are_completed_and_hosts_where_there_is_none(
     assert completed("bash", "cp", "nothing") == ["file,nothing"]
     assert completed("bash", "cp", f"{tmp_path}/d") == [f"file,{tmp_path}/d"]
     assert completed("bash", "cp", "web:d") == []
-    assert completed("bash", "cp", "web", ":", "d") == []  # as bash takes it apart
+    assert completed("bash", "cp", "web", ":", "d") == []  # as bash splits the word
     assert completed("bash", "cp", "web", ":") == []
     assert completed("bash", "cp", "web", ":", "a", "da") == ["file,da"]
     assert completed("zsh", "cp", "we") == ["plain", "web:", "_"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def copied(*words: object, **how: Any) -> tuple[int, str]:
-    """The exit code of a copy, and what is said. Nothing is on stdout."""
+    """The exit code and the stderr of a copy. stdout is empty."""
     done = anyshell("cp", *map(str, words), **how)
     assert done.stdout == b""
     return done.returncode, done.stderr.decode()
@@ -26,7 +26,7 @@ def copied(*words: object, **how: Any) -> tuple[int, str]:
 SILENT = (0, "")
 
 
-def test_files_and_folders_go_where_they_are_wanted(tmp_path: Path) -> None:
+def test_files_and_folders_are_copied_into_directories(tmp_path: Path) -> None:
     data = os.urandom(300_000)
     (tmp_path / "from" / "sub").mkdir(parents=True)
     (tmp_path / "from" / "sub" / "naïve file").write_bytes(data)
@@ -48,14 +48,14 @@ def test_failed_copies_are_named(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "to") == ["a"]
 
 
-def test_times_are_kept_if_asked(tmp_path: Path) -> None:
+def test_times_are_kept_on_request(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"a")
     os.utime(tmp_path / "a", (10**9, 10**9))
     assert copied("a", "b", cwd=tmp_path) == copied("-p", "a", "c", cwd=tmp_path) == SILENT
     assert ((tmp_path / "b").stat().st_mtime > 10**9, (tmp_path / "c").stat().st_mtime) == (True, 10**9)
 
 
-def test_a_host_without_its_colon_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_without_a_colon_is_wrong_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "config").write_text("Host web-1\n  HostName 127.0.0.1\n")
     monkeypatch.setattr("os.path.expanduser", lambda path: path.replace("~", str(tmp_path)))
@@ -75,7 +75,7 @@ def test_a_host_without_its_colon_is_no_file(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.skipif(sys.platform != "win32", reason="drives are Windows'")
-def test_on_windows_a_path_is_one_of_windows(tmp_path: Path) -> None:
+def test_windows_paths_follow_windows_rules(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"a")
     assert copied(f"{tmp_path}\\A", f"\\\\?\\{tmp_path}\\nul") == SILENT
     assert sorted(os.listdir(tmp_path)) == ["a", "nul"]
@@ -85,7 +85,7 @@ def test_on_windows_a_path_is_one_of_windows(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "win32", reason="a path may be as long as it likes elsewhere")
-def test_on_windows_a_path_may_be_long(tmp_path: Path) -> None:
+def test_long_windows_paths_are_copied(tmp_path: Path) -> None:
     long = tmp_path.joinpath(*("a" * 60,) * 5)
     os.makedirs(f"\\\\?\\{long}")
     with open(f"\\\\?\\{long}\\file", "wb") as file:

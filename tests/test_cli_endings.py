@@ -1,4 +1,4 @@
-"""What ends ``anyshell run``: in each case the tree is gone before control returns."""
+"""Endings of ``anyshell run``: in each case the process tree is gone before the program returns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from .cli_program import is_alive, read_line, script, start, wait_until, wait_written
 from .processes import living, unique_seconds, wait_living
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,14 +31,14 @@ def test_a_signal_stops_the_whole_tree(number: signal.Signals) -> None:
     command = f"setsid sleep {seconds} & sleep {seconds} & echo ready; wait"
     with start("run", "--grace", "0.3", "--", command) as program:
         assert read_line(program.stdout) == "ready"
-        wait_living(f"sleep {seconds}", 3)  # with the shell, whose command line has it too
+        wait_living(f"sleep {seconds}", 3)  # including the shell, whose command line has the number too
         program.send_signal(number)
         assert program.wait(20) == 128 + number
         assert living(seconds) == []
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_stops_what_is_deaf_to_it(number: signal.Signals) -> None:
+def test_signal_stops_a_command_that_ignores_signals(number: signal.Signals) -> None:
     command = "trap '' INT TERM HUP QUIT; echo $$; while :; do sleep 300; done"
     with start("run", "--grace", "0.3", "--", command) as program:
         pid = int(read_line(program.stdout))
@@ -59,7 +59,7 @@ def test_a_second_signal_skips_the_grace() -> None:
         assert not is_alive(pid)
 
 
-def test_last_words_are_heard() -> None:
+def test_output_during_the_grace_is_printed() -> None:
     command = "trap 'echo cleaning; echo cleaned; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
     with start("run", "--", command) as program:
         assert read_line(program.stdout) == "ready"
@@ -71,7 +71,7 @@ def test_last_words_are_heard() -> None:
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGHUP", "SIGQUIT"])
 def test_a_signal_that_was_ignored_at_the_start_stays_ignored(name: str) -> None:
-    """As by nohup, and by a shell for what it puts into the background."""
+    """nohup ignores signals so, and a shell does for background jobs."""
     with start(
         "run", "--", "echo ready; read line; echo $line", ignore=name, stdin=subprocess.PIPE
     ) as program:
@@ -96,8 +96,8 @@ def test_a_signal_before_the_shell_is_found_ends_the_program(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("module", ["click", "asyncio"])
-def test_a_signal_in_the_first_moment_ends_the_program_as_any_other(tmp_path: Path, module: str) -> None:
-    """While it imports what it needs; these modules take for ever."""
+def test_signal_during_imports_ends_the_program(tmp_path: Path, module: str) -> None:
+    """The signal comes during imports; these modules never finish."""
     (tmp_path / f"{module}.py").write_text(
         f"import time\nprint('here', file=open({str(tmp_path / 'here')!r}, 'w'), flush=True)\ntime.sleep(300)\n"
     )
@@ -111,7 +111,7 @@ def test_a_signal_in_the_first_moment_ends_the_program_as_any_other(tmp_path: Pa
     assert (tmp_path / "stderr").read_bytes() == b""
 
 
-def test_no_traceback_is_printed(tmp_path: Path) -> None:
+def test_signal_prints_no_traceback(tmp_path: Path) -> None:
     with (
         (tmp_path / "stderr").open("wb") as stderr,
         start("run", "--", "echo a; sleep 300", stderr=stderr) as program,
@@ -139,7 +139,7 @@ def test_ctrl_c_on_a_terminal_stops_the_tree() -> None:
 # --- the output is not read -----------------------------------------------------------------------------------
 
 
-def test_a_reader_that_goes_away_ends_a_flood() -> None:
+def test_closed_reader_stops_a_flood() -> None:
     seconds = unique_seconds()
     done = script(f"anyshell run --grace 0.3 -- 'yes {seconds}' | head -1; echo ${{PIPESTATUS[0]}}")
     assert done.stdout.decode() == f"{seconds}\n141\n"
@@ -147,21 +147,21 @@ def test_a_reader_that_goes_away_ends_a_flood() -> None:
     assert living(seconds) == []
 
 
-def test_a_reader_that_goes_away_ends_a_command_that_says_nothing_more() -> None:
+def test_closed_reader_stops_a_silent_command() -> None:
     seconds = unique_seconds()
     done = script(f"anyshell run --grace 0.3 -- 'echo a; sleep {seconds}' | head -1; echo ${{PIPESTATUS[0]}}")
     assert (done.stdout, done.stderr) == (b"a\n141\n", b"")
     assert living(seconds) == []
 
 
-def test_a_reader_that_goes_away_ends_a_command_with_json_too() -> None:
+def test_closed_reader_stops_a_command_with_json() -> None:
     seconds = unique_seconds()
     done = script(f"anyshell run --json --grace 0.3 -- 'sleep {seconds}' | true; echo ${{PIPESTATUS[0]}}")
     assert (done.stdout, done.stderr) == (b"141\n", b"")
     assert living(seconds) == []
 
 
-def test_a_socket_that_is_closed_ends_the_command() -> None:
+def test_closed_socket_stops_the_command() -> None:
     seconds = unique_seconds()
     ours, theirs = socket.socketpair()
     with (
@@ -175,7 +175,7 @@ def test_a_socket_that_is_closed_ends_the_command() -> None:
     assert living(seconds) == []
 
 
-def test_a_socket_that_says_something_and_is_closed_ends_the_command() -> None:
+def test_socket_closed_after_sending_data_stops_the_command() -> None:
     ours, theirs = socket.socketpair()
     with (
         ours,
@@ -191,7 +191,7 @@ def test_a_socket_that_says_something_and_is_closed_ends_the_command() -> None:
         assert program.wait(20) == 141
 
 
-def test_a_socket_that_has_nothing_more_to_say_may_still_read() -> None:
+def test_half_closed_socket_still_gets_output() -> None:
     ours, theirs = socket.socketpair()
     with ours, start("run", "--", "cat; echo b", stdin=theirs, stdout=theirs) as program:
         theirs.close()
@@ -201,7 +201,7 @@ def test_a_socket_that_has_nothing_more_to_say_may_still_read() -> None:
         assert ours.recv(100, socket.MSG_WAITALL) == b"a\nb\n"
 
 
-def test_a_reader_of_stderr_that_goes_away_ends_a_command_that_says_nothing() -> None:
+def test_closed_stderr_reader_stops_a_silent_command() -> None:
     seconds = unique_seconds()
     with start("run", "--", f"echo a >&2; sleep {seconds}", stderr=subprocess.PIPE) as program:
         assert read_line(program.stderr) == "a"
@@ -211,7 +211,7 @@ def test_a_reader_of_stderr_that_goes_away_ends_a_command_that_says_nothing() ->
         assert living(seconds) == []
 
 
-def test_a_reader_of_stderr_has_nothing_to_do_with_json() -> None:
+def test_closed_stderr_reader_does_not_stop_a_command_with_json() -> None:
     with start(
         "run", "--json", "--", "read line; echo a", stdin=subprocess.PIPE, stderr=subprocess.PIPE
     ) as program:
@@ -223,7 +223,7 @@ def test_a_reader_of_stderr_has_nothing_to_do_with_json() -> None:
         assert program.wait(20) == 0
 
 
-def test_a_socket_that_says_something_is_not_closed() -> None:
+def test_data_from_the_socket_does_not_stop_the_command() -> None:
     ours, theirs = socket.socketpair()
     with (
         ours,
@@ -237,13 +237,13 @@ def test_a_socket_that_says_something_is_not_closed() -> None:
         assert program.returncode == 0
 
 
-def test_a_reader_that_has_all_it_wanted_does_not_change_the_exit_code() -> None:
+def test_reader_of_all_output_does_not_change_the_exit_code() -> None:
     done = script("anyshell run -- 'echo a; exit 3' | cat >/dev/null; echo ${PIPESTATUS[0]}")
     assert done.stdout == b"3\n"
 
 
-def test_a_reader_that_goes_away_is_no_second_signal(tmp_path: Path) -> None:
-    """Ctrl-C reaches a whole pipeline: the command still has its grace."""
+def test_closed_reader_after_a_signal_keeps_the_grace(tmp_path: Path) -> None:
+    """Ctrl-C reaches the whole pipeline, and the command still has its grace period."""
     command = "trap 'sleep 0.3; echo $$ > cleaned; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
     with start("run", "--grace", "20", "--cwd", str(tmp_path), "--", command) as program:
         assert read_line(program.stdout) == "ready"
@@ -268,14 +268,14 @@ def test_a_signal_is_heeded_while_the_output_is_blocked(stderr: int | None) -> N
 
 
 @pytest.mark.parametrize("stderr", [None, subprocess.STDOUT])
-def test_a_timeout_is_kept_while_the_output_is_blocked(stderr: int | None) -> None:
+def test_timeout_applies_while_the_output_is_blocked(stderr: int | None) -> None:
     seconds = unique_seconds()
     with start("run", "--timeout", "0.5", "--grace", "0.3", "--", f"yes {seconds}", stderr=stderr) as program:
         assert program.wait(20) == 124
         assert living(seconds) == []
 
 
-def test_a_timeout_is_kept_when_only_the_reader_is_late() -> None:
+def test_timeout_applies_when_only_the_reader_is_late() -> None:
     with start(
         "run", "--timeout", "0.5", "--", "head -c 200000 /dev/zero", stderr=subprocess.PIPE
     ) as program:

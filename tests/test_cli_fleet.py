@@ -1,4 +1,4 @@
-"""``anyshell fleet``: in a pipe, for programs, on a terminal, and when it is asked to end."""
+"""``anyshell fleet``: in a pipe, for programs, on a terminal, and on signals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 from anyshell import ConnectionFailed, HostKeyUntrusted, Outcome
 from anyshell._types import Terminal
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 COUNT = 50
 
 COLOUR = r"\x1b\[(?:[0-9;]*;)?[34][0-7](?:;[0-9;]*)?m"
-"""What sets one of the eight colours of a terminal."""
+"""The sequence that sets one of the eight terminal colours."""
 
 
 @pytest.fixture(scope="module")
@@ -55,22 +55,22 @@ def hosts() -> Iterator[Hosts]:
 
 @pytest.fixture
 def names(hosts: Hosts, home: Path) -> list[str]:
-    """Fifty aliases, and one of a port without a listener."""
+    """Fifty aliases, and an alias of a port without a listener."""
     ports = {f"h{number:02}": port for number, port in enumerate(hosts.ports)}
     hosts.config(home / ".ssh" / "config", {**ports, "closed": free_port()})
     return list(ports)
 
 
 def events(data: bytes, kind: str) -> list[dict[str, Any]]:
-    """The objects of one kind that were printed."""
+    """The printed objects of one kind."""
     return [event for event in map(json.loads, data.splitlines()) if event["event"] == kind]
 
 
 # --- in a pipe ------------------------------------------------------------------------------------------------
 
 
-def test_fifty_hosts_in_a_pipe(names: list[str], hosts: Hosts) -> None:
-    """Each line behind the name of its host; and at the end those in one that ended alike and printed the same."""
+def test_piped_output_has_host_names_and_a_folded_summary(names: list[str], hosts: Hosts) -> None:
+    """Each line follows the name of its host. The summary joins hosts with equal endings and equal output."""
     odd = names[7]
     done = anyshell(
         "fleet", "--hosts", ",".join(names), "--hosts", "closed, local", "--",
@@ -116,7 +116,7 @@ def test_output_of_a_host_cannot_disturb_the_lines(names: list[str]) -> None:
     assert "".join(line.removeprefix(f"{names[0]}: ") for line in shown[2:]) == "x" * 70000
 
 
-def test_quiet_says_only_what_went_wrong(names: list[str]) -> None:
+def test_quiet_prints_only_output_and_failures(names: list[str]) -> None:
     done = anyshell("fleet", "-q", "--hosts", f"{names[0]},closed", "--", "echo out")
     assert (done.returncode, done.stdout) == (1, f"{names[0]}: out\n".encode())
     assert [line[:16] for line in lines(done.stderr)] == ["anyshell: closed"]
@@ -130,14 +130,14 @@ def test_processes_left_behind_are_stopped_and_reported_once_for_all_hosts(names
     assert living(seconds) == []
 
 
-def test_stdin_is_given_to_each_by_request_and_otherwise_not_read(names: list[str]) -> None:
+def test_stdin_is_read_only_on_request(names: list[str]) -> None:
     for options, expected in ((["--stdin"], b"abc\n"), ([], b"")):
         done = anyshell("fleet", *options, "--hosts", f"{names[0]},local", "--", "cat", input=b"abc\n")
         assert done.returncode == 0
         assert done.stdout.count(b": abc\n") == (2 if expected else 0)
 
 
-def test_a_stdin_that_is_too_large_is_refused(tmp_path: Path) -> None:
+def test_oversized_stdin_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb+") as file:
         file.truncate(LARGEST_STDIN + 1)
         done = anyshell("fleet", "--stdin", "--hosts", "local", "--", "cat", stdin=file)
@@ -159,7 +159,7 @@ def test_output_of_each_host_is_written_to_a_file_of_its_name(names: list[str], 
     )
 
 
-def test_a_full_disk_is_said_and_what_runs_is_stopped() -> None:
+def test_full_disk_is_reported_and_stops_the_command() -> None:
     seconds = unique_seconds()
     with open("/dev/full", "wb") as full:
         done = anyshell(
@@ -176,7 +176,7 @@ def test_a_full_disk_is_said_and_what_runs_is_stopped() -> None:
     assert living(seconds) == []
 
 
-def test_fleet_stops_when_its_reader_is_gone(names: list[str]) -> None:
+def test_closed_reader_stops_the_fleet(names: list[str]) -> None:
     seconds = unique_seconds()
     with start(
         "fleet", "--hosts", ",".join(names[:3]), "--grace", "0.3", "--", f"echo out; sleep {seconds}"
@@ -192,7 +192,7 @@ def test_fleet_stops_when_its_reader_is_gone(names: list[str]) -> None:
 # --- the hosts ------------------------------------------------------------------------------------------------
 
 
-def test_a_file_has_comments_and_blank_lines(names: list[str], tmp_path: Path) -> None:
+def test_hosts_file_may_have_comments_and_blank_lines(names: list[str], tmp_path: Path) -> None:
     file = tmp_path / "hosts.txt"
     file.write_text(f"# the web\n\n  {names[0]}  # first\r\n\t{names[1]}\t#second\n#{names[2]}\nlocal")
     done = anyshell("fleet", "--hosts-file", str(file), "--json", "--", "true")
@@ -216,7 +216,7 @@ def test_a_file_has_comments_and_blank_lines(names: list[str], tmp_path: Path) -
         (b"# nobody\n", "there are no hosts"),
     ],
 )
-def test_a_bad_line_of_a_file_is_named(
+def test_bad_line_of_a_hosts_file_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -227,7 +227,7 @@ def test_a_bad_line_of_a_file_is_named(
     assert b"s3cret" not in done.stderr
 
 
-def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_unreadable_hosts_file_is_reported(tmp_path: Path) -> None:
     done = anyshell("fleet", "--hosts-file", "nowhere", "--", "true", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (
         125, b"anyshell: cannot read the hosts in nowhere: No such file or directory\n"
@@ -257,13 +257,13 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         (["--hosts-file", "-", "--hosts-file", "-"], "stdin is read once"),
     ],
 )
-def test_wrong_usage_is_told_before_any_host_is_contacted(options: list[str], said: str) -> None:
+def test_wrong_usage_is_reported_before_any_connection(options: list[str], said: str) -> None:
     done = within("fleet", *options, "--", "true")
     assert (done.returncode, done.stdout) == (2, b"")
     assert said in " ".join(done.stderr.decode().split())
 
 
-def test_a_command_of_blanks_is_wrong_usage() -> None:
+def test_blank_command_is_wrong_usage() -> None:
     assert within("fleet", "--hosts", "local", "--", "  ").returncode == 2
     assert within("fleet", "--hosts", "local").returncode == 2
 
@@ -271,7 +271,7 @@ def test_a_command_of_blanks_is_wrong_usage() -> None:
 # --- for programs ---------------------------------------------------------------------------------------------
 
 
-def test_hosts_as_json(names: list[str]) -> None:
+def test_json_has_results_and_states_of_hosts(names: list[str]) -> None:
     names = names[:12]
     done = anyshell(
         "fleet", "--json", "--hosts", ",".join([*names, "closed"]), "--", "echo out; echo err >&2"
@@ -296,7 +296,7 @@ def test_hosts_as_json(names: list[str]) -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-def test_batches_go_one_after_the_other_and_a_failure_ends_them(names: list[str], hosts: Hosts) -> None:
+def test_batches_run_in_order_until_a_failure(names: list[str], hosts: Hosts) -> None:
     six = names[:6]
     command = f"[ ${{SSH_CONNECTION##* }} != {hosts.ports[3]} ]"
     done = anyshell("fleet", "--json", "--batch", "2", "--fail-fast", "--hosts", ",".join(six), "--", command)
@@ -314,7 +314,7 @@ def test_batches_go_one_after_the_other_and_a_failure_ends_them(names: list[str]
     assert done.returncode == 1
 
 
-def test_a_timeout_is_told(names: list[str]) -> None:
+def test_timeout_is_reported(names: list[str]) -> None:
     seconds = unique_seconds()
     options = ("--timeout", "0.5", "--grace", "0.2")
     done = anyshell(
@@ -329,7 +329,7 @@ def test_a_timeout_is_told(names: list[str]) -> None:
 
 
 def test_ctrl_c_stops_every_tree_on_twenty_hosts(names: list[str]) -> None:
-    """With those that wait for their turn, who are never begun."""
+    """Waiting hosts are never started."""
     seconds = unique_seconds()
     command = f"echo ready; setsid sleep {seconds} & sleep {seconds}"
     options = ("--parallel", "15", "--grace", "1", "--hosts", ",".join(names[:20]))
@@ -361,7 +361,7 @@ def test_sigterm_and_sighup_stop_a_fleet(names: list[str], number: signal.Signal
     assert living(seconds) == []
 
 
-def test_ctrl_c_does_not_wait_for_a_reader_who_takes_nothing(names: list[str]) -> None:
+def test_ctrl_c_does_not_wait_for_a_blocked_reader(names: list[str]) -> None:
     seconds = unique_seconds()
     with start(
         "fleet", "--grace", "0.3", "--hosts", ",".join(names[:3]), "--", f"yes | tee /dev/null; sleep {seconds}",
@@ -384,9 +384,9 @@ def test_a_second_ctrl_c_skips_the_grace(names: list[str]) -> None:
     ) as program:  # fmt: skip
         for said in ("ready", "asked"):
             waiting = {f"{name}: {said}" for name in names[:3]}
-            while waiting:  # bash also says of each sleep that it was terminated
+            while waiting:  # bash also prints that each sleep was terminated
                 waiting.discard(read_line(program.stdout))
-            wait_living(f"sleep {seconds}", 6)  # each shell, and what it sleeps by
+            wait_living(f"sleep {seconds}", 6)  # each shell, and its sleep
             program.send_signal(signal.SIGINT)
         program.communicate(timeout=30)
     assert program.returncode == 130
@@ -424,7 +424,7 @@ _COUNT = itertools.count(1)
 
 
 def typed(pane: tmux.Pane, directory: Path, options: str, command: str, variables: str = "") -> str:
-    """Run the program in a terminal. What is returned stands there, before the exit code, when it has ended."""
+    """Run the program in a terminal. Return the mark that precedes the exit code on the screen after the end."""
     end = f"end-{next(_COUNT)}="
     line = f"{variables} \"$PYTHON\" -m anyshell fleet {options} -- '{command}'"
     (directory / "fleet").write_text(f'trap : INT\nclear\necho before\n{line}\necho "{end}$?"\n')
@@ -433,10 +433,10 @@ def typed(pane: tmux.Pane, directory: Path, options: str, command: str, variable
     return end
 
 
-def test_more_hosts_than_rows_are_readable_and_vanish(
+def test_more_hosts_than_rows_are_summarized_and_erased(
     pane: tmux.Pane, names: list[str], tmp_path: Path
 ) -> None:
-    """Fifty on 24 rows, then on fewer and narrower ones; and Ctrl-C, after which nothing of it stands there."""
+    """Fifty hosts on 24 rows, then on fewer and narrower rows; after Ctrl-C no row of the frame remains."""
     seconds = unique_seconds()
     command = f"echo working on it; sleep {seconds}"
     end = typed(pane, tmp_path, f"--parallel 30 --grace 0.5 --hosts {','.join(names)}", command)
@@ -465,7 +465,7 @@ def test_more_hosts_than_rows_are_readable_and_vanish(
     assert "50 hosts: 0 done, 30 failed, 20 not started" in " ".join(after.split())
 
 
-def test_equal_outputs_are_folded_in_the_end(pane: tmux.Pane, names: list[str], tmp_path: Path) -> None:
+def test_equal_outputs_are_folded_at_the_end(pane: tmux.Pane, names: list[str], tmp_path: Path) -> None:
     end = typed(pane, tmp_path, f"--hosts {','.join(names[:5])},closed", "echo uno; printf due")
     shown = pane.wait(f"{end}1")
     assert re.search(r"(h0\d, ){4}h0\d \(5 hosts\): exit code 0\nuno\ndue\nclosed: no answer", shown)
@@ -474,8 +474,8 @@ def test_equal_outputs_are_folded_in_the_end(pane: tmux.Pane, names: list[str], 
     assert "━" not in shown
 
 
-def test_ctrl_z_stops_it_and_it_goes_on_below(pane: tmux.Pane, names: list[str], tmp_path: Path) -> None:
-    """What the shell has written meanwhile stays."""
+def test_ctrl_z_suspends_the_fleet_until_fg(pane: tmux.Pane, names: list[str], tmp_path: Path) -> None:
+    """Text that the shell prints meanwhile stays."""
     pane.type("exec bash --norc -i")
     pane.press("Enter")
     pane.wait("bash-")
@@ -494,11 +494,11 @@ def test_ctrl_z_stops_it_and_it_goes_on_below(pane: tmux.Pane, names: list[str],
     assert shown.index("Stopped") < shown.index("\nthe shell\n") < shown.rindex("running")
     gate.touch()
     shown = pane.wait("2 hosts: 2 done")
-    assert shown.count("running") == 2  # the frame that Ctrl-Z has left
+    assert shown.count("running") == 2  # the frame at the time of Ctrl-Z
     assert "\nthe shell\n" in shown
 
 
-def test_colour_and_a_moving_cursor_are_left_out_where_not_wanted(
+def test_colour_and_cursor_movement_are_left_out_on_request(
     pane: tmux.Pane, names: list[str], tmp_path: Path
 ) -> None:
     options = f"--hosts {names[0]}"
@@ -515,7 +515,7 @@ def test_colour_and_a_moving_cursor_are_left_out_where_not_wanted(
         assert f"{names[0]}: hi\n" in pane.wait(f"{end}0")
 
 
-def test_a_hosts_escapes_change_nothing_on_the_terminal(
+def test_escape_sequences_of_a_host_do_not_reach_the_terminal(
     pane: tmux.Pane, names: list[str], tmp_path: Path
 ) -> None:
     end = typed(
@@ -535,7 +535,7 @@ def test_a_hosts_escapes_change_nothing_on_the_terminal(
 
 
 class _Run:
-    """As much of a run as is drawn."""
+    """The attributes of a run that are drawn."""
 
     def __init__(self, *hosts: HostProgress) -> None:
         self.hosts = hosts
@@ -550,7 +550,7 @@ def host(name: str, state: str, output: bytes = b"") -> HostProgress:
 
 
 def drawn(roster: Roster, columns: int, rows: int, screen: TerminalOutput | None = None) -> list[str]:
-    """What stands on a terminal after a frame, without the blank rows at its end."""
+    """The rows of a terminal after a frame, without trailing blank rows."""
     screen = screen or TerminalOutput(Terminal(columns=columns, rows=rows))
     screen.feed(roster.frame(columns, rows).replace(b"\n", b"\r\n"))
     found = [row.rstrip() for row in screen.screen.rows]
@@ -559,7 +559,7 @@ def drawn(roster: Roster, columns: int, rows: int, screen: TerminalOutput | None
     return found
 
 
-def test_a_frame_is_no_wider_and_no_higher_than_its_terminal() -> None:
+def test_frame_fits_the_terminal() -> None:
     run = _Run(
         host("web-1", "running", "名".encode() * 200),
         host("a-very-long-name-of-a-host.example.org", "failed", b"bad\tthing\x1b[31m\n"),
@@ -572,7 +572,7 @@ def test_a_frame_is_no_wider_and_no_higher_than_its_terminal() -> None:
         assert len(first) < rows
         assert drawn(roster, columns, rows, screen) == first, "a frame does not cover the one before"
         assert first[-1].endswith("1/42, 1 failed") or columns < 20
-        screen.feed(b"^C^C")  # what a person presses is echoed where the cursor is
+        screen.feed(b"^C^C")  # the terminal echoes keys at the cursor
         assert drawn(roster, columns, rows, screen) == first, "an echo moves the frame"
     shown = drawn(Roster(run, None, 1), 100, 50)  # type: ignore[arg-type]  # as above
     assert re.match(r"web-1 +running +2\.5 s +名+ ?…", shown[0])
@@ -588,7 +588,7 @@ def test_running_hosts_are_shown_before_hosts_that_are_counted() -> None:
     assert chosen(hosts, 9) == (hosts, {})
 
 
-def test_a_summary_shows_output_as_it_is_and_harmless() -> None:
+def test_summary_shows_markup_literally_and_escapes_controls() -> None:
     folding = Folding(["a", "b", "c", "d\x1b[2J"], timeout=None, shows_output=True)
     outcome = Outcome(
         status="exited", exit_code=0, output=Output(text="[bold]not markup[/]\x1b[2J :smile:\n")
@@ -604,7 +604,7 @@ def test_a_summary_shows_output_as_it_is_and_harmless() -> None:
     )
 
 
-def test_hosts_that_failed_for_one_cause_are_one_line() -> None:
+def test_hosts_with_one_cause_of_failure_share_a_line() -> None:
     def refused(place: str) -> ConnectionFailed:
         return ConnectionFailed(f"no answer at {place}: Connection refused; check the port")
 
@@ -640,7 +640,7 @@ def test_hosts_that_failed_for_one_cause_are_one_line() -> None:
         "new-1, new-2: its key is not trusted; 'anyshell doctor --host HOST' says what to do",
     ]
     assert heads("web-1") == ["web-1: no answer at 10.0.0.1 port 22: Connection refused; check the port"]
-    assert heads("db-2") == ["db-2: 'db-2.lan' has no address (why)"]  # which ~/.ssh/config makes of it
+    assert heads("db-2") == ["db-2: 'db-2.lan' has no address (why)"]  # the address that ~/.ssh/config gives
     assert heads("new-1") == [
         "new-1: its key is not trusted (ssh-ed25519 SHA256:one); 'anyshell doctor --host new-1' says what to do"
     ]
@@ -662,7 +662,7 @@ def test_end_of_a_host_is_described_in_words() -> None:
     assert describe(error, None) == "a b"
 
 
-def test_fleet_in_a_pipe_imports_nothing_that_draws() -> None:
+def test_piped_fleet_imports_no_drawing_library() -> None:
     program = (
         "import sys\nfrom anyshell.cli import main\n"
         "main(['fleet', '--hosts', 'local', '--', 'true'], standalone_mode=False)\n"

@@ -20,7 +20,7 @@ from .cli_program import anyshell, is_alive, read_line, start, within
 from .processes import living, unique_seconds, wait_asleep
 from .test_cli import completed
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def asleep() -> Iterator[tuple[str, str]]:
-    """The id of a job that sleeps, and for how long."""
+    """The id of a sleeping job, and its number of seconds."""
     seconds = unique_seconds()
     id_ = background(f"echo begun; exec sleep {seconds}")
     try:
@@ -47,7 +47,7 @@ def background(command: str, *options: str) -> str:
 
 
 def ended(id_: str) -> dict[str, object]:
-    """Wait for the end of a job, and tell what is known of it."""
+    """Wait for the end of a job, and return its description."""
     done = anyshell("jobs", "tail", "--follow", "--since", "0", id_)
     assert (done.returncode, done.stderr) == (0, b"")
     record: dict[str, object] = json.loads(within("jobs", "show", "--json", id_).stdout)
@@ -76,7 +76,7 @@ def test_a_job_is_started_listed_shown_stopped_and_removed(asleep: tuple[str, st
     assert f"no job {id_}" in gone.stderr.decode()
 
 
-def test_a_job_runs_with_what_it_was_given(tmp_path: Path) -> None:
+def test_job_gets_its_directory_variables_and_arguments(tmp_path: Path) -> None:
     id_ = background('echo "$PWD $A"; echo err >&2; exit 3', "--cwd", str(tmp_path), "--env", "A=b c")
     job = ended(id_)
     assert (job["output"], job["status"], job["exit_code"]) == (f"{tmp_path} b c\nerr\n", "failed", 3)
@@ -87,9 +87,7 @@ def test_a_job_runs_with_what_it_was_given(tmp_path: Path) -> None:
     assert ended(words["id"])["output"] == "two words|$HOME|"
 
 
-def test_a_job_runs_behind_a_prefix_and_from_the_set_up_as_a_command_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_job_runs_with_a_prefix_and_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     box = tmp_path / "box"
     box.write_text('#!/bin/sh\necho boxed\nexec "$@"\n')
     box.chmod(0o700)
@@ -101,10 +99,10 @@ def test_a_job_runs_behind_a_prefix_and_from_the_set_up_as_a_command_does(
     assert (done.returncode, done.stdout) == (125, b"")
     assert b"'no-such-program' was not found" in done.stderr
     box.unlink()
-    assert ended(background("true", "--prefix", str(box)))["exit_code"] == 127  # as a command's
+    assert ended(background("true", "--prefix", str(box)))["exit_code"] == 127  # like a command
 
 
-def test_reading_on_by_offset_loses_and_repeats_nothing(tmp_path: Path) -> None:
+def test_reading_by_offset_neither_skips_nor_repeats_output(tmp_path: Path) -> None:
     go = tmp_path / "go"
     id_ = background(f"printf 'one\\377\\n'; until [ -e {go} ]; do sleep 0.02; done; printf 'two\\n'")
     first = anyshell("jobs", "tail", id_)
@@ -118,7 +116,7 @@ def test_reading_on_by_offset_loses_and_repeats_nothing(tmp_path: Path) -> None:
     assert following.returncode == 0
 
 
-def test_a_long_log_is_shown_from_near_its_end() -> None:
+def test_tail_of_a_long_log_shows_its_end() -> None:
     id_ = background("seq 1 20000; echo last")
     assert str(ended(id_)["output"]).startswith("1\n2\n")
     done = anyshell("jobs", "tail", id_)
@@ -158,7 +156,7 @@ def test_options_without_meaning_for_a_job_are_refused(options: list[str], why: 
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_a_job_whose_id_cannot_be_written_is_stopped(options: list[str]) -> None:
+def test_job_with_an_unwritable_id_is_stopped(options: list[str]) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full")
     seconds = unique_seconds()
@@ -172,7 +170,7 @@ def test_a_job_whose_id_cannot_be_written_is_stopped(options: list[str]) -> None
     assert (done.stderr.decode(), job["status"], living(seconds)) == (said, "stopped", [])
 
 
-def test_a_job_whose_id_is_not_read_is_stopped() -> None:
+def test_job_with_an_unread_id_is_stopped() -> None:
     seconds = unique_seconds()
     reads, writes = os.pipe()
     os.close(reads)
@@ -187,7 +185,7 @@ def test_a_job_whose_id_is_not_read_is_stopped() -> None:
     assert living(seconds) == []
 
 
-def test_past_the_end_of_a_log_there_is_nothing_to_read() -> None:
+def test_tail_past_the_end_of_a_log_is_empty() -> None:
     id_ = background("echo one")
     assert ended(id_)["output"] == "one\n"
     done = anyshell("jobs", "tail", "--since", "9" * 30, id_)
@@ -201,7 +199,7 @@ def test_stdin_of_a_background_command_is_refused() -> None:
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_a_person_is_told_what_can_be_done_next_unless_it_is_to_be_quiet(quiet: bool) -> None:
+def test_next_steps_are_printed_unless_quiet(quiet: bool) -> None:
     own, child = pty.openpty()
     try:
         options = ["--quiet"] if quiet else []

@@ -1,4 +1,4 @@
-"""``anyshell mcp`` as a client starts it: a process of its own, on stdin and stdout."""
+"""``anyshell mcp`` as a client starts it: a separate process, on stdin and stdout."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ trap '' TERM
 echo $$ > pid
 while :; do sleep 1; done
 """
-"""What heeds no signal but KILL, and has left the group of its command."""
+"""A command that ignores all signals except KILL, with a process outside its group."""
 
 
 class Server:
-    """A server, and what it is told."""
+    """A server process, and its client."""
 
     def __init__(self, directory: Path, *options: str) -> None:
         self.directory = directory
@@ -66,7 +66,7 @@ class Server:
         return answer
 
     def begin_stubborn(self) -> int:
-        """Have a command run that heeds no signal but KILL, and give the process that it has set apart."""
+        """Run a command that ignores all signals except KILL, and return the pid of its process outside the group."""
         self.call(1, "./stubborn")
         return int(wait_written(self.directory / "pid"))
 
@@ -92,7 +92,7 @@ def nothing_is_left(server: Server, pid: int, code: int) -> None:
     assert {path.name for path in server.directory.iterdir()} == {"pid", "rules.toml", "stubborn"}
 
 
-def test_garbage_is_passed_over_and_the_end_of_stdin_ends_all(server: Server) -> None:
+def test_garbage_is_skipped_and_end_of_stdin_ends_the_server(server: Server) -> None:
     server.write(b"\n{]\n\xff\xfe\x00\n[1, 2]\n" + b"[" * 20000 + b"\n" + b'{"jsonrpc": "2.0", "id": 7}\n')
     server.send("server/discover", 2)
     assert server.read()["result"]["supportedVersions"] == ["2026-07-28"]
@@ -106,7 +106,7 @@ def test_garbage_is_passed_over_and_the_end_of_stdin_ends_all(server: Server) ->
     nothing_is_left(server, pid, 0)
 
 
-def test_a_request_that_cannot_be_read_is_answered(server: Server) -> None:
+def test_malformed_request_is_answered(server: Server) -> None:
     for number in (b'"a"', b"8"):
         server.write(
             b'{"jsonrpc": "2.0", "id": %b, "method": "tools/call", "params": {"name": "\\ud800"}}\n' % number
@@ -119,7 +119,7 @@ def test_a_request_that_cannot_be_read_is_answered(server: Server) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there is a name of any bytes")
-def test_a_name_that_is_no_text_is_not_completed(server: Server) -> None:
+def test_undecodable_name_is_not_completed(server: Server) -> None:
     (server.directory / "d").mkdir()
     os.mkdir(os.fsencode(server.directory) + b"/d\xff")
     argument = {"name": "directory", "value": "d"}
@@ -128,20 +128,20 @@ def test_a_name_that_is_no_text_is_not_completed(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGKILL", -9)])
-def test_a_signal_ends_the_server_and_what_it_runs(server: Server, number: str, code: int) -> None:
+def test_signal_ends_the_server_and_its_commands(server: Server, number: str, code: int) -> None:
     pid = server.begin_stubborn()
     server.process.send_signal(getattr(signal, number))
     nothing_is_left(server, pid, code)
 
 
-def test_a_client_that_reads_no_more_ends_the_server(server: Server) -> None:
+def test_closed_stdout_ends_the_server(server: Server) -> None:
     pid = server.begin_stubborn()
     assert server.process.stdout is not None
     server.process.stdout.close()
     nothing_is_left(server, pid, 141)
 
 
-def test_a_server_on_http_says_where_it_is_until_a_signal_comes(tmp_path: Path) -> None:
+def test_http_server_prints_its_address_and_ends_on_a_signal(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "anyshell", "mcp", "--http", "--port", "0", "--reach", "none"],
         stderr=subprocess.PIPE,
@@ -164,7 +164,7 @@ def test_a_missing_extra_is_named() -> None:
     assert "anyshell[mcp]" in done.stderr
 
 
-def test_the_sdk_is_loaded_by_the_server_alone() -> None:
+def test_only_the_server_loads_the_sdk() -> None:
     program = (
         "import sys, anyshell, anyshell.tool, anyshell.mcp.command; from anyshell.cli import main\n"
         "try: main(['mcp', '--help'])\n"
@@ -185,7 +185,7 @@ def test_the_sdk_is_loaded_by_the_server_alone() -> None:
         ("zed", "context_servers"),
     ],
 )
-def test_each_program_is_told_in_its_own_form(program: str, place: str) -> None:
+def test_configuration_has_the_format_of_each_program(program: str, place: str) -> None:
     done = within("mcp", "--print-config", program, "--policy", "workspace", "--jobs", "--cwd", 'a "b"\\')
     text = done.stdout.decode()
     entry = (tomllib.loads(text) if program == "codex" else json.loads(text))[place]["anyshell"]
@@ -195,7 +195,7 @@ def test_each_program_is_told_in_its_own_form(program: str, place: str) -> None:
     assert b"these lines are for" in done.stderr
 
 
-def test_a_server_on_http_has_no_lines_to_print() -> None:
+def test_http_server_has_no_configuration_to_print() -> None:
     assert within("mcp", "--http", "--print-config", "claude").returncode == 2
 
 

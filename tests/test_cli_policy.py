@@ -1,4 +1,4 @@
-"""``anyshell policy``: what is printed, and how it ends."""
+"""``anyshell policy``: its output and exit code."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def objects(data: bytes) -> list[dict[str, Any]]:
 
 
 def test_check_prints_an_object_for_each_command_of_stdin(rules: str) -> None:
-    """As other programs read it: commands with a NUL between them, line feeds in them."""
+    """Input for programs: NUL bytes separate the commands, and commands may contain line feeds."""
     commands = b"show a\0show a | $x\0show a\nrm -rf /\0show a\xff; (\0"
     done = anyshell("policy", "check", "--rules", rules, "--shell", "bash", "--json", input=commands)
     assert done.returncode == 0, done.stderr
@@ -61,11 +61,11 @@ def test_check_takes_a_file_or_one_command(rules: str, tmp_path: Path) -> None:
     assert (both.returncode, b"not both" in both.stderr) == (2, True)
 
 
-def test_check_of_nothing_prints_nothing(rules: str) -> None:
+def test_check_of_empty_input_has_no_output(rules: str) -> None:
     assert CliRunner().invoke(main, ["policy", "check", "--rules", rules], input=b"").stdout_bytes == b""
 
 
-def test_input_that_is_too_large_is_a_failure(rules: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_input_is_a_failure(rules: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("anyshell.cli.commands.policy.LARGEST_INPUT", 4)
     done = CliRunner().invoke(main, ["policy", "check", "--rules", rules], input=b"12345")
     assert (done.exit_code, done.stdout) == (125, "")
@@ -80,7 +80,7 @@ def test_check_takes_directories(tmp_path: Path) -> None:
     assert said["reasons"] == ["echo writes /srv/y, outside of the workspace"]
 
 
-def test_explain_says_which_rule_and_what_is_touched(rules: str) -> None:
+def test_explain_names_the_rule_and_affected_paths(rules: str) -> None:
     done = within("policy", "explain", "--rules", rules, "show a; rm -rf / \x1b")
     text = done.stdout.decode()
     assert "allow: show a\n    allow: show is allowed  [" in text
@@ -92,7 +92,7 @@ def test_explain_says_which_rule_and_what_is_touched(rules: str) -> None:
     assert [each["command"]["program"] for each in said["commands"]] == ["show", "rm"]
 
 
-def test_test_says_which_examples_do_not_hold(rules: str, tmp_path: Path) -> None:
+def test_policy_test_names_failing_examples(rules: str, tmp_path: Path) -> None:
     good = within("policy", "test", rules)
     assert (good.returncode, good.stdout) == (0, b"all examples hold: 1, of rules: 1\n")
     wrong = tmp_path / "wrong.toml"
@@ -111,7 +111,7 @@ def test_test_says_which_examples_do_not_hold(rules: str, tmp_path: Path) -> Non
         (("test",), b"give FILE or --preset: you have no rules of your own in "),
     ],
 )
-def test_wrong_usage_says_what_to_do(
+def test_wrong_usage_gives_advice(
     words: tuple[str, ...], told: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANYSHELL_CONFIG_DIR", str(tmp_path))
@@ -120,7 +120,7 @@ def test_wrong_usage_says_what_to_do(
     assert told in done.stderr
 
 
-def test_own_rules_are_loaded_unless_others_are_given(
+def test_user_rules_are_loaded_unless_rules_are_given(
     rules: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANYSHELL_CONFIG_DIR", str(tmp_path))
@@ -129,7 +129,7 @@ def test_own_rules_are_loaded_unless_others_are_given(
     assert within("policy", "check", "--rules", rules, "make a").stdout == b"ask    make a\n"
 
 
-def test_extra_that_is_missing_is_said_by_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_reported_by_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("anyshell.policy.rules.policy.find_spec", lambda _: None)
     for words in (("check", "ls"), ("explain", "ls"), ("test", "--preset", "workspace")):
         done = within("policy", *words)
@@ -144,7 +144,7 @@ def test_examples_of_the_presets_hold() -> None:
     assert within("policy", "test", "--preset", "workspace").returncode == 0
 
 
-def test_file_that_cannot_be_loaded_is_anyshells_own_failure(tmp_path: Path) -> None:
+def test_invalid_rules_file_exits_with_125(tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text("\n[[allow]]\nnames = 'a'\n")
     for command in (("check", "--rules"), ("explain", "--rules"), ("test",)):
         more = ("x",) if command[0] != "test" else ()
@@ -153,12 +153,12 @@ def test_file_that_cannot_be_loaded_is_anyshells_own_failure(tmp_path: Path) -> 
         assert b"rules.toml:2: names is no key of a rule" in done.stderr
 
 
-def test_unknown_preset_names_those_that_there_are() -> None:
+def test_unknown_preset_lists_known_presets() -> None:
     done = within("policy", "check", "--preset", "unheard", "x")
     assert (done.returncode, b"read-only, workspace, ask-everything, trusted" in done.stderr) == (125, True)
 
 
-def test_schema_is_that_of_a_file() -> None:
+def test_schema_describes_a_rules_file() -> None:
     schema = json.loads(within("policy", "schema").stdout)
     assert set(schema["properties"]) == {
         "allow",
@@ -176,7 +176,7 @@ def test_schema_is_that_of_a_file() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
-def test_closed_stdin_is_wrong_usage_that_says_what_to_give() -> None:
+def test_closed_stdin_is_wrong_usage_with_advice() -> None:
     program = f"{shlex.quote(sys.executable)} -m anyshell policy check <&-"
     done = subprocess.run(["/bin/sh", "-c", program], capture_output=True, timeout=60)
     assert (done.returncode, b"stdin is closed: give COMMAND or --file" in done.stderr) == (2, True)
@@ -187,7 +187,7 @@ def test_empty_policy_of_a_call_is_wrong_usage() -> None:
     assert (done.returncode, done.stdout, b"--policy" in done.stderr) == (2, b"", True)
 
 
-def test_a_text_of_powershell_is_read_by_its_own_parser(
+def test_powershell_text_is_read_by_the_powershell_parser(
     powershell: Windows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bin_ = tmp_path / "bin"
@@ -220,12 +220,12 @@ def test_a_text_of_powershell_is_read_by_its_own_parser(
     assert said.decode().startswith("allow: Get-Date\n")
 
 
-def test_call_is_recorded_by_request_and_not_run_where_it_cannot_be(
+def test_call_is_recorded_on_request_and_refused_without_a_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path / "state"))
     assert anyshell("call", "--approve-all", '{"command": "echo one"}').returncode == 0
-    assert anyshell("audit", "show").returncode == 125  # there is none
+    assert anyshell("audit", "show").returncode == 125  # there is no audit
     assert anyshell("call", "--approve-all", "--audit", '{"command": "echo two"}').returncode == 0
     entries = objects(anyshell("audit", "show", "--json").stdout)
     events = ["opened", "requested", "decided", "started", "ended", "closed"]
@@ -240,14 +240,14 @@ def test_call_is_recorded_by_request_and_not_run_where_it_cannot_be(
 
 @pytest.mark.parametrize("option", ["--cwd", "--workspace"])
 @pytest.mark.parametrize("command", ["check", "explain"])
-def test_directory_that_is_not_there_is_mentioned(tmp_path: Path, command: str, option: str) -> None:
+def test_missing_directory_is_mentioned(tmp_path: Path, command: str, option: str) -> None:
     done = within("policy", command, option, str(tmp_path / "nosuch"), "ls")
     assert (done.returncode, done.stdout[:3]) == (0, b"ask")
     assert f"{option} {tmp_path / 'nosuch'} is no directory here" in done.stderr.decode().replace("\n", " ")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="each Windows has one")
-def test_a_text_of_powershell_is_not_understood_where_there_is_none(
+def test_powershell_text_is_not_understood_without_powershell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

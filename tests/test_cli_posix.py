@@ -1,4 +1,4 @@
-"""The program ``anyshell`` where it is POSIX's: signals, terminals, descriptors that are closed, full or not blocking."""
+"""POSIX parts of the program ``anyshell``: signals, terminals, and closed, full or non-blocking descriptors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .conftest import missing
 from .processes import kill_with_its_net, living, unique_seconds, wait_asleep
 from .test_cli import kept as kept
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,20 +101,21 @@ def test_a_real_shell_completes(
             wait_until(lambda: got.exists() and got.read_text().endswith("end\n"), "the program was run")
         finally:
             os.killpg(running.pid, signal.SIGKILL)
-    found = [word.removesuffix("/") for word in got.read_text().splitlines()[:-1]]  # zsh takes it back
+    # zsh removes the added slash again.
+    found = [word.removesuffix("/") for word in got.read_text().splitlines()[:-1]]
     assert found == [kept[0] if word == "ID" else word for word in words]
 
 
 def drain(terminal: IO[bytes]) -> None:
-    """Take what a program shows, so that it is never held up."""
+    """Read the output of a program, so that its writes never block."""
     with contextlib.suppress(OSError, ValueError):
         while terminal.read(4096):
             pass
 
 
-def test_a_reader_that_goes_away_is_no_traceback() -> None:
+def test_closed_reader_causes_no_traceback() -> None:
     done = script("anyshell schema | true; echo ${PIPESTATUS[0]}")
-    assert b"141" in done.stdout or b"0" in done.stdout  # true may be gone before or after
+    assert b"141" in done.stdout or b"0" in done.stdout  # true may end before or after the write
     assert done.stderr == b""
 
 
@@ -134,7 +135,7 @@ FULL = b"anyshell: cannot write to stdout: No space left on device\n"
     ids=" ".join,
 )
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_disk_is_said_once(arguments: list[str], unbuffered: str) -> None:
+def test_full_disk_is_reported_once(arguments: list[str], unbuffered: str) -> None:
     env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "wb") as full:
         done = anyshell(*arguments, stdout=full, stderr=subprocess.PIPE, env=env)
@@ -142,18 +143,18 @@ def test_a_full_disk_is_said_once(arguments: list[str], unbuffered: str) -> None
 
 
 @pytest.mark.parametrize("arguments", ["--version", "describe", "detect --json"])
-def test_a_closed_stdout_is_said(arguments: str) -> None:
+def test_closed_stdout_is_reported(arguments: str) -> None:
     done = script(f"anyshell {arguments} >&-; echo $?")
     assert done.stdout == b"125\n"
     assert done.stderr == b"anyshell: cannot write to stdout: Bad file descriptor\n"
 
 
 @pytest.mark.parametrize("arguments", ["artifacts list", "artifacts prune --all"])
-def test_unwritable_remark_is_no_failure(arguments: str) -> None:
+def test_unwritable_stderr_is_no_failure(arguments: str) -> None:
     assert script(f"anyshell {arguments} 2>/dev/full; echo $?").stdout == b"0\n"
 
 
-def test_an_encoding_that_lacks_a_letter_is_no_failure(tmp_path: Path) -> None:
+def test_unencodable_character_is_escaped(tmp_path: Path) -> None:
     (tmp_path / "\N{CYRILLIC SMALL LETTER ZHE}").mkdir()
     env = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     done = anyshell("detect", cwd=tmp_path / "\N{CYRILLIC SMALL LETTER ZHE}", env=env)
@@ -162,7 +163,7 @@ def test_an_encoding_that_lacks_a_letter_is_no_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has names that are no UTF-8")
-def test_a_path_that_is_no_utf_8_is_readable_text(tmp_path: Path) -> None:
+def test_non_utf_8_path_is_shown_as_text(tmp_path: Path) -> None:
     directory = os.fsencode(tmp_path) + b"/a\xff"
     os.mkdir(directory)
     for command in ("detect", "describe"):
@@ -195,7 +196,7 @@ def test_a_call_asks_on_the_terminal() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_what_a_call_runs(number: signal.Signals) -> None:
+def test_signal_stops_the_command_of_a_call(number: signal.Signals) -> None:
     seconds = unique_seconds()
     with start("call", "--approve-all", json.dumps({"command": f"sleep {seconds}; :"})) as program:
         wait_asleep(seconds)
@@ -204,7 +205,7 @@ def test_a_signal_stops_what_a_call_runs(number: signal.Signals) -> None:
         assert living(seconds) == []
 
 
-def test_a_reader_that_goes_away_stops_what_a_call_runs() -> None:
+def test_closed_reader_stops_the_command_of_a_call() -> None:
     seconds = unique_seconds()
     command = json.dumps({"command": f"sleep {seconds}; :"})
     done = script(f"anyshell call --approve-all '{command}' | true; echo ${{PIPESTATUS[0]}}")
@@ -213,7 +214,7 @@ def test_a_reader_that_goes_away_stops_what_a_call_runs() -> None:
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
-def test_a_signal_ends_the_doctor_who_then_says_nothing(tmp_path: Path, form: list[str]) -> None:
+def test_signal_ends_the_doctor_without_output(tmp_path: Path, form: list[str]) -> None:
     shell = tmp_path / "bash"
     shell.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/asked\nexec sleep 300\n")
     shell.chmod(0o755)
@@ -226,7 +227,7 @@ def test_a_signal_ends_the_doctor_who_then_says_nothing(tmp_path: Path, form: li
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can tell whose a process was")
-def test_the_doctor_names_what_a_killed_anyshell_left(tmp_path: Path) -> None:
+def test_doctor_lists_orphans_of_a_killed_anyshell(tmp_path: Path) -> None:
     with start("run", "--", f"echo $$ > {tmp_path}/pid; trap '' HUP; while :; do sleep 300; done") as program:
         pid = int(wait_written(tmp_path / "pid"))
         kill_with_its_net(program.pid)
@@ -238,11 +239,11 @@ def test_the_doctor_names_what_a_killed_anyshell_left(tmp_path: Path) -> None:
         assert re.fullmatch(r"  bash  \S*bash .*", line.partition(str(pid))[2])
         assert len(line) <= 8 + len("  bash  ") + 80 + 2
     finally:
-        os.killpg(pid, signal.SIGKILL)  # a command leads a group of its own
+        os.killpg(pid, signal.SIGKILL)  # a command leads its own group
     wait_until(lambda: not is_alive(pid), "the orphan is dead")
 
 
-def test_doctor_calls_nothing_reaped_that_it_could_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_failed_check_of_reaping(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> bytes:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
@@ -255,8 +256,8 @@ def test_doctor_calls_nothing_reaped_that_it_could_not_start(monkeypatch: pytest
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has pid namespaces")
-def test_doctor_says_whether_orphans_are_reaped() -> None:
-    """As pid 1 of its pid namespace the doctor inherits an orphan, and waits for it no more than other programs do."""
+def test_doctor_reports_whether_orphans_are_reaped() -> None:
+    """As pid 1 of its pid namespace the doctor inherits an orphan, and does not reap the orphan, like other programs."""
     namespaces = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
     if subprocess.run([*namespaces, "true"], capture_output=True, check=False).returncode != 0:
         missing("unshare", "apt-get install util-linux")
@@ -267,7 +268,7 @@ def test_doctor_says_whether_orphans_are_reaped() -> None:
     assert re.search(
         r"problem +reaping +.*pid 1 does not reap them\n +to do: run the container with --init", said
     )
-    # A shell that is pid 1 reaps whatever ends.
+    # A shell as pid 1 reaps every ended process.
     within = [*namespaces, "sh", "-c", '"$@"; :', "sh", *program]
     said = subprocess.run(within, capture_output=True, text=True, timeout=120, check=False).stdout
     assert re.search(r"ok +reaping +processes that have ended are taken", said)
@@ -277,16 +278,16 @@ def test_doctor_says_whether_orphans_are_reaped() -> None:
 
 
 @pytest.mark.parametrize(("code", "own"), [(0, 0), (255, 255), (256, 1), (0xC0000005, 1)])
-def test_an_exit_code_of_windows_that_has_no_room_here_is_no_success(code: int, own: int) -> None:
+def test_windows_exit_code_over_8_bits_is_no_success(code: int, own: int) -> None:
     assert _own(code) == own
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_command_that_died_of_a_signal_gives_128_and_its_number(number: int) -> None:
+def test_command_killed_by_a_signal_exits_with_128_plus_its_number(number: int) -> None:
     assert anyshell("run", "--", f"ulimit -c 0; kill -{number} $$").returncode == 128 + number
 
 
-def test_a_real_time_signal_has_its_number_too() -> None:
+def test_real_time_signal_exits_with_128_plus_its_number() -> None:
     number = getattr(signal, "SIGRTMIN", 32) + 3
     if sys.platform != "linux":
         pytest.skip("real-time signals are there on Linux alone")
@@ -298,7 +299,7 @@ def test_a_slow_reader_gets_everything() -> None:
     assert done.stdout.split() == [b"99999"]
 
 
-def test_a_non_blocking_descriptor_is_written_whole() -> None:
+def test_non_blocking_descriptor_gets_all_output() -> None:
     read, write = os.pipe()
     os.set_blocking(write, False)
     with start("run", "--", "seq 100000", stdout=write) as program:
@@ -309,12 +310,12 @@ def test_a_non_blocking_descriptor_is_written_whole() -> None:
 
 
 def test_the_pipe_is_left_blocking() -> None:
-    """It is shared with the process that started us, and with its other children."""
+    """The pipe is shared with the parent process, and with other children of the parent."""
     done = script("(anyshell run -- true; python3 -c 'import os; print(os.get_blocking(1))') | cat")
     assert done.stdout == b"True\n"
 
 
-def test_a_full_disk_is_our_failure_and_ends_the_command() -> None:
+def test_full_disk_exits_with_125_and_stops_the_command() -> None:
     seconds = unique_seconds()
     with open("/dev/full", "wb") as full:
         done = anyshell(
@@ -341,32 +342,32 @@ def test_a_socket_is_forwarded() -> None:
         assert program.stdout.read() == b"a\nb\n"
 
 
-def test_an_unread_endless_source_holds_up_nothing() -> None:
+def test_unread_endless_stdin_does_not_block() -> None:
     done = script("yes | anyshell run -- 'echo done'; echo ${PIPESTATUS[1]}")
     assert done.stdout == b"done\n0\n"
 
 
-def test_no_more_of_the_source_is_taken_than_there_is() -> None:
+def test_finite_stdin_reaches_the_command_completely() -> None:
     assert script("seq 3 | anyshell run -- 'read a; echo $a; cat'").stdout == b"1\n2\n3\n"
 
 
-def test_a_stdin_that_is_closed_is_at_its_end() -> None:
+def test_closed_stdin_is_at_end_of_file() -> None:
     done = script("anyshell run -- 'cat; echo out; echo err >&2; exit 7' <&-; echo $?")
     assert (done.stdout, done.stderr) == (b"out\n7\n", b"err\n")
 
 
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("command", ["echo out", "yes"])
-def test_a_stdout_that_is_closed_takes_nothing_and_that_is_our_failure(closed: str, command: str) -> None:
+def test_output_to_a_closed_stdout_exits_with_125(closed: str, command: str) -> None:
     done = script(f"anyshell run --grace 0.3 -- '{command}' {closed}; echo $?")
     assert done.stdout == b"125\n"
     said = b"anyshell: cannot write to stdout: Bad file descriptor; the command was stopped\n"
     assert done.stderr == (b"" if "2>&-" in closed else said)
 
 
-def test_a_stderr_that_is_closed_takes_nothing_and_that_is_our_failure() -> None:
+def test_output_to_a_closed_stderr_exits_with_125() -> None:
     done = script("anyshell run -- 'echo out; echo err >&2; sleep 300' 2>&-; echo $?")
-    assert done.stdout in {b"out\n125\n", b"125\n"}  # the two are read apart, so in any order
+    assert done.stdout in {b"out\n125\n", b"125\n"}  # stdout and stderr are read separately, so in any order
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
@@ -374,12 +375,12 @@ def test_silent_command_needs_no_descriptors(closed: str) -> None:
     assert script(f"anyshell run -- 'exit 7' {closed}; echo $?").stdout == b"7\n"
 
 
-def test_children_that_a_parent_ignores_have_exit_codes() -> None:
+def test_exit_code_is_known_despite_ignored_sigchld() -> None:
     with start("run", "--", "true; exit 3", ignore="SIGCHLD") as program:
         assert program.wait(20) == 3
 
 
-def test_a_command_is_not_deaf_because_its_caller_was() -> None:
+def test_blocked_signals_of_the_caller_are_not_inherited() -> None:
     show = "python3 -c 'import signal; print(*signal.pthread_sigmask(0, []))'"
     with start("run", "--", show, block="SIGTERM SIGINT SIGUSR1") as program:
         assert program.stdout is not None
@@ -402,7 +403,7 @@ def test_unwritable_notice_changes_no_exit_code(arguments: str, code: int) -> No
     assert script(f"anyshell run {arguments}; echo $?").stdout.decode() == f"{code}\n"
 
 
-def test_json_that_cannot_be_written_is_our_failure() -> None:
+def test_unwritable_json_exits_with_125() -> None:
     done = script("anyshell run --json -- 'exit 3' >/dev/full; echo $?")
     assert (done.stdout, done.stderr) == (
         b"125\n",

@@ -1,4 +1,4 @@
-"""``anyshell run --pty``: on a person's terminal, which tmux plays, and where there is none."""
+"""``anyshell run --pty``: on a person's terminal, simulated by tmux, and without a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 from anyshell.cli import main
 from anyshell.cli.terminal.modes import TerminalModes
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from .ssh_server import Server
 
 EVERYTHING = r"\033[?1049h\033[?25l\033[?1002h\033[?1006h\033[?2004h\033[?1h\033=\033[5;10r\033[?6h\033[4h\033[?7l\033[31m\033(0"
-"""Turns on every mode that tmux tells of, bracketed paste, a colour and the characters for drawing lines."""
+"""Turns on every mode that tmux reports, bracketed paste, a colour and the line drawing characters."""
 
 READ = "x=; until read -t 0.1 y; do x=$x$y; done; x=$x$y"
-"""Reads a line, and lets traps be run meanwhile. A `read` whose time is over in the middle of a line leaves the part that
-it has read (bash, SHELL BUILTIN COMMANDS, read -t), which the next one goes on from."""
+"""Reads a line, and lets traps run meanwhile. After a timeout in the middle of a line, `read` leaves the part that
+it has read (bash, SHELL BUILTIN COMMANDS, read -t), and the next `read` continues from that part."""
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +60,19 @@ def pane(terminals: tmux.Server, home: Path, tmp_path: Path) -> tmux.Pane:
 # --- on a person's terminal -----------------------------------------------------------------------------------
 
 
-def test_keys_go_in_and_the_screen_comes_back(pane: tmux.Pane) -> None:
+def test_keys_reach_the_program_and_the_screen_is_restored(pane: tmux.Pane) -> None:
     pane.run(
         r"""stty size; echo "$TERM"; printf "\033[1;34mblue\033[m\n"; read -p "name? " x; echo "I am $x" """
     )
     shown = pane.wait("name?")
-    assert re.search(r"\n24 80\n(tmux|screen)", shown)  # its own TERM, and not one of ours
+    assert re.search(r"\n24 80\n(tmux|screen)", shown)  # the terminal's own TERM, and not anyshell's
     assert "\x1b[1m\x1b[34mblue" in pane.screen(colours=True)
     pane.type("Ünï")
     pane.press("Enter")
     assert "name? Ünï\nI am Ünï\ncode=0\n" in pane.wait("code=0")
 
 
-def test_the_program_has_the_size_of_the_terminal_and_hears_of_another(pane: tmux.Pane) -> None:
+def test_program_has_the_terminal_size_and_gets_resizes(pane: tmux.Pane) -> None:
     pane.run('trap "stty size" WINCH; stty size; while :; do sleep 0.05; done')
     pane.wait("24 80")
     pane.resize(100, 30)
@@ -81,7 +81,7 @@ def test_the_program_has_the_size_of_the_terminal_and_hears_of_another(pane: tmu
     pane.wait("code=130")
 
 
-def test_a_size_that_was_given_stays(pane: tmux.Pane) -> None:
+def test_given_size_survives_a_resize(pane: tmux.Pane) -> None:
     pane.run('trap "stty size" WINCH; stty size; while :; do sleep 0.05; done', "--columns 40")
     pane.wait("24 40")
     pane.resize(100, 30)
@@ -103,7 +103,7 @@ def test_a_file_is_edited_and_saved(pane: tmux.Pane, tmp_path: Path) -> None:
     assert pane.flags().startswith("0 ")
 
 
-def test_ctrl_c_and_ctrl_d_are_the_program_s(pane: tmux.Pane) -> None:
+def test_ctrl_c_and_ctrl_d_reach_the_program(pane: tmux.Pane) -> None:
     pane.run("trap 'echo heard' INT; echo ready; read x; cat; echo end")
     pane.wait("ready")
     pane.press("C-c")
@@ -122,7 +122,7 @@ def test_process_left_behind_is_stopped_and_reported(pane: tmux.Pane) -> None:
     assert living(seconds) == []
 
 
-def test_a_line_that_is_too_long_for_a_terminal_rings_the_bell_and_ends_nothing(pane: tmux.Pane) -> None:
+def test_overlong_line_rings_the_bell_and_keeps_the_program(pane: tmux.Pane) -> None:
     pane.run("echo ready; read x; echo 'end'")
     pane.wait("ready")
     pane.paste("a" * 5000)
@@ -153,7 +153,7 @@ def test_no_question_is_asked_while_a_program_has_the_terminal(pane: tmux.Pane, 
 
 
 class Program:
-    """A program that has switched everything on in a terminal."""
+    """A program that has turned on every terminal mode."""
 
     def __init__(self, pane: tmux.Pane, directory: Path, *options: str, then: str = "sleep 300") -> None:
         self.pane = pane
@@ -164,17 +164,17 @@ class Program:
         pane.wait_until(lambda: pane.flags().startswith("1 0 1 1 1 1 0 0 1 0 1 4 9"), "all modes")
 
     def assert_over(self, code: int) -> None:
-        """See that nothing of it is left, and that a person can go on."""
+        """Check that no mode is left, and that a person can go on typing."""
         pane = self.pane
         pane.wait(f"code={code}")
         assert (pane.flags(), pane.settings()) == self.before
-        pane.paste("echo -$((6*7))-\n")  # brackets would be seen by the shell
+        pane.paste("echo -$((6*7))-\n")  # the shell would see the brackets of a paste
         pane.wait("\n-42-\n")
-        assert "\n-42-\n" in pane.screen(colours=True)  # neither coloured nor made of lines
+        assert "\n-42-\n" in pane.screen(colours=True)  # neither coloured nor drawn with line characters
         assert not is_alive(self.pid)
 
 
-def test_the_terminal_is_as_it_was_when_the_program_has_ended(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_terminal_is_restored_after_the_program(pane: tmux.Pane, tmp_path: Path) -> None:
     program = Program(pane, tmp_path, then="read x; exit 3")
     pane.press("Enter")
     program.assert_over(3)
@@ -185,7 +185,7 @@ def test_the_terminal_is_as_it_was_when_the_program_has_ended(pane: tmux.Pane, t
     [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)],
     ids=["SIGTERM", "SIGHUP", "SIGINT"],
 )
-def test_the_terminal_is_as_it_was_after_a_signal(
+def test_terminal_is_restored_after_a_signal(
     pane: tmux.Pane, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     program = Program(pane, tmp_path)
@@ -193,21 +193,21 @@ def test_the_terminal_is_as_it_was_after_a_signal(
     program.assert_over(code)
 
 
-def test_the_terminal_is_as_it_was_when_the_program_was_killed(pane: tmux.Pane, tmp_path: Path) -> None:
-    """In the middle of a sequence, at that."""
+def test_terminal_is_restored_after_a_kill_of_the_program(pane: tmux.Pane, tmp_path: Path) -> None:
+    """The kill comes in the middle of a sequence."""
     program = Program(pane, tmp_path, then=r"read x; printf '\033]0;unfinished'; kill -9 $$")
     pane.press("Enter")
     program.assert_over(137)
 
 
-def test_the_terminal_is_as_it_was_after_a_timeout(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_terminal_is_restored_after_a_timeout(pane: tmux.Pane, tmp_path: Path) -> None:
     program = Program(pane, tmp_path, "--timeout 1.5")
     program.assert_over(124)
     assert "anyshell: timed out after 1.5 s" in pane.screen()
 
 
-def test_the_terminal_is_as_it_was_when_the_shell_cannot_be_started(pane: tmux.Pane, tmp_path: Path) -> None:
-    """Its shell is gone once it was found."""
+def test_terminal_is_restored_after_a_failed_start(pane: tmux.Pane, tmp_path: Path) -> None:
+    """The shell removes itself after its detection."""
     before = pane.flags(), pane.settings()
     shell = tmp_path / "bash"
     shell.write_text('#!/bin/sh\nrm "$0"\nexec /bin/bash "$@"\n')
@@ -217,15 +217,15 @@ def test_the_terminal_is_as_it_was_when_the_shell_cannot_be_started(pane: tmux.P
     assert (pane.flags(), pane.settings()) == before
 
 
-def test_a_program_whose_terminal_is_closed_is_stopped(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_closed_terminal_stops_the_program(pane: tmux.Pane, tmp_path: Path) -> None:
     last = f"sleep 0.3; echo heard >{tmp_path}/heard; exit"
     program = Program(pane, tmp_path, then=f"trap '' TERM; trap '{last}' HUP; while :; do sleep 0.05; done")
     pane.close()
     wait_until(lambda: not is_alive(program.pid) and not is_alive(program.anyshell), "the end of both")
-    assert (tmp_path / "heard").exists()  # with all of its grace
+    assert (tmp_path / "heard").exists()  # the program had its whole grace period
 
 
-def test_stopped_from_outside_it_gives_the_terminal_back_and_takes_it_again(pane: tmux.Pane) -> None:
+def test_sigtstp_releases_the_terminal_until_fg(pane: tmux.Pane) -> None:
     before = pane.flags(), pane.settings()
     anyshell = pane.run("vim -u NONE -n notes")
     pane.wait("~\n~")
@@ -235,7 +235,7 @@ def test_stopped_from_outside_it_gives_the_terminal_back_and_takes_it_again(pane
     pane.wait_until(lambda: (pane.flags(), pane.settings()) == before, "the shell's terminal")
     pane.type("fg; echo code=$?")
     pane.press("Enter")
-    pane.wait("~\n~")  # it has drawn anew
+    pane.wait("~\n~")  # vim has drawn its screen again
     pane.wait_until(lambda: (pane.flags(), pane.settings()) == during, "the program's terminal")
     pane.type(":q")
     pane.press("Enter")
@@ -243,7 +243,7 @@ def test_stopped_from_outside_it_gives_the_terminal_back_and_takes_it_again(pane
     assert (pane.flags(), pane.settings()) == before
 
 
-def test_stopped_without_being_asked_it_takes_the_terminal_again(pane: tmux.Pane) -> None:
+def test_sigstop_and_fg_set_the_terminal_modes_again(pane: tmux.Pane) -> None:
     before = pane.flags(), pane.settings()
     anyshell = pane.run("vim -u NONE -n notes")
     pane.wait("~\n~")
@@ -251,7 +251,7 @@ def test_stopped_without_being_asked_it_takes_the_terminal_again(pane: tmux.Pane
     os.kill(anyshell, signal.SIGSTOP)
     pane.wait("Stopped")
     pane.type("stty sane; fg; echo code=$?")
-    pane.press("C-j")  # it is still raw
+    pane.press("C-j")  # the terminal is still raw
     pane.wait_until(lambda: "Stopped" not in pane.screen(), "what the program draws anew")
     assert pane.settings() == raw
     pane.type(":q")
@@ -260,11 +260,11 @@ def test_stopped_without_being_asked_it_takes_the_terminal_again(pane: tmux.Pane
     assert (pane.flags(), pane.settings()) == before
 
 
-def test_started_in_the_background_it_waits_for_the_terminal(pane: tmux.Pane) -> None:
+def test_background_start_waits_for_the_terminal(pane: tmux.Pane) -> None:
     before = pane.flags(), pane.settings()
 
     def is_stopped() -> bool:
-        pane.press("Enter")  # a shell tells with its next prompt
+        pane.press("Enter")  # a shell reports the stop with its next prompt
         return "Stopped" in pane.screen()
 
     pane.run("read x; exit 3", line="sh start &")
@@ -294,7 +294,7 @@ if os.fork() == 0:
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.01)
 """
-"""Runs the program in the background where it cannot be brought to the foreground, and writes down what it says."""
+"""Runs the program in an orphaned background group, and writes its messages to a file."""
 
 
 def test_orphan_in_the_background_ends_with_a_reason(home: Path, tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_lines_and_the_end_of_input_can_be_typed_ahead(home: Path) -> None:
     assert shown.endswith("got three\r\n")
 
 
-def test_stopped_and_then_ended_it_ends(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_sigterm_ends_a_suspended_program(pane: tmux.Pane, tmp_path: Path) -> None:
     program = Program(pane, tmp_path)
     os.kill(program.anyshell, signal.SIGTSTP)
     pane.wait_until(lambda: pane.settings() == program.before[1], "a shell's terminal")
@@ -347,7 +347,7 @@ def web(ssh_host: Callable[[str], Server], home: Path) -> str:
     return named(ssh_host("openssh as root"), home)
 
 
-def test_a_host_s_program_has_the_terminal(pane: tmux.Pane, tmp_path: Path, web: str) -> None:
+def test_remote_program_has_the_terminal(pane: tmux.Pane, tmp_path: Path, web: str) -> None:
     program = Program(
         pane,
         tmp_path,
@@ -362,7 +362,7 @@ def test_a_host_s_program_has_the_terminal(pane: tmux.Pane, tmp_path: Path, web:
     program.assert_over(4)
 
 
-def test_the_terminal_is_as_it_was_when_the_connection_is_lost(
+def test_terminal_is_restored_after_a_lost_connection(
     pane: tmux.Pane, tmp_path: Path, web: str, ssh_host: Callable[[str], Server]
 ) -> None:
     program = Program(pane, tmp_path, f"--host {web}")
@@ -371,9 +371,7 @@ def test_the_terminal_is_as_it_was_when_the_connection_is_lost(
     program.assert_over(255)
 
 
-def test_a_host_that_grants_no_terminal_runs_the_command_without(
-    web: str, home: Path, tmp_path: Path
-) -> None:
+def test_host_without_terminals_runs_the_command_in_pipes(web: str, home: Path, tmp_path: Path) -> None:
     with openssh(own_name(), "PermitTTY no") as server:
         named(server, home, alias="plain")
         done = anyshell("run", "--pty", "--host", "plain", "--", "test -t 1 || echo none; cat", input=b"a\n")
@@ -387,7 +385,7 @@ def test_a_host_that_grants_no_terminal_runs_the_command_without(
 # --- without a person -----------------------------------------------------------------------------------------
 
 
-def test_a_program_has_a_terminal_that_is_not_shown() -> None:
+def test_program_has_a_hidden_terminal_in_a_pipe() -> None:
     done = anyshell("run", "--pty", "--", 'tty; stty size; echo "$TERM"; echo err >&2')
     name, *rest = done.stdout.decode().split("\r\n")
     assert name.startswith("/dev/")
@@ -400,7 +398,7 @@ def test_size_of_a_pty_can_be_given() -> None:
     assert done.stdout == b"50 132\r\n"
 
 
-def test_stdin_is_typed_and_then_the_end_of_input() -> None:
+def test_stdin_is_typed_with_end_of_file() -> None:
     done = anyshell("run", "--pty", "--", "stty -echo; cat; echo end", input=b"one\ntwo\n")
     assert done.stdout.endswith(b"two\r\nend\r\n")
     assert anyshell("run", "--pty", "--", "cat; echo end").stdout.endswith(b"end\r\n")
@@ -412,7 +410,7 @@ def test_cursor_query_of_a_program_is_answered() -> None:
     assert done.stdout.endswith(b"[1;1\r\n")
 
 
-def test_json_has_what_a_person_would_have_seen() -> None:
+def test_json_has_the_visible_text() -> None:
     draw = r"printf 'old\rnew\n'; printf '\033[?1049hframe\033[?1049l'; exit 3"
     outcome = json.loads(anyshell("run", "--pty", "--json", "--", draw).stdout)
     assert (outcome["exit_code"], outcome["waiting"], outcome["terminal"]) == (3, None, "pty")
@@ -420,7 +418,7 @@ def test_json_has_what_a_person_would_have_seen() -> None:
     assert (output["text"], output["alternate"], output["skipped_bytes"]) == ("new\n", "\nframe", 0)
 
 
-def test_json_says_what_a_program_waited_for() -> None:
+def test_json_has_the_prompt_of_a_waiting_program() -> None:
     with start(
         *("run", "--pty", "--json", "--timeout", "1.5", "--", "read -s -p 'secret? ' x"),
         stdin=subprocess.PIPE,
@@ -433,7 +431,7 @@ def test_json_says_what_a_program_waited_for() -> None:
     assert waiting["certainty"] == "certain"
 
 
-def test_a_signal_stops_what_runs_on_a_terminal() -> None:
+def test_signal_stops_a_program_on_a_terminal() -> None:
     with start("run", "--pty", "--", "echo $$; sleep 300") as program:
         pid = int(read_line(program.stdout))
         program.send_signal(signal.SIGTERM)
@@ -441,7 +439,7 @@ def test_a_signal_stops_what_runs_on_a_terminal() -> None:
     assert not is_alive(pid)
 
 
-def test_a_reader_that_goes_away_stops_what_runs_on_a_terminal(tmp_path: Path) -> None:
+def test_closed_reader_stops_a_program_on_a_terminal(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     with start("run", "--pty", "--", f"echo $$ >{file}; while :; do echo line; sleep 0.05; done") as program:
         pid = int(wait_written(file))
@@ -452,7 +450,7 @@ def test_a_reader_that_goes_away_stops_what_runs_on_a_terminal(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("value", ["1", "0"])
-def test_a_variable_keeps_commands_from_terminals(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anyshell_no_pty_disables_terminals(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYSHELL_NO_PTY", value)
     done = anyshell("run", "--pty", "--", "test -t 1 && echo one || echo none")
     said = b"anyshell: ANYSHELL_NO_PTY is set: the command runs without a terminal\n"
@@ -515,7 +513,7 @@ def test_modes_set_by_a_program_can_be_reset(on: bytes, back: bytes) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_modes_do_not_depend_on_the_cuts_of_the_bytes(size: int) -> None:
+def test_modes_do_not_depend_on_chunk_boundaries(size: int) -> None:
     data = b"a\xc3\xbc".join(on for on, _ in KNOWN)
     whole, cut = TerminalModes(), TerminalModes()
     whole.feed(data)
@@ -524,7 +522,7 @@ def test_modes_do_not_depend_on_the_cuts_of_the_bytes(size: int) -> None:
     assert (cut.back, cut.again) == (whole.back, whole.again)
 
 
-def test_modes_set_again_are_the_former_ones() -> None:
+def test_modes_can_be_set_again() -> None:
     modes, again = TerminalModes(), TerminalModes()
     modes.feed(b"".join(on for on, _ in KNOWN if on not in (b"\x1b[38;5;1m", b"\x1b]8;;http://x/\x1b\\")))
     again.feed(modes.again)
@@ -556,7 +554,7 @@ def test_unknowable_modes_and_queries_are_left_alone() -> None:
         b"\x1b[1 mx",
     ],
 )
-def test_colours_that_were_switched_off_one_by_one_are_off(data: bytes) -> None:
+def test_colours_switched_off_one_by_one_need_no_reset(data: bytes) -> None:
     modes = TerminalModes()
     modes.feed(data)
     assert modes.back == b""
@@ -565,13 +563,13 @@ def test_colours_that_were_switched_off_one_by_one_are_off(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data", [b"\x1b[1;31mx\x1b[39m", b"\x1b[38;5;0mx\x1b[49m", b"\x1b[200mx\x1b[39m", b"\x1b[0;7m"]
 )
-def test_a_colour_that_is_left_on_is_on(data: bytes) -> None:
+def test_remaining_colour_is_reset(data: bytes) -> None:
     modes = TerminalModes()
     modes.feed(data)
     assert modes.back == b"\x18\x1b[m"
 
 
-def test_many_keyboards_take_no_more_room_than_a_few() -> None:
+def test_many_keyboard_modes_are_reset_at_once() -> None:
     modes = TerminalModes()
     modes.feed(b"\x1b[>1u" * 10_000)
     assert modes.back == b"\x18\x1b[<8u"
@@ -600,7 +598,7 @@ asyncio.run(main())
 """
 
 
-def test_a_driven_program_is_given_to_the_person_and_back(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_driven_program_is_handed_to_the_person_and_back(pane: tmux.Pane, tmp_path: Path) -> None:
     (tmp_path / "interacts.py").write_text(INTERACTS)
     pane.type(f"{sys.executable} interacts.py")
     pane.press("Enter")

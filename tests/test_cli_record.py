@@ -1,4 +1,4 @@
-"""``anyshell run --record``: what a command prints, and what is typed, as a file."""
+"""``anyshell run --record``: output and typed input, as a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 from anyshell.cli import main
 from anyshell.recordings import Event, Header, read
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where is recorded to: there is no such file yet."""
+    """The path of the recording, which does not exist yet."""
     return tmp_path / "demo.cast"
 
 
@@ -50,7 +50,7 @@ def test_a_command_is_shown_and_recorded(file: Path) -> None:
     assert recorded(file)[1][-1].data == "3"
 
 
-def test_input_and_version_2_are_by_request(file: Path, tmp_path: Path) -> None:
+def test_input_and_version_2_need_options(file: Path, tmp_path: Path) -> None:
     done = anyshell("run", "--record", str(file), "--", "cat", input=b"typed\n")
     assert (done.stdout, shown(file), shown(file, "i")) == (b"typed\n", "typed\r\n", "")
     other = tmp_path / "other.cast"
@@ -59,7 +59,7 @@ def test_input_and_version_2_are_by_request(file: Path, tmp_path: Path) -> None:
     assert (recorded(other)[0].version, shown(other, "i")) == (2, "typed\n")
 
 
-def test_a_hidden_terminal_is_recorded(file: Path) -> None:
+def test_hidden_terminal_is_recorded(file: Path) -> None:
     words = ("--pty", "--columns", "50", "--record", str(file), "--json")
     done = anyshell("run", *words, "--", "stty size")
     header, events = recorded(file)
@@ -74,7 +74,7 @@ def test_a_hidden_terminal_is_recorded(file: Path) -> None:
     }
 
 
-def test_recording_of_a_person_s_terminal_has_no_password(pane: tmux.Pane, file: Path) -> None:
+def test_recording_has_no_typed_password(pane: tmux.Pane, file: Path) -> None:
     program = r'printf "Pass\167ord: "; stty -echo; printf ready; read x; stty echo; echo; read -p "name? " y; echo "I am $y"'
     pane.run(program, f"--record {file} --record-input")
     pane.wait("ready")
@@ -94,7 +94,7 @@ def test_recording_of_a_person_s_terminal_has_no_password(pane: tmux.Pane, file:
     assert events[-1].data == "0"
 
 
-def test_a_file_that_is_there_is_left_alone(file: Path, tmp_path: Path) -> None:
+def test_existing_file_is_not_overwritten(file: Path, tmp_path: Path) -> None:
     file.write_text("precious")
     done = anyshell("run", "--record", str(file), "--", f"touch {tmp_path}/ran")
     assert (done.returncode, done.stdout) == (125, b"")
@@ -104,7 +104,7 @@ def test_a_file_that_is_there_is_left_alone(file: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_recording_that_breaks_is_said_and_changes_nothing_else(file: Path) -> None:
+def test_failed_recording_is_reported_and_the_command_unaffected(file: Path) -> None:
     limited = subprocess.run(
         [
             "sh",

@@ -1,4 +1,4 @@
-"""``anyshell run``: what goes in, what comes out, and the exit code. How it ends is in test_cli_endings.py."""
+"""``anyshell run``: input, output, and the exit code. test_cli_endings.py tests how commands are ended."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ PRINT = (
     "-c",
     "import os, sys\nprint(os.getpid(), flush=True)\nwhile True:\n sys.stdout.write('x' * 1000)",
 )
-"""A program that prints its number, and more than is read."""
+"""A program that prints its pid, and more output than the test reads."""
 
 
 TIMEOUT = "0.5" if sys.platform != "win32" else "5"
-"""Seconds that are enough for the default shell to print something, and little more."""
+"""Seconds in which the default shell can print some text, and little more."""
 
 SLEEPER = either("sleep", "python.exe")
 
 
 def invoked(*words: str) -> str:
-    """Words as PowerShell takes them literally."""
+    """Words quoted as PowerShell literals."""
     return ", ".join("'" + word.replace("'", "''") + "'" for word in words)
 
 
-def test_one_argument_is_text_of_the_shell() -> None:
+def test_single_argument_is_shell_text() -> None:
     done = anyshell(
         "run", "--", either("printf '%s-' a b | tr a-z A-Z", "'a-', 'b-' | % ToUpper | Write-Host -NoNewline")
     )
@@ -83,13 +83,13 @@ def test_the_shell_can_be_chosen(shell: str) -> None:
 
 
 def test_options_end_where_the_command_begins() -> None:
-    """``--`` may be left out, and one that belongs to the command is its own."""
+    """``--`` is optional, and a ``--`` among the arguments of the command is passed on."""
     words = ["--json", "-h", "--", "--"]
     assert json.loads(anyshell("run", *SHOW, *words).stdout) == words
 
 
 @pytest.mark.parametrize("code", [3, 255])
-def test_the_exit_code_is_the_commands_own(code: int) -> None:
+def test_exit_code_is_that_of_the_command(code: int) -> None:
     assert anyshell("run", "--", f"exit {code}").returncode == code
 
 
@@ -98,7 +98,7 @@ def test_an_empty_command_succeeds() -> None:
     assert anyshell("run", "--", "").returncode == 0
 
 
-def test_the_directory_and_variables_reach_the_command_and_its_stderr_stays_apart(tmp_path: Path) -> None:
+def test_cwd_and_variables_reach_the_command_with_separate_stderr(tmp_path: Path) -> None:
     text = either(
         'echo "$PWD|$A|${B-unset}"; echo err >&2', "\"$PWD|$env:A|$env:B\"; [Console]::Error.WriteLine('err')"
     )
@@ -106,7 +106,7 @@ def test_the_directory_and_variables_reach_the_command_and_its_stderr_stays_apar
     assert (lines(done.stdout), lines(done.stderr)) == ([f"{tmp_path}|x=y|"], ["err"])
 
 
-def test_a_relative_directory_is_below_the_current_one(tmp_path: Path) -> None:
+def test_relative_cwd_is_below_the_current_directory(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     done = anyshell("run", "--cwd", "sub", "--", either("pwd", "$PWD.Path"), cwd=tmp_path)
     assert lines(done.stdout) == [str(tmp_path / "sub")]
@@ -123,7 +123,7 @@ def test_a_relative_directory_is_below_the_current_one(tmp_path: Path) -> None:
 def test_run_on_a_terminal_sets_only_variables_against_waiting(
     options: tuple[str, ...], told: list[str]
 ) -> None:
-    """A person reads what is printed: colours, and being no CI, are theirs to say."""
+    """On a terminal a person reads the output, so variables for colours and CI are left alone."""
     show = 'echo "$TERM"; echo "${CI-unset}"; echo "${NO_COLOR-unset}"; echo "${FORCE_COLOR-unset}"; echo "$PAGER"'
     env = {name: value for name, value in os.environ.items() if name not in ("CI", "NO_COLOR")}
     env |= {"TERM": "xterm", "FORCE_COLOR": "1", "PAGER": "most"}
@@ -137,17 +137,18 @@ def test_run_on_a_terminal_sets_only_variables_against_waiting(
             os.close(leader)
             os.close(terminal)
         assert lines(done.stdout) == told
-        assert lines(anyshell("run", "-q", "--", show, env=env).stdout)[0] == "dumb"  # and none without one
+        # Without a terminal, TERM is set as well.
+        assert lines(anyshell("run", "-q", "--", show, env=env).stdout)[0] == "dumb"
 
 
 @pytest.mark.parametrize("other", ["--interactive", "--pty"])
-def test_unattended_does_not_go_with_its_opposites(other: str) -> None:
+def test_unattended_conflicts_with_its_opposites(other: str) -> None:
     done = CliRunner().invoke(main, ["run", "--unattended", other, "--", "true"])
     assert (done.exit_code, f"--unattended does not go with {other}" in done.stderr) == (2, True)
 
 
 @slow
-def test_interactive_leaves_the_pager_alone() -> None:
+def test_interactive_option_keeps_the_pager() -> None:
     env = {**os.environ, "GIT_PAGER": "most"}
     show = either("echo $GIT_PAGER", "$env:GIT_PAGER")
     assert lines(anyshell("run", "--", show, env=env).stdout) != ["most"]
@@ -201,7 +202,7 @@ def test_output_comes_while_the_command_runs() -> None:
         assert program.wait() == 0
 
 
-def test_a_reader_that_goes_away_ends_what_prints() -> None:
+def test_closed_reader_stops_a_printing_command() -> None:
     with start("run", "--grace", "0.3", "--", *PRINT, stderr=subprocess.PIPE) as program:
         pid = int(read_line(program.stdout))
         assert program.stdout is not None
@@ -212,7 +213,7 @@ def test_a_reader_that_goes_away_ends_what_prints() -> None:
     assert not is_alive(pid)
 
 
-def test_a_timeout_is_kept_while_the_output_is_not_read() -> None:
+def test_timeout_applies_while_the_output_is_not_read() -> None:
     with start(
         "run", "--timeout", "10" if sys.platform == "win32" else "5", "--grace", "0.3", "--", *PRINT
     ) as program:
@@ -224,7 +225,7 @@ def test_a_timeout_is_kept_while_the_output_is_not_read() -> None:
 # --- stdin ----------------------------------------------------------------------------------------------------
 
 
-def test_without_input_reading_ends_at_once() -> None:
+def test_command_without_input_reads_end_of_file() -> None:
     assert anyshell("run", "--", *COPY).stdout == b""
 
 
@@ -235,7 +236,7 @@ def test_a_file_is_forwarded(tmp_path: Path) -> None:
     assert lines(done.stdout) == ["a", "b"]
 
 
-def test_a_source_that_says_nothing_holds_up_nothing() -> None:
+def test_silent_stdin_does_not_block() -> None:
     read, write = os.pipe()
     with open(read, "rb") as stdin, open(write, "wb"):
         assert anyshell("run", "--", "echo done; exit 3", stdin=stdin).returncode == 3
@@ -244,7 +245,7 @@ def test_a_source_that_says_nothing_holds_up_nothing() -> None:
 # --- the end --------------------------------------------------------------------------------------------------
 
 
-def test_a_timeout_is_said_and_gives_124() -> None:
+def test_timeout_is_reported_and_exits_with_124() -> None:
     seconds = unique_seconds()
     text = either(
         f"printf part; sleep {seconds} & sleep {seconds}",
@@ -257,7 +258,7 @@ def test_a_timeout_is_said_and_gives_124() -> None:
     assert living(seconds) == []
 
 
-def test_a_timeout_without_a_grace_says_that_the_end_was_at_once() -> None:
+def test_timeout_without_a_grace_reports_an_immediate_end() -> None:
     done = anyshell("run", "--timeout", "0.5", "--grace", "0", "--", "sleep 300")
     assert (
         done.stderr
@@ -266,7 +267,7 @@ def test_a_timeout_without_a_grace_says_that_the_end_was_at_once() -> None:
 
 
 @slow
-def test_notice_in_the_file_of_both_channels_has_its_own_line() -> None:
+def test_notice_in_a_shared_output_file_has_its_own_line() -> None:
     text = f"{PART}; {either('sleep 300', 'Start-Sleep 300')}"
     done = anyshell("run", "--timeout", TIMEOUT, "--", text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     said = f"anyshell: timed out after {TIMEOUT} s; the command was stopped\n"
@@ -279,7 +280,7 @@ LEAVE = either(
     "sleep 300 & echo $!",
     f"(Start-Process -PassThru -NoNewWindow '{sys.executable}' -ArgumentList '{_SLEEP_300}').Id",
 )
-"""Leaves a program running, and prints its number."""
+"""Leaves a program running, and prints its pid."""
 
 
 def test_process_left_behind_is_named_and_stopped() -> None:
@@ -308,7 +309,7 @@ def test_process_left_behind_can_be_kept() -> None:
 # --- JSON -----------------------------------------------------------------------------------------------------
 
 
-def test_json_is_the_outcome_and_nothing_else() -> None:
+def test_json_prints_only_the_outcome() -> None:
     done = anyshell("run", "--json", "--", BOTH + "; exit 3")
     outcome = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (3, b"")
@@ -322,7 +323,7 @@ def test_json_is_the_outcome_and_nothing_else() -> None:
 
 
 @slow
-def test_json_can_keep_stderr_apart() -> None:
+def test_json_can_separate_stderr() -> None:
     outcome = json.loads(anyshell("run", "--json", "--split-stderr", "--", BOTH).stdout)
     assert (outcome["output"]["text"], outcome["stderr"]["text"]) == ("out\n", "err\n")
 
@@ -355,21 +356,21 @@ def test_output_with_a_limit_is_shown_at_the_end_with_its_errors() -> None:
     assert short.stdout.split() == [b"short"]
 
 
-def test_json_of_a_timeout() -> None:
+def test_json_reports_a_timeout() -> None:
     text = either("echo a; sleep 300", "'a'; Start-Sleep 300")
     done = anyshell("run", "--json", "--timeout", TIMEOUT, "--grace", "0.3", "--", text)
     assert done.returncode == 124
     assert json.loads(done.stdout)["status"] == "timed_out"
 
 
-def test_stop_is_told_for_a_pid_that_is_known() -> None:
+def test_stop_command_is_shown_for_known_pids() -> None:
     hidden, seen = ProcessInfo(0, "unknown", 0.0), ProcessInfo(7, "sleep", 1.0)
     assert _left_behind((hidden,), "linux", None) == "left behind: unknown (still running)"
     told = "left behind: unknown (still running), sleep (pid 7, still running); to stop: kill 7"
     assert _left_behind((hidden, seen), "linux", None) == told
 
 
-def test_json_of_what_was_left_behind() -> None:
+def test_json_lists_processes_left_behind() -> None:
     done = anyshell("run", "--json", "--", LEAVE)
     outcome = json.loads(done.stdout)
     (left,) = outcome["left_behind"]
@@ -382,7 +383,7 @@ def test_output_shown_live_is_not_kept(state_directory: Path) -> None:
     assert list(state_directory.rglob("*.out")) == []
 
 
-def test_json_that_cannot_be_made_is_nothing() -> None:
+def test_failed_start_prints_no_json() -> None:
     done = anyshell("run", "--json", "--cwd", "/nowhere", "--", "exit")
     assert (done.returncode, done.stdout) == (125, b"")
     assert done.stderr.startswith(b"anyshell: ")
@@ -400,7 +401,7 @@ def test_json_that_cannot_be_made_is_nothing() -> None:
         (["--cwd", __file__, "--", "true"], "test_cli_run.py"),
     ],
 )
-def test_our_own_failure_is_said_and_gives_125(arguments: list[str], said: str) -> None:
+def test_failure_of_anyshell_is_reported_and_exits_with_125(arguments: list[str], said: str) -> None:
     done = anyshell("run", *arguments)
     assert (done.returncode, done.stdout) == (125, b"")
     assert done.stderr.startswith(b"anyshell: ")
@@ -429,7 +430,7 @@ def test_our_own_failure_is_said_and_gives_125(arguments: list[str], said: str) 
         (["--nope", "--", "true"], "--nope"),
     ],
 )
-def test_wrong_usage_is_said_and_gives_2(arguments: list[str], said: str) -> None:
+def test_wrong_usage_is_reported_and_exits_with_2(arguments: list[str], said: str) -> None:
     result = CliRunner().invoke(main, ["run", *arguments])
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr

@@ -1,4 +1,4 @@
-"""The program on another host: ``--host``, what a person is asked on the way, and the steps of the doctor."""
+"""The program on another host: ``--host``, questions to a person during the connection, and the steps of the doctor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .processes import living, unique_seconds, wait_living
 from .ssh_server import HOST, SSHD, WORKER, Server, account, embedded, free_port, openssh, sessions, wait_open
 from .test_cli import completed
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,13 +49,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(ssh_host: Callable[[str], Server]) -> Server:
-    """The light one: it runs commands as the user of the tests."""
+    """asyncssh's server, which runs commands as the user of the tests."""
     return ssh_host("asyncssh")
 
 
 @pytest.fixture
 def web(server: Server, home: Path) -> str:
-    """An alias under which it is known."""
+    """An alias of the server, whose key is known."""
     return named(server, home)
 
 
@@ -69,11 +69,11 @@ def named(server: Server, home: Path, more: str = "", alias: str = "web") -> str
 
 
 def address(server: Server) -> str:
-    """A server's address, whose key is not known."""
+    """The address of a server whose key is not known."""
     return f"ssh://{server.user}@{HOST}:{server.port}"
 
 
-def test_changes_on_a_host_are_undone_there(home: Path, tmp_path: Path) -> None:
+def test_undo_reverts_changes_on_the_host(home: Path, tmp_path: Path) -> None:
     require_openssh()
     with openssh(ME, variables=f"HOME={tmp_path}") as server:
         take_back(named(server, home), tmp_path)
@@ -81,7 +81,7 @@ def test_changes_on_a_host_are_undone_there(home: Path, tmp_path: Path) -> None:
 
 
 def take_back(web: str, tmp_path: Path) -> None:
-    """Undo a command on a host, and see that it was undone."""
+    """Undo a command on a host, and check the result."""
     (tmp_path / "tree").mkdir()
     kept = tmp_path / "tree" / "kept"
     kept.write_text("a\n")
@@ -113,7 +113,7 @@ def take_back(web: str, tmp_path: Path) -> None:
 def test_a_command_runs_on_the_host(web: str, home: Path) -> None:
     done = anyshell("run", "--host", web, "--", "pwd; echo err >&2; exit 3")
     assert (done.returncode, done.stderr) == (3, b"err\n")
-    assert done.stdout.decode().strip() != str(home)  # the home of this process, not that of the account
+    assert done.stdout.decode().strip() != str(home)  # the home directory of this process, not of the account
 
 
 def test_local_is_this_machine(tmp_path: Path) -> None:
@@ -130,9 +130,7 @@ def test_arguments_variables_and_the_directory_reach_the_host(web: str, tmp_path
     assert done.stdout.decode().split("\0")[:-1] == [str(tmp_path), "x=y", *words]
 
 
-def test_the_directory_of_an_address_is_where_commands_run(
-    server: Server, home: Path, tmp_path: Path
-) -> None:
+def test_commands_run_in_the_directory_of_the_address(server: Server, home: Path, tmp_path: Path) -> None:
     (home / ".ssh" / "known_hosts").write_text(server.known_hosts.read_text())
     (home / ".ssh" / "id_ed25519").write_bytes(server.key.read_bytes())
     (home / ".ssh" / "id_ed25519").chmod(0o600)
@@ -152,13 +150,13 @@ def test_a_file_as_stdin_passes_through(web: str, tmp_path: Path) -> None:
         assert anyshell("run", "--host", web, "--", "cat", stdin=file).stdout == b"abc\n"
 
 
-def test_a_timeout_has_its_exit_code(web: str) -> None:
+def test_timeout_exits_with_124(web: str) -> None:
     done = anyshell("run", "--host", web, "--timeout", "0.5", "--grace", "0.3", "--", "sleep 300")
     assert done.returncode == 124
     assert b"timed out" in done.stderr
 
 
-def test_json_tells_what_became_of_it(web: str) -> None:
+def test_json_has_the_exit_code(web: str) -> None:
     done = anyshell("run", "--host", web, "--json", "--", "echo a; exit 7")
     assert done.returncode == 7
     assert json.loads(done.stdout)["exit_code"] == 7
@@ -177,7 +175,7 @@ def test_a_signal_stops_the_tree_on_the_host(web: str, number: signal.Signals) -
         assert living(seconds) == []
 
 
-def test_the_facts_are_the_hosts(web: str, home: Path) -> None:
+def test_detect_describes_the_host(web: str, home: Path) -> None:
     facts = json.loads(anyshell("detect", "--host", web, "--json").stdout)
     assert facts["is_this_machine"] is False
     assert facts["home"] != str(home)
@@ -197,7 +195,7 @@ def test_a_call_runs_on_the_host(web: str) -> None:
     assert json.loads(done.stdout)["output"] == facts["home"] + "\n"
 
 
-def test_a_directory_that_is_not_on_the_host_is_said(web: str) -> None:
+def test_missing_directory_of_the_host_is_reported(web: str) -> None:
     done = anyshell("run", "--host", web, "--cwd", "/nowhere/at all", "--", "true")
     assert (done.returncode, done.stdout) == (125, b"")
     assert b"/nowhere/at all" in done.stderr
@@ -214,14 +212,14 @@ def test_a_malformed_address_is_wrong_usage(command: list[str], host: str) -> No
     assert b"s3cret" not in done.stderr
 
 
-def test_an_address_of_another_kind_is_said() -> None:
+def test_unsupported_address_is_wrong_usage() -> None:
     for command in (["run", "--host", "docker://x", "true"], ["doctor", "--host", "docker://x"]):
         done = within(*command)
         assert (done.returncode, done.stdout) == (2, b"")
         assert b"no backend knows 'docker'" in done.stderr
 
 
-def test_the_program_does_not_import_ssh_before_it_is_needed() -> None:
+def test_run_without_a_host_does_not_import_ssh() -> None:
     code = (
         "import sys\nfrom anyshell.cli import main\n"
         "main(['run', 'true'], standalone_mode=False)\nprint('asyncssh' in sys.modules)"
@@ -234,7 +232,7 @@ def test_the_program_does_not_import_ssh_before_it_is_needed() -> None:
 
 
 def failed(*arguments: str, **how: object) -> str:
-    """The one line that a failure prints."""
+    """The single line that a failure prints."""
     done = anyshell(*arguments, start_new_session=True, **how)
     assert (done.returncode, done.stdout) == (125, b"")
     text = done.stderr.decode()
@@ -243,35 +241,34 @@ def failed(*arguments: str, **how: object) -> str:
     return text
 
 
-def test_a_host_that_does_not_answer_is_said() -> None:
+def test_unreachable_host_is_reported() -> None:
     text = failed("run", "--host", f"ssh://me@{HOST}:{free_port()}", "true")
     assert "no answer" in text
     assert "check" in text
 
 
-def test_a_name_without_an_address_is_said(home: Path) -> None:
+def test_unresolvable_host_name_is_reported(home: Path) -> None:
     assert "no address" in failed("detect", "--host", "me@nowhere.invalid")
     (home / ".ssh" / "config").write_text("Host nowhere-1.invalid\n  User me\n")
     said = failed("detect", "--host", "nowhere-2.invalid")
     assert "did you mean 'nowhere-1.invalid'?" in said
-    assert "did you mean" not in failed("detect", "--host", "nowhere-1.invalid")  # which is what is there
+    # The given name is the configured alias itself.
+    assert "did you mean" not in failed("detect", "--host", "nowhere-1.invalid")
 
 
-def test_an_unknown_key_without_a_terminal_is_refused_with_the_way_to_trust_it(
-    server: Server, home: Path
-) -> None:
+def test_unknown_key_without_a_terminal_is_refused_with_advice(server: Server, home: Path) -> None:
     text = failed("run", "--host", address(server), "true")
     assert "SHA256:" in text
     assert f"append this line to {home}/.ssh/known_hosts" in text
     assert not (home / ".ssh" / "known_hosts").exists()
 
 
-def test_a_login_that_is_refused_is_said(server: Server, home: Path) -> None:
+def test_refused_login_is_reported(server: Server, home: Path) -> None:
     (home / ".ssh" / "known_hosts").write_text(server.known_hosts.read_text())
     assert "the login of" in failed("run", "--host", address(server), "true")
 
 
-def test_a_configuration_that_cannot_be_used_is_said(home: Path) -> None:
+def test_invalid_configuration_is_reported(home: Path) -> None:
     (home / ".ssh" / "config").write_text("Host web\n  Port many\n")
     (home / ".ssh" / "config").chmod(0o600)
     assert "line 2" in failed("run", "--host", "web", "true")
@@ -279,7 +276,7 @@ def test_a_configuration_that_cannot_be_used_is_said(home: Path) -> None:
 
 @contextlib.contextmanager
 def silent_listener() -> Iterator[tuple[int, socket.socket]]:
-    """A server that takes a connection and says nothing."""
+    """A server that accepts a connection and sends no data."""
     with socket.create_server((HOST, 0)) as listener:
         yield listener.getsockname()[1], listener
 
@@ -293,7 +290,7 @@ def test_ctrl_c_while_connecting_ends_at_once(command: str) -> None:
         words = command.format(f"ssh://me@{HOST}:{port}").split()
         program = stack.enter_context(start(*words, stderr=subprocess.PIPE))
         listener.settimeout(20)
-        for _ in range(2 if "doctor" in words else 1):  # who looks at the port first
+        for _ in range(2 if "doctor" in words else 1):  # the doctor checks the port first
             stack.enter_context(listener.accept()[0])
         program.send_signal(signal.SIGINT)
         assert program.communicate(timeout=20) == (b"", b"")
@@ -316,7 +313,7 @@ def test_ctrl_c_while_a_name_is_looked_up_ends_at_once(tmp_path: Path) -> None:
     assert (program.returncode, said) == (130, b"")
 
 
-def test_a_lost_link_has_an_exit_code_of_its_own(home: Path) -> None:
+def test_lost_connection_exits_with_255(home: Path) -> None:
     with embedded() as server:
         web = named(server, home, "  ConnectTimeout 1")
         seconds = unique_seconds()
@@ -401,18 +398,18 @@ if child == 0:
 _, status = os.waitpid(child, 0)
 os._exit(os.waitstatus_to_exitcode(status) % 256)
 """
-"""Runs a program as a shell does: in the foreground of a terminal, and not as its leader, which cannot be stopped."""
+"""Runs a program like a shell: in the foreground of a terminal, and not as session leader, because a leader cannot be suspended."""
 
 
 class Terminal:
-    """The program on a terminal of its own, and the person in front of it."""
+    """The program on its own terminal, and the person at that terminal."""
 
     def __init__(self, *words: str, stdin: Path | None = None, all_of_it: bool = False) -> None:
         leader, self._terminal = os.openpty()
         self._keyboard = leader
         self.shown = b""
         arguments = ["-m", "anyshell", *words]
-        if stdin is not None:  # once the terminal is the controlling one
+        if stdin is not None:  # once the terminal is the controlling terminal
             code = "import os, sys; os.dup2(os.open(sys.argv[1], os.O_RDONLY), 0); os.execv(sys.executable, sys.argv[2:])"
             arguments = ["-c", code, str(stdin), sys.executable, *arguments]
         self.program = subprocess.Popen(
@@ -436,11 +433,11 @@ class Terminal:
 
     @property
     def echoes(self) -> bool:
-        """Whether what is typed is shown."""
+        """Whether the terminal echoes typed keys."""
         return bool(termios.tcgetattr(self._terminal)[3] & termios.ECHO)
 
     def asks(self, text: bytes) -> None:
-        """Wait for a question that was not there before."""
+        """Wait for a new question."""
         while text not in self.shown:
             self.shown += os.read(self._keyboard, 1000)
         self.shown = self.shown.partition(text)[2]
@@ -449,7 +446,7 @@ class Terminal:
         os.write(self._keyboard, text)
 
     def rest(self) -> bytes:
-        """What is shown and was not looked at yet, once the program has ended."""
+        """The rest of the output that the test has not examined, after the end of the program."""
         os.set_blocking(self._keyboard, False)
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -477,13 +474,13 @@ def test_an_unknown_key_is_asked_about(server: Server, home: Path) -> None:
     assert anyshell("run", "--host", web, "true").stderr == b""
 
 
-def test_notices_of_the_host_are_not_said_to_who_wants_none(server: Server, home: Path) -> None:
+def test_quiet_option_hides_notices_of_the_host(server: Server, home: Path) -> None:
     web = named(server, home, "  SetEnv A=b")
     assert b"anyshell: SetEnv" in anyshell("run", "--host", web, "true").stderr
     assert anyshell("run", "--quiet", "--host", web, "true").stderr == b""
 
 
-def test_the_fingerprint_is_an_answer_too(server: Server, home: Path) -> None:
+def test_fingerprint_accepts_the_key(server: Server, home: Path) -> None:
     shown = failed("run", "--host", unknown(server, home), "true")
     fingerprint = re.search(r"SHA256:[\w+/]+", shown)
     assert fingerprint is not None
@@ -496,7 +493,7 @@ def test_the_fingerprint_is_an_answer_too(server: Server, home: Path) -> None:
 
 
 @pytest.mark.parametrize("typed", [b"no\n", b"\x04"])
-def test_a_no_refuses_the_host(server: Server, home: Path, typed: bytes) -> None:
+def test_answer_no_refuses_the_host(server: Server, home: Path, typed: bytes) -> None:
     with Terminal("run", "--host", unknown(server, home), "true") as terminal:
         terminal.asks(b"[fingerprint])")
         terminal.type(typed)
@@ -513,8 +510,8 @@ def unknown(server: Server, home: Path) -> str:
     return "web"
 
 
-def test_a_question_never_takes_what_is_the_commands(server: Server, home: Path, tmp_path: Path) -> None:
-    """stdin is a file, and belongs to the command; the question goes to the terminal all the same."""
+def test_question_does_not_read_stdin_of_the_command(server: Server, home: Path, tmp_path: Path) -> None:
+    """stdin is a file for the command; the question goes to the terminal."""
     (tmp_path / "in").write_text("yes\n")
     web = unknown(server, home)
     with Terminal("run", "--host", web, "cat", stdin=tmp_path / "in") as terminal:
@@ -525,7 +522,7 @@ def test_a_question_never_takes_what_is_the_commands(server: Server, home: Path,
 
 @pytest.fixture(scope="module")
 def password_server() -> Iterator[Server]:
-    """A server that asks for a password, in both ways, of a user who has one."""
+    """A server that asks for a password, by both methods, and a user with a password."""
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     if os.geteuid() != 0:
@@ -560,9 +557,7 @@ def test_a_password_is_asked_for_and_not_shown(method: str, password_server: Ser
 
 
 @METHODS
-def test_ctrl_c_at_a_question_gives_the_terminal_back(
-    method: str, password_server: Server, home: Path
-) -> None:
+def test_ctrl_c_at_a_question_restores_the_terminal(method: str, password_server: Server, home: Path) -> None:
     with Terminal("run", "--host", by(method, password_server, home), "true") as terminal:
         terminal.asks(b"assword: ")
         assert not terminal.echoes
@@ -571,7 +566,7 @@ def test_ctrl_c_at_a_question_gives_the_terminal_back(
         assert terminal.echoes
 
 
-def test_without_a_terminal_no_password_is_asked_for(password_server: Server, home: Path) -> None:
+def test_password_is_not_asked_for_without_a_terminal(password_server: Server, home: Path) -> None:
     text = failed(
         "run", "--host", by("password", password_server, home), "true", input=SECRET.encode() + b"\n"
     )
@@ -587,10 +582,8 @@ def test_the_doctor_asks_for_a_password_once(password_server: Server, home: Path
     assert json.loads(output)["usable"] is True
 
 
-def test_the_doctor_asks_once_where_the_server_asks_in_its_own_words(
-    password_server: Server, home: Path
-) -> None:
-    """What was right is not asked for again, and nothing that is wrong is tried: that would be a failed login."""
+def test_doctor_asks_once_for_a_keyboard_interactive_login(password_server: Server, home: Path) -> None:
+    """An accepted answer is not asked for again, and no wrong answer is tried: that would be a failed login."""
     web = by("keyboard-interactive", password_server, home)
     before = password_server.log.count("Failed")
     with Terminal("doctor", "--host", web, "--json") as terminal:
@@ -617,8 +610,8 @@ def test_a_passphrase_is_asked_for(server: Server, home: Path) -> None:
         assert terminal.ends() == (0, b"out\n", b"")
 
 
-def test_a_question_that_was_stopped_is_hidden_again(password_server: Server, home: Path) -> None:
-    """Ctrl-Z gives the terminal back as it was; the shell that the program came from has it then."""
+def test_suspended_question_hides_input_again(password_server: Server, home: Path) -> None:
+    """Ctrl-Z restores the terminal for the shell that has started the program."""
     with Terminal("run", "--host", by("password", password_server, home), "--", "echo out") as terminal:
         terminal.asks(b"assword: ")
         terminal.type(b"\x1a")
@@ -656,8 +649,8 @@ asyncio.run(main())
 """
 
 
-def test_several_questions_of_a_server_are_asked_one_after_the_other(server: Server, home: Path) -> None:
-    """As for a second factor. Each says whether the answer may be shown."""
+def test_questions_of_a_server_are_asked_in_order(server: Server, home: Path) -> None:
+    """Several questions come with a second factor. Each question specifies whether the answer is echoed."""
     asking = replace(server, port=free_port())
     (home / "known_hosts").write_text(
         server.known_hosts.read_text().replace(str(server.port), str(asking.port))
@@ -694,7 +687,7 @@ STEPS = ["name", "port", "key", "auth", "shell", "terminal", "sftp", "limits"]
 
 
 def examined(host: str) -> tuple[int, dict[str, dict[str, str]]]:
-    """The exit code of the doctor, and what it says of each step."""
+    """The exit code of the doctor, and its finding for each step."""
     done = anyshell("doctor", "--host", host, "--json", start_new_session=True)
     assert done.stderr == b""
     report = json.loads(done.stdout)
@@ -734,24 +727,24 @@ def test_the_doctor_names_the_step_that_fails(server: Server, home: Path) -> Non
     assert_fails_at("port", f"ssh://me@{HOST}:{free_port()}", "no answer")
     row = assert_fails_at("key", address(server), "SHA256:")
     assert len(row["detail"]) < 120
-    subprocess.run(["sh", "-c", row["command"]], check=True)  # what is there to be pasted
+    subprocess.run(["sh", "-c", row["command"]], check=True)  # the lines to paste
     assert_fails_at("auth", address(server), "the login of")
 
 
-def test_the_doctor_tells_a_login_shell_that_is_none(home: Path) -> None:
+def test_doctor_reports_a_login_shell_without_commands(home: Path) -> None:
     require_openssh()
     with openssh(ME, 'ForceCommand echo "no commands here"') as server:
         assert_fails_at("shell", named(server, home), "runs no commands", "no commands here")
 
 
-def test_the_doctor_tells_when_there_is_no_sftp(home: Path) -> None:
+def test_doctor_reports_missing_sftp(home: Path) -> None:
     with embedded("no-sftp") as server:
         code, steps = examined(named(server, home))
     assert (code, steps["sftp"]["verdict"]) == (0, "missing")
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_the_doctor_sees_how_many_sessions_fit(home: Path, most: int) -> None:
+def test_doctor_counts_available_sessions(home: Path, most: int) -> None:
     require_openssh()
     with openssh(ME, f"MaxSessions {most}") as server:
         code, steps = examined(named(server, home))
@@ -760,8 +753,8 @@ def test_the_doctor_sees_how_many_sessions_fit(home: Path, most: int) -> None:
     assert steps["limits"]["verdict"] == ("problem" if most == 1 else "ok")
 
 
-def test_the_doctor_counts_sessions_where_a_startup_file_is_slow(home: Path, tmp_path: Path) -> None:
-    """What an earlier step has opened there is over before sessions are counted."""
+def test_doctor_counts_sessions_despite_a_slow_startup_file(home: Path, tmp_path: Path) -> None:
+    """Sessions of an earlier step have ended before sessions are counted."""
     require_openssh()
     startup = tmp_path / "startup"
     startup.write_text(
@@ -816,7 +809,7 @@ def test_completion_never_fails(home: Path, config: bytes | None) -> None:
     assert completed("bash", "run", "--host", "web") == []
 
 
-def test_a_trial_is_on_the_host(web: str, tmp_path: Path) -> None:
+def test_trial_runs_on_the_host(web: str, tmp_path: Path) -> None:
     bubblewrap()
     (tmp_path / "tree").mkdir()
     tried = ("run", "--host", web, "--cwd", str(tmp_path / "tree"), "--trial")
@@ -862,7 +855,7 @@ def sleeping(seconds: str) -> list[int]:
 @pytest.mark.skipif(sys.platform != "linux", reason="the watcher needs /proc")
 @pytest.mark.parametrize("door", ["run", "rpc", "mcp"])
 def test_killed_program_leaves_no_command_on_the_host(door: str, home: Path) -> None:
-    """The host's watcher stops it, with what has left its session and what ignores SIGTERM; a daemon lives on."""
+    """The watcher on the host stops the command, including processes outside its session and processes that ignore SIGTERM; a daemon lives on."""
     require_openssh()
     rules = home / "rules.toml"
     rules.write_text('preset = "trusted"\n')

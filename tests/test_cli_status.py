@@ -1,4 +1,4 @@
-"""The status line of ``anyshell run`` on a terminal: it never mixes into the output, and leaves nothing behind."""
+"""The status line of ``anyshell run`` on a terminal: the line never mixes into the output, and is erased at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 from anyshell.cli.process.descriptors import DescriptorWriter
 from anyshell.cli.terminal.status import Cursor, StatusLine
@@ -58,7 +58,7 @@ def has_prompt(pane: tmux.Pane) -> bool:
 
 
 class Script:
-    """A script for sh that ``anyshell run`` runs in a terminal, and that goes on when it is told to."""
+    """A script for sh that ``anyshell run`` runs in a terminal, and that continues at a signal of the test."""
 
     def __init__(self, pane: tmux.Pane, directory: Path, text: str, words: str = "") -> None:
         self.pane = pane
@@ -75,7 +75,7 @@ class Script:
         self.pid = int(wait_written(directory / "pid"))
 
     def shows(self) -> str:
-        """Wait for the line."""
+        """Wait for the status line."""
         self.pane.wait_until(lambda: LINE.search(self.pane.screen()) is not None, "a status line")
         return self.pane.screen()
 
@@ -83,7 +83,7 @@ class Script:
         self._go.touch()
 
     def ends(self, code: int = 0) -> str:
-        """Wait for the end, and see that the terminal is as it was and nothing of the line is there."""
+        """Wait for the end, and check that the terminal is restored and the status line erased."""
         shown = self.pane.wait(f"code={code}")
         assert LINE.search(shown) is None
         assert self.pane.settings() == self.settings
@@ -96,7 +96,7 @@ class Script:
 # --- what a person sees ---------------------------------------------------------------------------------------
 
 
-def test_the_line_stands_below_the_output_and_is_gone_at_the_end(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_status_line_is_below_the_output_and_erased_at_the_end(pane: tmux.Pane, tmp_path: Path) -> None:
     script = Script(pane, tmp_path, "echo one; echo 日本; go; echo three")
     assert re.fullmatch(r"one\n日本\n[23] s  2 lines  11 B  日本\n+", script.shows())
     assert "\x1b[2m" in pane.screen(colours=True)
@@ -104,14 +104,14 @@ def test_the_line_stands_below_the_output_and_is_gone_at_the_end(pane: tmux.Pane
     assert re.fullmatch(r"one\n日本\nthree\ncode=0\n[$#] ?\n+", script.ends())
 
 
-def test_output_goes_on_above_the_line(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_output_continues_above_the_status_line(pane: tmux.Pane, tmp_path: Path) -> None:
     script = Script(
         pane,
         tmp_path,
         "i=0; until [ -e $1 ]; do i=$((i+1)); echo line $i; sleep 0.02; done",
         f"{tmp_path}/go",
     )
-    pane.wait("line 150")  # three seconds of it
+    pane.wait("line 150")  # three seconds of output
     script.shows()
     pane.wait("line 200")
     script.shows()
@@ -119,11 +119,11 @@ def test_output_goes_on_above_the_line(pane: tmux.Pane, tmp_path: Path) -> None:
     lines = script.ends().splitlines()
     numbers = [int(line.split()[1]) for line in lines if line.startswith("line ")]
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-    assert len(numbers) + 2 >= 22  # nothing else takes a row of the screen
+    assert len(numbers) + 2 >= 22  # no other text takes a row of the screen
 
 
-def test_a_line_that_has_been_begun_is_left_alone(pane: tmux.Pane, tmp_path: Path) -> None:
-    """It may be a question. What was drawn before it makes room."""
+def test_unfinished_line_hides_the_status_line(pane: tmux.Pane, tmp_path: Path) -> None:
+    """The unfinished line may be a question. The status line drawn before is erased."""
     script = Script(pane, tmp_path, 'echo one; go; printf "name? "; sleep 1.2; echo; echo two')
     script.shows()
     script.go_on()
@@ -132,7 +132,7 @@ def test_a_line_that_has_been_begun_is_left_alone(pane: tmux.Pane, tmp_path: Pat
     assert "one\nname?\ntwo\ncode=0" in script.ends()
 
 
-def test_a_program_that_draws_has_the_terminal_for_itself(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_drawing_program_hides_the_status_line(pane: tmux.Pane, tmp_path: Path) -> None:
     script = Script(pane, tmp_path, r'echo a; echo b; go; printf "\033[2A\033[KA\n\n"; sleep 1.2; echo c')
     script.shows()
     script.go_on()
@@ -140,14 +140,14 @@ def test_a_program_that_draws_has_the_terminal_for_itself(pane: tmux.Pane, tmp_p
 
 
 def test_status_line_leaves_password_prompts_alone(pane: tmux.Pane, tmp_path: Path) -> None:
-    """By its name, since no command has our terminal."""
+    """The command opens the terminal by its name, since it does not inherit the terminal."""
     text = 'tty=$1; stty -echo <$tty; printf "password: " >$tty; read x <$tty; stty echo <$tty; echo >$tty; echo "got $x"'
     pane.type("tty >tty")
     pane.press("Enter")
     wait_written(tmp_path / "tty")
     script = Script(pane, tmp_path, text, "$(cat tty)")
     pane.wait("password:")
-    # The line would be there by now, if it were drawn.
+    # By now the status line would be drawn.
     pane.wait_until(lambda: has_run_for(script.pid, 3), "three seconds")
     assert re.fullmatch(r"password:\n+", pane.screen())
     pane.type("secret")
@@ -163,7 +163,7 @@ def has_run_for(pid: int, seconds: float) -> bool:
     return time.time() - psutil.Process(pid).create_time() > seconds
 
 
-def test_enter_takes_the_line_nowhere(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_enter_moves_the_status_line_down(pane: tmux.Pane, tmp_path: Path) -> None:
     script = Script(pane, tmp_path, "echo one; go; echo two")
     script.shows()
     for blank in ("\n", "\n\n"):
@@ -174,9 +174,7 @@ def test_enter_takes_the_line_nowhere(pane: tmux.Pane, tmp_path: Path) -> None:
     assert re.match(r"one\n\n\ntwo\ncode=0", script.ends())
 
 
-def test_a_narrower_terminal_keeps_nothing_of_a_line_that_it_has_folded(
-    pane: tmux.Pane, tmp_path: Path
-) -> None:
+def test_folded_status_line_is_erased_on_a_narrower_terminal(pane: tmux.Pane, tmp_path: Path) -> None:
     script = Script(pane, tmp_path, f"echo {'x' * 18}; go; echo two")
     assert len(script.shows().splitlines()[1]) > 30
     pane.resize(20, 24)
@@ -187,7 +185,7 @@ def test_a_narrower_terminal_keeps_nothing_of_a_line_that_it_has_folded(
     pane.resize(80, 24)
     script.go_on()
     script.ends()
-    # tmux may have taken what stood above away from the screen, to make room for what it has folded.
+    # tmux may have scrolled the rows above off the screen, to make room for folded lines.
     assert f"{'x' * 18}\ntwo\ncode=0" in pane.screen(history=True)
     assert LINE.search(pane.screen(history=True)) is None
 
@@ -199,8 +197,8 @@ def is_drawn(pane: tmux.Pane, pattern: re.Pattern[str]) -> bool:
 # --- how it ends ----------------------------------------------------------------------------------------------
 
 
-def test_a_signal_takes_the_line_away(terminals: tmux.Server, tmp_path: Path) -> None:
-    """On three terminals at the same time."""
+def test_signal_erases_the_status_line(terminals: tmux.Server, tmp_path: Path) -> None:
+    """Three terminals run at the same time."""
     scripts = {}
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         directory = tmp_path / number.name
@@ -218,7 +216,7 @@ def test_a_signal_takes_the_line_away(terminals: tmux.Server, tmp_path: Path) ->
         assert re.match(rf"one\ncode={128 + number}\n", script.ends(128 + number))
 
 
-def test_a_timeout_takes_the_line_away(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_timeout_erases_the_status_line(pane: tmux.Pane, tmp_path: Path) -> None:
     (tmp_path / "start").write_text(
         'exec "$PYTHON" -m anyshell run --timeout 2.7 -- "echo one; exec sleep 300"\n'
     )
@@ -229,7 +227,7 @@ def test_a_timeout_takes_the_line_away(pane: tmux.Pane, tmp_path: Path) -> None:
     assert re.match(r"one\nanyshell: timed out after 2\.7 s; the command was stopped\ncode=124\n", shown)
 
 
-def test_stopped_by_a_key_it_leaves_nothing_and_goes_on(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_ctrl_z_erases_the_status_line_until_fg(pane: tmux.Pane, tmp_path: Path) -> None:
     pane.type("set -m")
     pane.press("Enter")
     script = Script(pane, tmp_path, "echo one; go; echo two")
@@ -263,7 +261,7 @@ def test_status_line_is_not_drawn_in_the_background(pane: tmux.Pane, tmp_path: P
 
 
 class Ends:
-    """Programs that have a terminal each, or a part of one, and all that was shown there."""
+    """Programs on a terminal each, or with some descriptors on a terminal, and all output of these terminals."""
 
     def __init__(self) -> None:
         self._running: list[tuple[subprocess.Popen[bytes], int, bytearray, threading.Thread]] = []
@@ -276,7 +274,7 @@ class Ends:
         stdout: int | None = None,
     ) -> None:
         leader, terminal = os.openpty()
-        # What is printed is what is shown, byte for byte, but for the ends of lines.
+        # The terminal shows the printed bytes unchanged, except line endings.
         program = subprocess.Popen(
             [sys.executable, "-m", "anyshell", *words],
             stdin=terminal if stdin is None else stdin,
@@ -299,7 +297,7 @@ class Ends:
         self._running.append((program, leader, shown, thread))
 
     def wait(self) -> list[bytes]:
-        """What was shown on each terminal, when all have ended."""
+        """The output of each terminal, after the end of all programs."""
         shown = []
         for program, _, data, thread in self._running:
             assert program.wait(30) == 0
@@ -312,7 +310,7 @@ COMMAND = "echo one; sleep 2.5; echo two"
 
 
 def test_switched_off_status_line_prints_no_byte(tmp_path: Path) -> None:
-    """All at the same time, since each takes as long as it takes until the line would be there."""
+    """All programs run at the same time, since each runs until the status line would be drawn."""
     ends = Ends()
     with (
         (tmp_path / "out").open("w+b") as out,
@@ -344,8 +342,8 @@ def test_switched_off_status_line_prints_no_byte(tmp_path: Path) -> None:
         assert data == b""
 
 
-def test_a_pipe_costs_no_more_than_before() -> None:
-    """What is needed to draw is not even imported."""
+def test_piped_run_imports_no_drawing_library() -> None:
+    """The libraries for drawing are not imported."""
     program = (
         "import sys, click\nfrom anyshell.cli import main\n"
         "try:\n    main(['run', '--', 'true'], standalone_mode=False)\nexcept click.exceptions.Exit:\n    pass\n"
@@ -361,7 +359,7 @@ def test_a_pipe_costs_no_more_than_before() -> None:
 
 
 class Screen:
-    """A terminal, drawn by another emulator."""
+    """A terminal, drawn by an independent emulator."""
 
     def __init__(self) -> None:
         self.leader, self.terminal = os.openpty()
@@ -385,7 +383,7 @@ def drawn(data: bytes) -> tuple[list[str], list[str], tuple[int, int]]:
     screen = pyte.HistoryScreen(80, 24, history=1000)
     pyte.ByteStream(screen).feed(data)
     above = ["".join(row[x].data for x in range(80)).rstrip() for row in screen.history.top]
-    # Not its `display`, which does not bear half of a wide character of which the other half was overwritten.
+    # Not `Screen.display`, which fails for a wide character with one half overwritten.
     rows = ["".join(screen.buffer[y][x].data for x in range(screen.columns)) for y in range(screen.lines)]
     return above, rows, (screen.cursor.x, screen.cursor.y)
 
@@ -393,8 +391,8 @@ def drawn(data: bytes) -> tuple[list[str], list[str], tuple[int, int]]:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.integers(1, 9))
 @example([b"\xe6\x97\xa5\xe6\x9c\xac", b"\x1b8", b"\xc3\xa9"], 1)
-def test_whatever_is_printed_the_screen_is_as_without_the_line(pieces: list[bytes], cut: int) -> None:
-    """The line is drawn after every piece after which it may be."""
+def test_status_line_does_not_change_the_final_screen(pieces: list[bytes], cut: int) -> None:
+    """The status line is drawn after every piece that permits it."""
     data = b"".join(pieces)
 
     async def show(terminal: int) -> None:
@@ -421,13 +419,13 @@ def test_whatever_is_printed_the_screen_is_as_without_the_line(pieces: list[byte
     assert (b" line" in screen.data) is any(free)
 
 
-def test_a_title_that_ends_early_for_some_terminals_may_move_the_cursor() -> None:
+def test_ambiguous_title_end_counts_as_cursor_movement() -> None:
     cursor = Cursor()
     cursor.feed("\x1b]0;title\x9c\x9b5A\x07\n".encode())
     assert not cursor.is_free
 
 
-def test_begun_line_of_a_script_stays_on_a_terminal_of_one_row() -> None:
+def test_unfinished_line_stays_on_a_terminal_of_one_row() -> None:
     async def show(terminal: int) -> None:
         termios.tcsetwinsize(terminal, (1, 80))
         seconds = iter(range(0, 10**9, 10))
@@ -448,8 +446,8 @@ def test_begun_line_of_a_script_stays_on_a_terminal_of_one_row() -> None:
     assert b" lines" in screen.data
 
 
-def test_a_terminal_that_takes_nothing_holds_up_no_end() -> None:
-    """Ctrl-S, that is, and then a signal."""
+def test_frozen_terminal_does_not_block_the_end() -> None:
+    """The terminal is frozen by Ctrl-S before a signal."""
 
     async def show(terminal: int) -> None:
         seconds = iter(range(0, 10**9, 10))
@@ -473,12 +471,12 @@ def test_a_terminal_that_takes_nothing_holds_up_no_end() -> None:
         screen.close()
 
 
-def test_the_help_says_how_to_silence_it() -> None:
+def test_help_names_the_quiet_option() -> None:
     assert b"--quiet" in anyshell("run", "--help").stdout
 
 
-def test_after_an_unreported_stop_nothing_is_left() -> None:
-    """SIGSTOP, that is; what comes after it is heard."""
+def test_sigstop_leaves_no_status_line() -> None:
+    """SIGSTOP is not reported to the program, but the SIGCONT after it is."""
 
     async def show(terminal: int) -> None:
         seconds = iter(range(0, 10**9, 10))
@@ -500,7 +498,7 @@ def test_after_an_unreported_stop_nothing_is_left() -> None:
     assert drawn(bytes(screen.data)) == drawn(b"one\r\ntwo\r\n")
 
 
-def test_a_question_has_the_terminal_for_itself(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_question_hides_the_status_line(pane: tmux.Pane, tmp_path: Path) -> None:
     (tmp_path / "ask.py").write_text(
         "import asyncio, contextlib, sys\n"
         "from anyshell.cli.host.person import Person\n"

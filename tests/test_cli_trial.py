@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 from . import tmux
 from .cli_program import anyshell
@@ -36,7 +36,7 @@ def pane(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tmux.
         yield pane
 
 
-def test_trial_shows_what_it_would_do_and_decides_as_told(tree: Path) -> None:
+def test_trial_shows_changes_and_commits_or_discards(tree: Path) -> None:
     bubblewrap()
     tried = anyshell("run", "--trial", "--discard", "--", "echo b >> a; echo hi; exit 3", cwd=tree)
     assert tried.returncode == 3
@@ -53,7 +53,7 @@ def test_trial_shows_what_it_would_do_and_decides_as_told(tree: Path) -> None:
     assert (nothing.returncode, nothing.stderr) == (0, b"anyshell: nothing changed\n")
 
 
-def test_trial_needs_an_answer_before_it_runs(tree: Path) -> None:
+def test_trial_without_a_terminal_needs_commit_or_discard(tree: Path) -> None:
     asked = anyshell("run", "--trial", "--", "echo b >> a", cwd=tree, start_new_session=True)
     assert asked.returncode == 2
     assert b"add --commit or --discard" in asked.stderr
@@ -76,7 +76,7 @@ def test_conflicting_options_are_refused(tree: Path, options: list[str], said: b
     assert said in refused.stderr
 
 
-def test_trial_times_out_and_changes_nothing(tree: Path) -> None:
+def test_timed_out_trial_changes_no_file(tree: Path) -> None:
     bubblewrap()
     late = anyshell(
         "run", "--trial", "--discard", "--timeout", "0.5", "--", "echo b >> a; sleep 60", cwd=tree
@@ -86,7 +86,7 @@ def test_trial_times_out_and_changes_nothing(tree: Path) -> None:
     assert (tree / "a").read_text() == "a\n"
 
 
-def test_a_person_is_asked(pane: tmux.Pane, tree: Path) -> None:
+def test_trial_asks_on_the_terminal(pane: tmux.Pane, tree: Path) -> None:
     bubblewrap()
     program = f"{sys.executable} -m anyshell run --trial -- 'echo b >> a'; echo code=$?"
 

@@ -1,4 +1,4 @@
-"""The program ``anyshell`` where it is Windows': Ctrl-C, consoles, exit codes of 32 bits, handles."""
+"""Windows parts of the program ``anyshell``: Ctrl-C, consoles, exit codes of 32 bits, handles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 if sys.platform != "win32":
     pytest.skip("this is of Windows", allow_module_level=True)
-assert sys.platform == "win32"  # mypy follows what is below otherwise
+assert sys.platform == "win32"  # on other systems mypy skips the code below
 
 import signal
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WAIT = (sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(300)")
-"""A program that prints its number, and then nothing."""
+"""A program that prints its pid, and then waits."""
 
 NEIGHBOUR = """
 import os, signal, subprocess, sys
@@ -32,32 +32,32 @@ print(program.stdout.readline().decode().strip())
 os.kill(0, signal.CTRL_C_EVENT)
 print(program.wait())
 """
-"""Shares a console with the program, and presses Ctrl-C when that has printed a line."""
+"""Shares a console with the program, and presses Ctrl-C after the first line of the program."""
 
 
 def pressed(*arguments: str) -> list[str]:
-    """What the program's first line and exit code are, when Ctrl-C is pressed on its console after the line."""
+    """The first line and exit code of a program, with Ctrl-C pressed on its console after the line."""
     done = subprocess.run(
         [sys.executable, "-c", NEIGHBOUR, *arguments],
         capture_output=True,
         stdin=subprocess.DEVNULL,
         timeout=90,
         check=True,
-        creationflags=subprocess.CREATE_NO_WINDOW,  # with a hidden console of its own
+        creationflags=subprocess.CREATE_NO_WINDOW,  # with its own hidden console
     )
-    # Under Wine 8 a socket that has room says at times that it has none, and Python tells of that.
+    # Under Wine 8 a writable socket sometimes reports a full buffer, and Python prints that error.
     assert done.stderr == b"" or (SYSTEM == "wine" and b"signal wakeup fd" in done.stderr), done.stderr
     return done.stdout.decode().split()
 
 
-def test_ctrl_c_stops_what_runs() -> None:
+def test_ctrl_c_stops_the_command() -> None:
     pid, code = pressed("run", "--", *WAIT)
     assert code == "130"
     assert not is_alive(int(pid))
 
 
 @pytest.mark.skipif(SYSTEM == "wine", reason="Wine 8 tells no other group of Ctrl-Break")
-def test_ctrl_break_stops_what_runs() -> None:
+def test_ctrl_break_stops_the_command() -> None:
     with start("run", "--", *WAIT, creationflags=subprocess.CREATE_NEW_PROCESS_GROUP) as program:
         pid = int(read_line(program.stdout))
         program.send_signal(signal.CTRL_BREAK_EVENT)
@@ -70,7 +70,7 @@ def test_command_ends_with_a_killed_anyshell() -> None:
         pid = int(read_line(program.stdout))
         program.kill()
         assert program.stdout is not None
-        assert program.stdout.read() == b""  # its holders are gone
+        assert program.stdout.read() == b""  # every process that held the pipe has ended
     assert not is_alive(pid)
 
 
@@ -79,8 +79,8 @@ def test_an_exit_code_may_have_32_bits() -> None:
     assert anyshell("run", "--", sys.executable, "-c", program).returncode == 0xC0000005
 
 
-def test_text_for_a_program_is_utf_8_with_line_feeds_whatever_the_page_is(tmp_path: Path) -> None:
-    """The page here has no letter of that name."""
+def test_piped_text_is_utf_8_with_line_feeds_under_any_code_page(tmp_path: Path) -> None:
+    """The code page of the test lacks this letter."""
     name = "\N{CYRILLIC SMALL LETTER ZHE}"
     (tmp_path / name).mkdir()
     env = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
@@ -92,7 +92,7 @@ def test_text_for_a_program_is_utf_8_with_line_feeds_whatever_the_page_is(tmp_pa
 
 
 def without_handles(*arguments: str) -> int:
-    """The exit code of the program when it is given no stdin, stdout or stderr at all."""
+    """The exit code of the program started without stdin, stdout and stderr."""
     none = subprocess.STARTUPINFO(dwFlags=subprocess.STARTF_USESTDHANDLES)
     none.hStdInput = none.hStdOutput = none.hStdError = 0
     words = [sys.executable, "-m", "anyshell", *arguments]
@@ -103,17 +103,17 @@ def test_silent_command_needs_no_handles() -> None:
     assert without_handles("run", "--", "exit 256") == 256
 
 
-def test_output_without_a_reader_is_our_failure() -> None:
+def test_output_without_handles_exits_with_125() -> None:
     assert without_handles("run", "--", "'out'") == 125
 
 
 def test_quick_end_does_not_wait_for_stdin() -> None:
-    """A thread that reads a pipe holds up, on Windows, much that is done with that pipe meanwhile."""
+    """On Windows, a thread that reads a pipe blocks many other operations on that pipe."""
     with start("run", "--", *SLEEP, "0", stdin=subprocess.PIPE) as program:
         assert program.wait(90) == 0
 
 
-def test_a_command_is_undone(tmp_path: Path) -> None:
+def test_undo_reverts_a_command(tmp_path: Path) -> None:
     (tmp_path / "kept.txt").write_text("one\n")
     change = "import os; os.remove('kept.txt'); open('made.txt', 'w').close()"
     done = anyshell("run", "--checkpoint", "--effects", "--", sys.executable, "-c", change, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""What programs of Windows print that is not UTF-8, and that they are asked for UTF-8: seen through real ones."""
+"""Output of Windows programs that is not UTF-8, and the settings that request UTF-8, tested with real programs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 PAGE = ctypes.WinDLL("kernel32").GetOEMCP()
-"""The page of this system."""
+"""The code page of this system."""
 
 LETTER = b"\x82"
-"""A letter of nearly every page of one byte, and no UTF-8."""
+"""A letter in nearly every single-byte code page, and invalid UTF-8."""
 
 PYTHON_VARIABLES = ("PYTHONUTF8", "PYTHONIOENCODING")
 
@@ -45,14 +45,14 @@ def python(program: str, shell: str) -> str:
     return f"{call}'{sys.executable}' -c \"import base64; exec(base64.b64decode('{text}'))\""
 
 
-async def test_the_page_is_that_of_the_system(env: Environment) -> None:
+async def test_code_page_is_that_of_the_system(env: Environment) -> None:
     assert env.info.code_page == PAGE
 
 
 @pytest.mark.skipif(
     PAGE in (932, 936, 949, 950, 65001), reason="the system's page has no letter of that byte"
 )
-async def test_non_utf8_output_is_text_of_the_systems_page(env: Environment, tmp_path: Path) -> None:
+async def test_non_utf8_output_is_decoded_by_the_system_code_page(env: Environment, tmp_path: Path) -> None:
     letter = LETTER.decode(f"cp{PAGE}")
     (tmp_path / "oem.txt").write_bytes(b"one " + LETTER + b"\r\n")
     (tmp_path / "utf8.txt").write_bytes("two é\r\n".encode())
@@ -69,13 +69,13 @@ async def test_non_utf8_output_is_text_of_the_systems_page(env: Environment, tmp
     assert (await job.output()).text == expected
 
 
-async def test_programs_have_a_console_of_utf8(env: Environment) -> None:
+async def test_programs_have_a_utf8_console(env: Environment) -> None:
     look = "import ctypes; k = ctypes.windll.kernel32; print(k.GetConsoleOutputCP(), k.GetConsoleCP())"
     outcome = await env.run(python(look, env.shell.kind))
     assert outcome.output.text == "65001 65001\n"
 
 
-async def test_python_is_asked_for_utf8_unless_the_host_says_otherwise(
+async def test_python_uses_utf8_unless_the_host_configures_otherwise(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     look = "import sys; print(sys.flags.utf8_mode, sys.stdout.encoding, sys.stdout.errors, end='')"
@@ -92,7 +92,7 @@ async def test_python_is_asked_for_utf8_unless_the_host_says_otherwise(
         assert not encoding.lower().startswith("utf")
 
 
-async def test_counts_are_of_what_was_written_in_the_page(env: Environment) -> None:
+async def test_counts_and_artifact_are_of_the_original_bytes(env: Environment) -> None:
     write = "import os; [os.write(1, (b'%05d ' % n + b'\\x82' * 60 + b'\\r\\n')) for n in range(3000)]"
     output = (await env.run(python(write, env.shell.kind))).output
     assert output.total_bytes == 3000 * 68

@@ -1,4 +1,4 @@
-"""The answer of a helper, over the local backend: what bounds it, and that nothing of the helper is left; and that kill."""
+"""The answer of a helper, over the local backend: its bounds, and the kill that leaves no process of the helper."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ async def backend(anyio_backend: str) -> AsyncIterator[LocalBackend]:
 
 
 def helper(program: str, *arguments: str, stdin: bool = False) -> Spawn:
-    """A helper in Python; whatever it does, it imports these."""
+    """A helper in Python; every helper imports these modules."""
     argv = (sys.executable, "-c", f"import os, sys, time\n{program}", *arguments)
     return Spawn(argv=argv, cwd=os.path.abspath(os.sep), split_stderr=True, stdin=stdin)
 
 
-async def test_whole_answer_has_both_outputs_and_the_exit_status(backend: LocalBackend) -> None:
+async def test_answer_has_both_outputs_and_the_exit_status(backend: LocalBackend) -> None:
     program = "os.write(1, b'out'); os.write(2, b'err'); sys.exit(3)"
     assert await collect(backend, helper(program), seconds=LONG, most=100) == (
         ExitStatus(code=3),
@@ -51,8 +51,8 @@ async def test_whole_answer_has_both_outputs_and_the_exit_status(backend: LocalB
     )
 
 
-async def test_cancellation_at_the_moment_of_the_answer_is_heard() -> None:
-    """The answer has come, and the task that has read it is over; nothing has looked at that when the cancellation comes."""
+async def test_cancellation_at_the_moment_of_the_answer_is_not_lost() -> None:
+    """The task that reads the answer has ended, and the caller has not yet resumed when the cancellation comes."""
     loop = asyncio.get_running_loop()
     reading, answer = asyncio.Event(), loop.create_future()
 
@@ -85,7 +85,7 @@ async def test_cancellation_at_the_moment_of_the_answer_is_heard() -> None:
     assert collecting.cancelled()
 
 
-async def test_input_of_any_size_comes_back_whole(backend: LocalBackend) -> None:
+async def test_large_input_is_read_completely(backend: LocalBackend) -> None:
     program = "sys.stdout.buffer.write(sys.stdin.buffer.read())"
     data = os.urandom(3 * MIB)
     status, out, _ = await collect(
@@ -94,7 +94,7 @@ async def test_input_of_any_size_comes_back_whole(backend: LocalBackend) -> None
     assert (status, out == data) == (ExitStatus(code=0), True)
 
 
-async def test_helper_that_ends_without_reading_its_input_has_an_answer(backend: LocalBackend) -> None:
+async def test_helper_with_unread_input_still_gives_an_answer(backend: LocalBackend) -> None:
     status, out, _ = await collect(
         backend, helper("print('no', end='')", stdin=True), stdin=bytes(MIB), seconds=LONG, most=100
     )
@@ -108,15 +108,15 @@ async def test_endless_answer_is_cut_and_its_helper_killed(backend: LocalBackend
     assert living(seconds) == []
 
 
-async def test_helper_is_killed_when_the_bytes_that_end_its_answer_have_come(backend: LocalBackend) -> None:
-    """They come in two pieces."""
+async def test_helper_is_killed_after_the_end_mark_of_its_answer(backend: LocalBackend) -> None:
+    """The end mark comes in two pieces."""
     seconds = unique_seconds()
     spawn = helper("os.write(1, b'line\\r'); time.sleep(0.2); os.write(1, b'\\n'); time.sleep(600)", seconds)
     assert await collect(backend, spawn, seconds=LONG, most=100, until=b"\r\n") == (None, b"line\r\n", b"")
     assert living(seconds) == []
 
 
-async def test_long_complaint_keeps_its_start_and_hides_no_answer(backend: LocalBackend) -> None:
+async def test_long_stderr_keeps_its_start_and_the_answer(backend: LocalBackend) -> None:
     program = "os.write(2, b'first'); sys.stderr.write('x' * 1000000); sys.stderr.flush(); os.write(1, b'ok')"
     status, out, err = await collect(backend, helper(program), seconds=LONG, most=100)
     assert (status, out, len(err), err[:6]) == (ExitStatus(code=0), b"ok", LONGEST_COMPLAINT, b"firstx")
@@ -131,8 +131,8 @@ async def test_long_complaint_keeps_its_start_and_hides_no_answer(backend: Local
     ],
     ids=["drips", "complains", "does not end"],
 )
-async def test_helper_that_is_not_over_in_time_is_killed(backend: LocalBackend, program: str) -> None:
-    """What comes is progress, so that the bound of silence alone would never end it."""
+async def test_helper_over_the_time_limit_is_killed(backend: LocalBackend, program: str) -> None:
+    """Output keeps coming, so that the bound on silence alone would never end the helper."""
     seconds = unique_seconds()
     with pytest.raises(TimeoutError):
         await collect(backend, helper(program, seconds), seconds=1, idle=0.9, rate=1e6, most=MIB)
@@ -177,8 +177,8 @@ class Paced:
         pass
 
 
-async def test_progress_adds_time(anyio_backend: str) -> None:
-    """A hundred bytes add a hundred seconds, but to the bound of silence nothing."""
+async def test_progress_extends_the_time_limit(anyio_backend: str) -> None:
+    """A hundred bytes add a hundred seconds to the time limit, and no time to the bound on silence."""
     spawn = helper("")
     status, out, _ = await collect(Paced(0.4), spawn, seconds=0.2, idle=LONG, rate=1, most=1000)
     assert (status, len(out)) == (ExitStatus(code=0), 101)
@@ -188,20 +188,20 @@ async def test_progress_adds_time(anyio_backend: str) -> None:
         await collect(Paced(LONG), spawn, seconds=0.2, rate=1000, most=1000)
 
 
-async def test_cancelled_caller_leaves_nothing_of_a_helper(backend: LocalBackend) -> None:
+async def test_cancelled_caller_leaves_no_helper(backend: LocalBackend) -> None:
     seconds = unique_seconds()
     task = asyncio.create_task(collect(backend, helper("time.sleep(600)", seconds), seconds=LONG, most=100))
     await asyncio.to_thread(wait_living, seconds)
     task.cancel()
     await asyncio.sleep(0)
-    task.cancel()  # also while it is being closed
+    task.cancel()  # also during the close
     with pytest.raises(asyncio.CancelledError):
         await task
     assert living(seconds) == []
 
 
 class Undead:
-    """A tree that lives through a number of kills, or through all."""
+    """A process tree that survives a number of kills, or all kills."""
 
     def __init__(self, lives: int | None) -> None:
         self.lives = lives
@@ -216,13 +216,13 @@ class Undead:
 
 
 @pytest.mark.parametrize("lives", [0, 1, 5])
-async def test_close_kills_until_nothing_lives(anyio_backend: str, lives: int) -> None:
+async def test_close_kills_until_the_tree_is_gone(anyio_backend: str, lives: int) -> None:
     tree = Undead(lives)
     await kill_until_gone(cast("Process", tree), LONG)
     assert tree.kills == lives
 
 
-async def test_close_gives_up_on_what_no_kill_ends(anyio_backend: str) -> None:
+async def test_close_gives_up_on_an_unkillable_tree(anyio_backend: str) -> None:
     tree = Undead(None)
     with anyio.fail_after(60):
         await kill_until_gone(cast("Process", tree), 0.5)

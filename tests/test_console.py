@@ -35,19 +35,19 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have two keys of a pair belong together however slow a busy machine is between them."""
+    """Keep the two keys of a pair together, also on a slow machine."""
     monkeypatch.setattr("anyshell.console.widget.STOP_SECONDS", 20.0)
 
 
 BOUND = 20.0
-"""Seconds after which what must come will not come any more."""
+"""Seconds after which an expected state counts as missing."""
 
 HEARS = "stty raw -echo; printf 'ready\\r\\n'; {}exec cat -vT"
 """A program that shows which bytes it reads."""
 
 
 class Under(App[None]):
-    """Another app: something on it changes all the time, and keys are bound, some with priority."""
+    """Another app, with a constantly changing widget and key bindings, some with priority."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "pressed('x')"),
@@ -80,7 +80,7 @@ class Under(App[None]):
 
 
 class Shown:
-    """A console that is shown."""
+    """A console on the screen of an app."""
 
     def __init__(self, pilot: Pilot[None], screen: ConsoleScreen, results: list[Outcome | None]) -> None:
         self.pilot = pilot
@@ -93,7 +93,7 @@ class Shown:
 
     @property
     def drawn(self) -> str:
-        """What the widget shows, which is not always what the terminal has by now."""
+        """The text of the widget, which may be older than the screen of the terminal."""
         lines = [self.view.render_line(y).text.rstrip() for y in range(self.view.size.height)]
         return "\n".join(lines)
 
@@ -116,7 +116,7 @@ class Shown:
         return self.drawn
 
     async def end(self) -> Outcome | None:
-        """Dismiss it when the program has ended."""
+        """Dismiss the console after the end of the program."""
         await self.until(lambda: not self.console.running, "the end")
         give_up = time.monotonic() + BOUND
         while not self.results:
@@ -138,7 +138,7 @@ async def showing(
         yield Shown(pilot, screen, results)
 
 
-async def test_the_program_is_seen_and_typed_to_and_its_end_stays_until_dismissed() -> None:
+async def test_console_shows_program_and_exit_until_dismissed() -> None:
     async with showing(r"""printf '\e[31mred\e[m\n'; read -p 'name? ' x; echo "I am $x"; exit 3""") as shown:
         await shown.wait("name?")
         await shown.pilot.press("J", "o")
@@ -155,7 +155,7 @@ async def test_the_program_is_seen_and_typed_to_and_its_end_stays_until_dismisse
         assert shown.app.screen is not shown.screen
 
 
-async def test_the_app_below_goes_on_and_is_seen() -> None:
+async def test_app_below_the_console_runs_on() -> None:
     async with showing("echo ready; sleep 300") as shown:
         await shown.wait("ready")
         before = shown.app.count
@@ -171,13 +171,13 @@ async def test_the_app_below_goes_on_and_is_seen() -> None:
 
 
 KEYS = [
-    ("x", "x"),  # which the app has bound
-    ("f5", "^[[15~"),  # with priority
-    ("ctrl+q", "^Q"),  # with which each app ends
-    ("ctrl+p", "^P"),  # which opens its palette
+    ("x", "x"),  # bound by the app
+    ("f5", "^[[15~"),  # bound with priority
+    ("ctrl+q", "^Q"),  # ends each app
+    ("ctrl+p", "^P"),  # opens the command palette
     ("ctrl+c", "^C"),
     ("ctrl+z", "^Z"),
-    ("tab", "^I"),  # which moves the focus
+    ("tab", "^I"),  # moves the focus
     ("shift+tab", "^[[Z"),
     ("enter", "^M"),
     ("backspace", "^?"),
@@ -199,7 +199,7 @@ KEYS = [
     ("f12", "^[[24~"),
     ("delete", "^[[3~"),
     ("pageup", "^[[5~"),
-    ("shift+enter", "^M"),  # a terminal has no other way to say it
+    ("shift+enter", "^M"),  # a terminal has no other encoding for this key
     ("ctrl+shift+a", "^A"),
 ]
 
@@ -220,7 +220,7 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("asks", "keys"), [("", KEYS), *ASKED], ids=["plain", "cursor", "kitty", "all"])
-async def test_keys_are_the_programs_as_it_has_asked_for_them(asks: str, keys: list[tuple[str, str]]) -> None:
+async def test_keys_are_sent_in_the_mode_of_the_program(asks: str, keys: list[tuple[str, str]]) -> None:
     async with showing(HEARS.format(asks), size=(140, 26), stop=("F9",)) as shown:
         await shown.wait("ready")
         sent = ""
@@ -233,7 +233,7 @@ async def test_keys_are_the_programs_as_it_has_asked_for_them(asks: str, keys: l
         await shown.end()
 
 
-async def test_a_paste_is_one_piece_where_that_was_asked_for() -> None:
+async def test_paste_is_bracketed_on_request() -> None:
     async with showing(HEARS.format(r"printf '\e[?2004h'; "), stop=("F9",)) as shown:
         await shown.wait("ready")
         shown.view.post_message(events.Paste("two\nlines\x1b[201~"))
@@ -246,7 +246,7 @@ async def test_a_paste_is_one_piece_where_that_was_asked_for() -> None:
         assert "^[" not in shown.drawn
 
 
-async def test_the_mouse_and_the_focus_are_told_by_request_alone() -> None:
+async def test_mouse_and_focus_are_reported_only_on_request() -> None:
     async with showing(HEARS.format(r"printf '\e[?1000;1006;1004h'; "), stop=("F9",)) as shown:
         await shown.wait("ready")
         await shown.until(lambda: shown.terminal.modes.mouse == "click", "its request")
@@ -273,7 +273,7 @@ async def test_the_wheel_presses_cursor_keys_on_the_alternate_screen() -> None:
         await shown.wait("^[[A" * widget.WHEEL_ROWS)
 
 
-async def test_the_program_has_the_size_of_the_widget_and_hears_of_another() -> None:
+async def test_program_has_the_widget_size_and_gets_resizes() -> None:
     async with showing('trap "stty size" WINCH; stty size; while :; do sleep 0.05; done') as shown:
         rows, columns = shown.view.size.height, shown.view.size.width
         assert (rows, columns) != (24, 80)
@@ -296,7 +296,7 @@ async def test_keys_and_wheel_show_rows_scrolled_away() -> None:
         assert (await shown.wait("line 1\n")).startswith("line 1\nline 2\n")
         shown.view.post_message(events.MouseScrollDown(shown.view, 1, 0, 0, 0, 0, False, False, False))
         await shown.until(lambda: shown.drawn.startswith(f"line {1 + widget.WHEEL_ROWS}\n"), "three down")
-        # What is looked at stays where it is, whatever is printed below; what is typed shows the screen again.
+        # The scrolled view stays in place during new output; typing shows the screen again.
         await shown.terminal.send("more\r")
         await shown.until(lambda: "more" in shown.terminal.screen.rows[-2], "more, below")
         assert shown.drawn.startswith(f"line {1 + widget.WHEEL_ROWS}\n")
@@ -305,7 +305,7 @@ async def test_keys_and_wheel_show_rows_scrolled_away() -> None:
         assert "rows back" not in shown.footer
 
 
-async def test_one_escape_is_the_programs_and_two_stop_all_that_it_started() -> None:
+async def test_single_escape_reaches_the_program_and_two_stop_the_tree() -> None:
     seconds = unique_seconds()
     async with showing(f"(setsid sleep {seconds} &) ; {HEARS.format('')}") as shown:
         await shown.wait("ready")
@@ -317,13 +317,13 @@ async def test_one_escape_is_the_programs_and_two_stop_all_that_it_started() -> 
         await shown.until(lambda: "stopped" in shown.footer and not shown.console.running, "the stop")
         assert shown.terminal.stopped_by_person
         assert living(seconds) == []
-        assert shown.drawn.count("^[") == 2  # of the pair the first one was the program's as well
+        assert shown.drawn.count("^[") == 2  # the first key of the pair reached the program as well
         outcome = await shown.end()
         assert outcome is not None
         assert outcome.status == "cancelled"
 
 
-async def test_a_chord_stops_and_pressed_again_it_kills() -> None:
+async def test_stop_chord_asks_and_a_second_press_kills() -> None:
     seconds = unique_seconds()
     text = f"trap 'echo asked' HUP TERM; echo ready; while :; do sleep {seconds}; done"
     async with showing(text, grace=300.0) as shown:
@@ -354,7 +354,7 @@ async def test_dismissed_console_stops_its_program(how: str) -> None:
 
 
 @pytest.mark.parametrize("crashes", [True, False])
-async def test_an_app_that_ends_or_crashes_leaves_nothing(crashes: bool) -> None:
+async def test_ended_or_crashed_app_leaves_no_process(crashes: bool) -> None:
     seconds = unique_seconds()
     async with Environment.detect(shell="bash") as env:
         terminal = env.terminal(f"echo ready; sleep {seconds}", scrollback=1)
@@ -378,7 +378,7 @@ async def test_an_app_that_ends_or_crashes_leaves_nothing(crashes: bool) -> None
         assert living(seconds) == []
 
 
-async def test_a_program_that_reads_nothing_can_be_stopped_and_takes_no_memory() -> None:
+async def test_program_with_unread_input_is_stoppable_in_bounded_memory() -> None:
     async with showing("stty raw -echo; echo ready; exec sleep 300") as shown:
         await shown.wait("ready")
         shown.view.post_message(events.Paste("x" * (TYPED_BYTES // 2 + 1)))
@@ -407,7 +407,7 @@ async def test_failed_start_is_reported() -> None:
         assert await shown.end() is None
 
 
-async def test_a_terminal_that_other_code_has_entered_is_shown_too() -> None:
+async def test_entered_terminal_can_be_shown() -> None:
     app = Under()
     async with Environment.detect(shell="bash") as env, app.run_test() as pilot:
         async with env.terminal("read x; echo got $x; exit 4", scrollback=10) as terminal:
@@ -436,7 +436,7 @@ async def test_wrong_console_arguments_are_refused() -> None:
                 env.terminal("true", scrollback=rows)  # type: ignore[arg-type]  # that is what is tried
 
 
-async def test_words_of_others_do_nothing_to_the_header() -> None:
+async def test_header_shows_foreign_text_without_controls() -> None:
     async with showing("printf '%s' '\u202e[red]\x07'; sleep 300") as shown:
         await shown.until(lambda: shown.terminal.running, "its start")
         assert "[red]" in shown.header
@@ -444,12 +444,12 @@ async def test_words_of_others_do_nothing_to_the_header() -> None:
         assert "\x07" not in shown.header
 
 
-def test_stop_keys_are_pressed_in_time() -> None:
+def test_stop_key_pairs_have_a_time_limit() -> None:
     escape, other = (0, "Escape"), (0, "x")
     keys = StopKeys(("Esc esc", "C-]"), 0.5)
     assert keys.shown == "Escape Escape or Ctrl-]"
     assert not keys.press(escape, 1.0)
-    assert not keys.press(escape, 1.6)  # too late: a first one
+    assert not keys.press(escape, 1.6)  # too late: counts as a first key
     assert keys.press(escape, 2.0)
     assert not keys.press(escape, 2.1)  # the pair is over
     assert not keys.press(other, 2.2)
@@ -457,7 +457,7 @@ def test_stop_keys_are_pressed_in_time() -> None:
     assert keys.press((4, "]"), 9.0)
 
 
-def test_keys_that_no_terminal_has_are_none() -> None:
+def test_keys_unknown_to_terminals_are_ignored() -> None:
     assert stroke(events.Key("raise_volume", None)) is None
     assert stroke(events.Key("super+x", None)) is None
     assert stroke(events.Key("+", "+")) == (0, "+")
@@ -469,7 +469,7 @@ def test_keys_that_no_terminal_has_are_none() -> None:
 
 
 class Pictured(App[None]):
-    """An app with a console over it, of which a picture is taken."""
+    """An app under a console, for a picture."""
 
     CSS = "Static { color: ansi_green; }"
 
@@ -510,7 +510,7 @@ async def wait_for(pilot: Pilot[None], holds: Callable[[Console], bool]) -> None
 
 @pytest.fixture
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of a picture is to depend on when it was taken."""
+    """A picture must not depend on its time."""
     monkeypatch.setattr(widget, "time", SimpleNamespace(monotonic=lambda: 1000.0))
 
 
@@ -547,10 +547,10 @@ def test_a_picture_of_what_was_scrolled_away(snap_compare: Any) -> None:
     assert snap_compare(app, terminal_size=(60, 20), run_before=before)
 
 
-# What is imported when
+# Imports
 
 
-def test_textual_is_imported_for_a_console_alone() -> None:
+def test_textual_is_imported_only_for_a_console() -> None:
     program = (
         "import anyshell, anyshell.tool, anyshell.cli.program, anyshell.cli.commands.run.command, sys; "
         "print([name for name in ('textual', 'rich') if name in sys.modules])"
@@ -559,7 +559,7 @@ def test_textual_is_imported_for_a_console_alone() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_without_textual_it_is_said_what_to_install() -> None:
+def test_missing_textual_names_the_extra() -> None:
     program = "import sys; sys.modules['textual'] = None; import anyshell.console"
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     assert done.returncode == 1

@@ -67,7 +67,7 @@ EDIT = re.compile("(?:\x1b\\[|\x9b)([0-9]{0,5})([DGK`])")
 
 
 def clean_slowly(data: bytes) -> str:
-    """The rule once more, a character at a time and with no thought for speed."""
+    """The rule again, one character at a time, without regard to speed."""
     lines = [SlowLine()]
     text = data.decode("utf-8", "replace")
     at = 0
@@ -129,7 +129,7 @@ class SlowLine:
         self.cells += " " * (self.column - len(self.cells))
 
     def halve(self, column: int) -> None:
-        """What is wide and loses one half loses the other."""
+        """A wide character that loses one half also loses the other half."""
         if column < len(self.cells) and not self.cells[column]:
             self.cells[column - 1 : column + 1] = "  "
 
@@ -238,7 +238,7 @@ def after_sequence(text: str, start: int) -> int:
         (b"\x1bPdata\x1b\\\x1bXsos\x1b\\\x1b^pm\x1b\\\x1b_apc\x1b\\x", "x"),
         (b"\x1b(Ba\x1b)0b\x1b#8c\x1b%Gd\x1b $]e", "abcde"),
         (b"\x1b7a\x1b8b\x1bMc\x1bcd\x1b=e\x1b\\f", "abcdef"),
-        # what is not finished hides nothing
+        # an unfinished sequence hides no text
         (b"a\x1b", "a"),
         (b"a\x1b[", "a["),
         (b"a\x1b[31", "a[31"),
@@ -257,7 +257,7 @@ def after_sequence(text: str, start: int) -> int:
         (b"\x1b]0;ti\0tle", "0;title"),
         (b"\x1b]" + b"x" * 4096 + b"\x07y", "y"),
         (b"\x1b]" + b"x" * 4097 + b"\x07y", "x" * 4097 + "y"),
-        # nothing new comes of what is left when something was removed
+        # the text around a removed sequence forms no new sequence
         (b"\xe2\x1b[m\x82\x00\xac", "���"),
         (b"\xc2\x1b[m\x9b31m", "��31m"),
     ],
@@ -267,7 +267,7 @@ def test_output_is_cleaned_by_the_rule(data: bytes, text: str) -> None:
 
 
 def clean_in_pieces(pieces: list[bytes]) -> str:
-    """Clean as a stream is: what a piece does not finish waits for the next."""
+    """Clean a stream: an unfinished sequence of a piece waits for the next piece."""
     texts, carry = [], b""
     for piece in pieces:
         data = carry + piece
@@ -288,7 +288,7 @@ def test_fast_and_slow_cleaning_agree(data: bytes) -> None:
 
 
 @given(outputs | bars, cuts)
-def test_decoding_does_not_depend_on_the_cuts(data: bytes, places: list[int]) -> None:
+def test_cleaned_text_does_not_depend_on_chunk_boundaries(data: bytes, places: list[int]) -> None:
     assert clean_in_pieces(cut(data, places)) == clean(data)
 
 
@@ -331,7 +331,7 @@ def test_held_bytes_are_bounded(data: bytes) -> None:
         (b"abc\r", 0),
     ],
 )
-def test_only_what_is_unfinished_is_held_back(data: bytes, held: int) -> None:
+def test_only_unfinished_bytes_are_held_back(data: bytes, held: int) -> None:
     assert unfinished(data) == held
 
 
@@ -394,7 +394,7 @@ def test_editing_a_long_line_takes_linear_time(pattern: bytes) -> None:
 
 
 @pytest.mark.parametrize("start", [b"\x1b]", b"\x1b[", b"\x1bP", b"\xc2\x9d"])
-def test_a_sequence_that_never_ends_takes_linear_time(start: bytes) -> None:
+def test_endless_sequence_takes_linear_time(start: bytes) -> None:
     assert len(clean(start + b"1" * 10 * MB)) >= 10 * MB
 
 
@@ -407,7 +407,7 @@ def test_erasing_a_long_line_takes_linear_time() -> None:
 
 
 @given(outputs, cuts)
-def test_text_is_decoded_the_same_wherever_it_is_cut(data: bytes, places: list[int]) -> None:
+def test_decoded_text_does_not_depend_on_chunk_boundaries(data: bytes, places: list[int]) -> None:
     decoder = TextDecoder()
     text = "".join(decoder.decode(piece) for piece in cut(data, places)) + decoder.flush()
     assert text == data.decode("utf-8", "replace")
@@ -428,7 +428,7 @@ def test_an_unfinished_character_is_replaced_at_the_end() -> None:
 # LineDecoder
 
 
-def test_lines_come_as_they_complete() -> None:
+def test_lines_are_emitted_when_complete() -> None:
     decoder = LineDecoder()
     assert decoder.feed(b"on") == []
     assert decoder.feed(b"e\r") == []
@@ -441,17 +441,17 @@ def test_lines_come_as_they_complete() -> None:
     assert decoder.flush() == []
 
 
-def test_empty_lines_are_lines() -> None:
+def test_empty_lines_are_emitted() -> None:
     assert lines_in_pieces([b"\n\n"]) == [OutputLine("", b"\n"), OutputLine("", b"\n")]
 
 
-def test_a_line_of_64_kib_is_whole() -> None:
+def test_line_of_64_kib_is_emitted_in_one_piece() -> None:
     data = b"x" * LONGEST_LINE + b"\n"
     assert lines_in_pieces([data]) == [OutputLine("x" * LONGEST_LINE, data)]
     assert lines_in_pieces([data[:-1], b"\n"]) == [OutputLine("x" * LONGEST_LINE, data)]
 
 
-def test_a_longer_line_comes_in_pieces() -> None:
+def test_line_over_64_kib_is_emitted_in_pieces() -> None:
     data = b"x" * (2 * LONGEST_LINE + 5) + b"\n"
     expected = [(LONGEST_LINE, False), (LONGEST_LINE, False), (5, True)]
     for pieces in ([data], [data[at : at + 1000] for at in range(0, len(data), 1000)]):
@@ -461,7 +461,7 @@ def test_a_longer_line_comes_in_pieces() -> None:
 
 
 @pytest.mark.parametrize("whole", ["€".encode(), b"\x1b[31m", b"\x1b]0;title\x07"])
-def test_no_piece_of_a_line_ends_inside_something(whole: bytes) -> None:
+def test_pieces_of_a_line_split_no_character_or_sequence(whole: bytes) -> None:
     for missing in range(1, len(whole)):
         data = b"x" * (LONGEST_LINE - missing) + whole + b"y"
         lines = lines_in_pieces([data])
@@ -471,7 +471,7 @@ def test_no_piece_of_a_line_ends_inside_something(whole: bytes) -> None:
 
 @settings(deadline=None)
 @given(outputs, cuts, st.sampled_from([1, 3000]))
-def test_lines_are_the_same_wherever_they_are_cut(data: bytes, places: list[int], times: int) -> None:
+def test_lines_do_not_depend_on_chunk_boundaries(data: bytes, places: list[int], times: int) -> None:
     data *= times
     places = [place * times for place in places]
     lines = lines_in_pieces(cut(data, places))

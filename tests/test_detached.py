@@ -1,4 +1,4 @@
-"""Jobs that outlive the process that started them: on every real backend, and what only this machine can show."""
+"""Jobs that outlive their starter: on every real backend, and tests that are possible only on this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .conftest import missing, python_for_all
 from .processes import failing_awk, living, unique_seconds, wait_asleep, wait_living
 from .ssh_server import is_root, sessions
 
-assert sys.platform != "win32"  # mypy follows the import below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the import below
 
 from anyshell.backends.local.backend import LocalBackend
 
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def jobs(env: Environment, tmp_path: Path) -> AsyncIterator[DetachedJobs]:
-    """The jobs of a directory of their own, stopped in the end."""
+    """The jobs of a temporary directory, stopped at the end."""
     found = DetachedJobs(env, directory=str(tmp_path / "jobs"))
     yield found
     await stop_all(found)
@@ -56,7 +56,7 @@ async def jobs(env: Environment, tmp_path: Path) -> AsyncIterator[DetachedJobs]:
 
 @pytest.fixture
 async def here(tmp_path: Path, anyio_backend: str) -> AsyncIterator[DetachedJobs]:
-    """The same on this machine alone."""
+    """The same, only on this machine."""
     async with Environment.detect(cwd=tmp_path) as environment:
         found = DetachedJobs(environment)
         yield found
@@ -64,10 +64,10 @@ async def here(tmp_path: Path, anyio_backend: str) -> AsyncIterator[DetachedJobs
 
 
 class OtherWords(LocalBackend):
-    """This machine as another one: the programs on it have other words in their texts.
+    """This machine with changed scripts: words in the texts of its programs are replaced.
 
     Args:
-        words: The words, by those that stand there.
+        words: The replacements, by the original words.
     """
 
     def __init__(self, words: Mapping[str, str]) -> None:
@@ -82,12 +82,12 @@ class OtherWords(LocalBackend):
 
 
 def environment_of(jobs: DetachedJobs) -> Environment:
-    """What they were made with."""
+    """The environment of the jobs."""
     return cast("Environment", jobs._environment)
 
 
 async def stop_all(jobs: DetachedJobs) -> None:
-    """Leave nothing running."""
+    """Stop all jobs."""
     for job in await jobs.list():
         assert await job.stop(grace=0) == []
 
@@ -97,7 +97,7 @@ def directory_of(job: DetachedJob) -> Path:
 
 
 async def read_until(job: DetachedJob, text: str, since: int = 0) -> str:
-    """Read on until that stands there."""
+    """Read output until it contains a text."""
     found = ""
     async with asyncio.timeout(20):
         while text not in found:
@@ -110,7 +110,7 @@ async def read_until(job: DetachedJob, text: str, since: int = 0) -> str:
 # --- on every backend -----------------------------------------------------------------------------------------
 
 
-async def test_a_job_runs_as_a_command_does_and_is_found_again(jobs: DetachedJobs, tmp_path: Path) -> None:
+async def test_job_runs_like_a_command_and_is_found_by_id(jobs: DetachedJobs, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     text = 'echo "$A|$PWD|$PATH|$HOME|$(umask)"; echo err >&2; cat; exit 3'
     variables = {"A": "x y", "HOME": "/nowhere", "PATH": "/usr/bin:/bin:/mine"}
@@ -131,7 +131,7 @@ async def test_a_job_runs_as_a_command_does_and_is_found_again(jobs: DetachedJob
 async def test_a_job_survives_the_end_of_its_environment(
     env: Environment, tmp_path: Path, request: pytest.FixtureRequest, ssh_host: Callable[[str], Server]
 ) -> None:
-    """And so that of the connection, over SSH."""
+    """Over SSH, the job also survives the end of the connection."""
     name = request.node.callspec.params["env"]
     target = "local" if name == "local" else ssh_host(name).options()
     directory = str(tmp_path / "jobs")
@@ -151,7 +151,7 @@ async def test_a_job_survives_the_end_of_its_environment(
     assert (await found.output(since=before.offset)).data == b"after\n"
 
 
-async def test_a_job_survives_a_connection_that_breaks(
+async def test_job_survives_a_broken_connection(
     ssh_host: Callable[[str], Server], tmp_path: Path, anyio_backend: str
 ) -> None:
     server = ssh_host("openssh as root" if is_root() else "openssh as a user")
@@ -169,13 +169,13 @@ async def test_a_job_survives_a_connection_that_breaks(
         assert living(seconds) == []
 
 
-async def test_a_stop_ends_everything_that_a_job_started(jobs: DetachedJobs) -> None:
+async def test_stop_ends_the_tree_of_a_job(jobs: DetachedJobs) -> None:
     seconds = unique_seconds()
     job = await jobs.start(
         f"sleep {seconds} & (exec setsid sleep {seconds}) & (trap '' TERM; exec setsid sleep {seconds}) & "
         f"sleep {seconds}; echo went on; sleep {seconds}"
     )
-    wait_living(f"sleep {seconds}", 5)  # with the shell, whose text has it
+    wait_living(f"sleep {seconds}", 5)  # including the shell, whose text has the number
     wait_until(
         lambda: sum(line.endswith(f" sleep {seconds}") for line in living(seconds)) == 4, "four of them"
     )
@@ -183,11 +183,11 @@ async def test_a_stop_ends_everything_that_a_job_started(jobs: DetachedJobs) -> 
     assert living(seconds) == []
     assert (job.status, job.exit_code) == ("stopped", 128 + signal.SIGTERM)
     assert (await job.output()).data == b""
-    assert await job.stop() == []  # once more is no mistake
+    assert await job.stop() == []  # a repeated stop is no error
 
 
-async def test_a_stop_follows_what_leaves_the_session_when_its_leader_ends(jobs: DetachedJobs) -> None:
-    """It has no mark, ignores the request, and nothing but the session it was seen in leads to it."""
+async def test_stop_finds_a_process_after_its_session_leader_ends(jobs: DetachedJobs) -> None:
+    """The process has no mark and ignores SIGTERM; only its former session identifies the process."""
     seconds = unique_seconds()
     job = await jobs.start(f"env -i /bin/sh -c \"trap '' TERM; exec sleep {seconds}\" & exec sleep {seconds}")
     wait_until(
@@ -198,7 +198,7 @@ async def test_a_stop_follows_what_leaves_the_session_when_its_leader_ends(jobs:
 
 
 async def test_stop_ends_a_chain_of_forks(jobs: DetachedJobs, tmp_path: Path) -> None:
-    """No process of it lives longer than a look takes, so what it writes tells whether it lives."""
+    """No process of the chain lives longer than a scan takes, so the growth of its file shows whether the chain lives."""
     beats = tmp_path / "beats"
     job = await jobs.start(f"{python_for_all()} -c '{BREEDER}'; exec sleep {unique_seconds()}")
     wait_until(beats.exists, "the chain")
@@ -221,7 +221,7 @@ async def test_process_left_behind_keeps_the_record_of_its_job_until_stopped(job
     assert await jobs.prune() == [job.id]
 
 
-async def test_a_job_whose_process_is_gone_is_lost(jobs: DetachedJobs) -> None:
+async def test_job_with_killed_processes_is_lost(jobs: DetachedJobs) -> None:
     seconds = unique_seconds()
     job = await jobs.start(f"exec sleep {seconds}")
     wait_asleep(seconds)
@@ -235,8 +235,8 @@ async def test_a_job_whose_process_is_gone_is_lost(jobs: DetachedJobs) -> None:
     assert (job.exit_code, job.ended) == (None, None)
 
 
-async def test_output_is_read_on_while_it_grows(jobs: DetachedJobs, tmp_path: Path) -> None:
-    """Nothing is lost or repeated, though each piece ends in the middle of a character."""
+async def test_growing_output_is_read_by_offset(jobs: DetachedJobs, tmp_path: Path) -> None:
+    """No byte is lost or repeated, although pieces end in the middle of a character."""
     go = tmp_path / "go"
     program = f"printf 'a\\303'; until [ -e {go} ]; do sleep 0.02; done; printf '\\244\\342\\202'; printf '\\254z\\377'"
     job = await jobs.start(program)
@@ -254,7 +254,7 @@ async def test_output_is_read_on_while_it_grows(jobs: DetachedJobs, tmp_path: Pa
     assert (await job.output(since=1000)).data == b""
 
 
-async def test_ended_jobs_are_removed_and_running_ones_are_not(jobs: DetachedJobs) -> None:
+async def test_pruning_removes_only_ended_jobs(jobs: DetachedJobs) -> None:
     ended = await jobs.start("true")
     runs = await jobs.start(f"exec sleep {unique_seconds()}")
     await ended.wait(timeout=20)
@@ -262,13 +262,13 @@ async def test_ended_jobs_are_removed_and_running_ones_are_not(jobs: DetachedJob
     assert await jobs.prune() == [ended.id]
     assert not directory_of(ended).exists()
     assert [job.id for job in await jobs.list()] == [runs.id]
-    assert f"removed {runs.id}" not in await jobs._look("remove", runs.id)  # not if it is named, either
+    assert f"removed {runs.id}" not in await jobs._look("remove", runs.id)  # also not by its id
     for lost in (ended.refresh, ended.output, ended.wait):
         with pytest.raises(JobNotFound, match=ended.id):
             await lost()
 
 
-async def test_a_long_command_runs_and_its_record_has_the_beginning(jobs: DetachedJobs) -> None:
+async def test_record_of_a_long_command_has_its_beginning(jobs: DetachedJobs) -> None:
     text = f": {'x' * 200_000}\nexit 4"
     job = await jobs.start(text)
     assert await job.wait(timeout=20) == "failed"
@@ -277,7 +277,7 @@ async def test_a_long_command_runs_and_its_record_has_the_beginning(jobs: Detach
     assert len(job.command) == 1001
 
 
-async def test_values_of_variables_are_in_no_record_and_no_command_line(jobs: DetachedJobs) -> None:
+async def test_variable_values_are_in_no_record_or_command_line(jobs: DetachedJobs) -> None:
     seconds, secret = unique_seconds(), "s3cr3t-value"
     job = await jobs.start(f"echo $TOKEN; exec sleep {seconds}", env={"TOKEN": secret})
     assert secret in await read_until(job, "\n")
@@ -312,9 +312,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_job_survives_the_death_of_the_process_that_started_it(
-    here: DetachedJobs, tmp_path: Path
-) -> None:
+async def test_job_survives_a_kill_of_its_starter(here: DetachedJobs, tmp_path: Path) -> None:
     go, hang = tmp_path / "go", unique_seconds()
     argv = [sys.executable, "-c", _START_AND_HANG, f"until [ -e {go} ]; do sleep 0.02; done; echo done"]
     with subprocess.Popen([*argv, f"exec sleep {hang}"], stdout=subprocess.PIPE) as process:
@@ -341,8 +339,10 @@ def _line(pid: int) -> list[str]:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "sh"])
-async def test_a_job_is_as_free_of_us_as_it_can_be(shell: str, tmp_path: Path, anyio_backend: str) -> None:
-    """No descriptor, no mark, no tag, and signals as they were: nothing by which a stop would find it."""
+async def test_job_inherits_no_descriptor_mark_tag_or_ignored_signal(
+    shell: str, tmp_path: Path, anyio_backend: str
+) -> None:
+    """No descriptor, no mark, no tag, and default signals: a stop cannot find the job by any of these."""
     program = (
         "import os, resource, signal;"
         "print(sorted(os.listdir('/proc/self/fd'))[:-1], resource.getrlimit(10)[0],"
@@ -355,14 +355,14 @@ async def test_a_job_is_as_free_of_us_as_it_can_be(shell: str, tmp_path: Path, a
         jobs = DetachedJobs(environment)
         job = await jobs.start(f'{python_for_all()} -c "{program}"; :')
         assert await job.wait(timeout=20) == "completed"
-        # What ignores a signal from the start, such as nohup, hands that on.
+        # A program that ignores a signal from its start, such as nohup, passes that on to its children.
         heeded = [signal.getsignal(number) != signal.SIG_IGN for number in (1, 2, 3, 15)]
         assert (await job.output()).text == f"['0', '1', '2'] -1 [] {heeded} True\n"
         assert not [info for info in await environment.orphans() if info.pid == job.pid]
 
 
-async def test_a_stop_of_the_command_that_started_a_job_passes_it_by(here: DetachedJobs) -> None:
-    """Not of its tree any more, neither by its marks nor by its limits, though anyshell ran inside of a command."""
+async def test_stop_of_the_starting_command_spares_the_job(here: DetachedJobs) -> None:
+    """The job is outside the tree of the command, by marks and by limits, although anyshell ran inside that command."""
     seconds = unique_seconds()
     environment = environment_of(here)
     inner = f"{sys.executable} -m anyshell run --background -- sleep {seconds}; exec sleep 100"
@@ -377,22 +377,22 @@ async def test_a_stop_of_the_command_that_started_a_job_passes_it_by(here: Detac
     assert await job.refresh() == "running"
 
 
-async def test_a_program_that_ends_its_own_group_does_not_hide_how_it_ended(here: DetachedJobs) -> None:
+async def test_exit_code_is_known_after_a_kill_of_the_group(here: DetachedJobs) -> None:
     job = await here.start("trap 'exit 7' TERM; kill 0; sleep 5")
     assert await job.wait(timeout=20) == "failed"
     assert job.exit_code == 7
 
 
-async def test_a_program_that_a_signal_ends_gives_128_and_its_number(here: DetachedJobs) -> None:
+async def test_program_killed_by_a_signal_has_128_plus_its_number(here: DetachedJobs) -> None:
     job = await here.start("kill -9 $$")
     assert await job.wait(timeout=20) == "failed"
     assert job.exit_code == 128 + 9
 
 
-async def test_a_record_that_names_a_stranger_is_lost_and_the_stranger_is_not_touched(
+async def test_record_with_a_reused_pid_is_lost_and_the_process_spared(
     here: DetachedJobs,
 ) -> None:
-    """Its pid has come to mean another process, which started at another time."""
+    """The pid now belongs to another process, with another start time."""
     job = await here.start("true")
     await job.wait(timeout=20)
     stranger = subprocess.Popen(["sleep", "300"], start_new_session=True)
@@ -411,10 +411,8 @@ async def test_a_record_that_names_a_stranger_is_lost_and_the_stranger_is_not_to
 
 
 @pytest.mark.parametrize("room", ["nr_inodes", "size"])
-async def test_full_disk_is_the_reason_of_a_job_that_is_not_started(
-    room: str, env: Environment, tmp_path: Path
-) -> None:
-    """The room grows by a file or a page until a job starts; before that each has a reason, and leaves nothing."""
+async def test_failed_start_on_a_full_disk_has_a_reason(room: str, env: Environment, tmp_path: Path) -> None:
+    """The free space grows by a file or a page until a job starts; each failure before that has a reason, and leaves no file."""
     if sys.platform != "linux" or not is_root():
         missing("root on Linux", "run the tests as root: a small file system is mounted")
     refused: list[tuple[bool, list[Path]]] = []
@@ -444,15 +442,15 @@ def _owner(outcome: Outcome) -> tuple[int, int]:
     return user, group
 
 
-async def test_a_job_with_a_state_directory_of_its_own_is_found_where_all_are(here: DetachedJobs) -> None:
+async def test_job_with_another_state_directory_variable_is_listed(here: DetachedJobs) -> None:
     job = await here.start("echo $ANYSHELL_STATE_DIR", env={"ANYSHELL_STATE_DIR": "/nowhere"})
     assert await job.wait(timeout=20) == "completed"
     assert (await job.output()).text == "/nowhere\n"
     assert [each.id for each in await here.list()] == [job.id]
 
 
-async def test_a_record_of_another_boot_names_no_process(here: DetachedJobs) -> None:
-    """Start times count from the boot: after another one the same numbers may be a stranger's."""
+async def test_record_of_another_boot_is_lost(here: DetachedJobs) -> None:
+    """Start times count from the boot: after a reboot the same numbers may belong to another process."""
     if sys.platform != "linux":
         pytest.skip("start times are dates there")
     seconds = unique_seconds()
@@ -469,10 +467,10 @@ async def test_a_record_of_another_boot_names_no_process(here: DetachedJobs) -> 
     assert await job.refresh() == "running"
 
 
-async def test_a_job_is_found_and_stopped_though_what_was_asked_for_cannot_be_read(
+async def test_job_with_an_unreadable_request_is_listed_and_stopped(
     here: DetachedJobs,
 ) -> None:
-    """As after a disk was full."""
+    """A full disk can leave such a request."""
     job = await here.start(f"exec sleep {unique_seconds()}")
     (directory_of(job) / "request").write_text('{"command": "ex\n')
     (found,) = await here.list()
@@ -494,9 +492,7 @@ async def test_a_job_is_found_and_stopped_though_what_was_asked_for_cannot_be_re
         ("request", "[" * 20_000 + "\n"),
     ],
 )
-async def test_a_broken_record_breaks_nothing_for_the_others(
-    name: str, text: str, here: DetachedJobs
-) -> None:
+async def test_broken_record_does_not_affect_other_jobs(name: str, text: str, here: DetachedJobs) -> None:
     broken, whole = await here.start("exit 3"), await here.start("exit 3")
     assert [await job.wait(timeout=20) for job in (broken, whole)] == ["failed", "failed"]
     (directory_of(broken) / name).write_text(text)
@@ -509,7 +505,7 @@ async def test_a_broken_record_breaks_nothing_for_the_others(
 
 
 def another_machine(files: Path, machine: str = "a" * 32) -> OtherWords:
-    """This machine as another one that has the same home: it has another boot and another id."""
+    """This machine as another machine with the same home: its boot id and machine id differ."""
     words = {}
     for path, text in (("/proc/sys/kernel/random/boot_id", "another-boot"), ("/etc/machine-id", machine)):
         file = files / path.rpartition("/")[2]
@@ -521,7 +517,7 @@ def another_machine(files: Path, machine: str = "a" * 32) -> OtherWords:
 async def test_a_job_of_another_machine_is_foreign_and_keeps_its_record(
     here: DetachedJobs, tmp_path: Path
 ) -> None:
-    """Its boot is another one, though this machine was not started anew."""
+    """The boot id of the record differs, although this machine was not rebooted."""
     runs, ended = await here.start(f"exec sleep {unique_seconds()}"), await here.start("exit 3")
     await ended.wait(timeout=20)
     async with Environment.detect(another_machine(tmp_path), cwd=tmp_path) as environment:
@@ -538,7 +534,7 @@ async def test_a_job_of_another_machine_is_foreign_and_keeps_its_record(
 async def test_a_job_of_another_pid_namespace_keeps_its_record(
     here: DetachedJobs, state_directory: Path
 ) -> None:
-    """As in two containers with the same home: the boot is the same, and its pids mean nothing there."""
+    """Two containers can share a home: the boot id is equal, and the pids of one mean nothing in the other."""
     job = await here.start(f"exec sleep {unique_seconds()}")
     inside = [
         "unshare",
@@ -564,7 +560,7 @@ async def test_a_job_of_an_earlier_boot_of_this_machine_is_lost_and_removed(here
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     record.write_text(text.replace(boot, boot[::-1]))
     assert await job.refresh() == "lost"
-    assert await here.prune() == []  # what has its mark lives here
+    assert await here.prune() == []  # a process with the mark of the job lives here
     record.write_text(text)
     assert await job.stop(grace=0) == []
     (directory_of(job) / "exit").unlink()
@@ -573,7 +569,7 @@ async def test_a_job_of_an_earlier_boot_of_this_machine_is_lost_and_removed(here
 
 
 async def test_a_record_of_an_older_format_is_read(here: DetachedJobs, tmp_path: Path) -> None:
-    """It has one line, which names neither a machine nor a namespace."""
+    """The record has one line, without a machine or a namespace."""
     runs, ended = await here.start(f"exec sleep {unique_seconds()}"), await here.start("exit 3")
     await ended.wait(timeout=20)
     for job in (runs, ended):
@@ -592,7 +588,7 @@ async def test_a_record_of_an_older_format_is_read(here: DetachedJobs, tmp_path:
 
 @pytest.mark.parametrize("name", ["record", "request", "exit", "seen", "stopped", "log"])
 @pytest.mark.parametrize("kind", ["fifo", "endless"])
-async def test_a_fifo_among_the_records_holds_up_nothing(name: str, kind: str, here: DetachedJobs) -> None:
+async def test_fifo_or_device_as_a_record_does_not_block(name: str, kind: str, here: DetachedJobs) -> None:
     seconds = unique_seconds()
     odd, whole = await here.start("exit 3"), await here.start(f"exec sleep {seconds}")
     await odd.wait(timeout=20)
@@ -609,8 +605,8 @@ async def test_a_fifo_among_the_records_holds_up_nothing(name: str, kind: str, h
     assert await here.prune() == [whole.id]
 
 
-async def test_stop_says_that_a_chain_lives_which_it_cannot_end(tmp_path: Path, anyio_backend: str) -> None:
-    """On a machine whose awk stops at a NUL byte."""
+async def test_stop_reports_a_living_chain_of_forks(tmp_path: Path, anyio_backend: str) -> None:
+    """The awk of the machine stops at a NUL byte."""
     beats, end = tmp_path / "beats", tmp_path / "end"
     text = BREEDER.replace("while ", 'while not os.path.exists("end") and ')
     async with Environment.detect(OtherWords({"| awk ": "| busybox awk "}), cwd=tmp_path) as environment:
@@ -660,7 +656,7 @@ async def test_a_log_that_was_swapped_is_not_followed(kind: str, here: DetachedJ
         await job.output()
 
 
-async def test_a_job_whose_record_is_broken_is_stopped_by_its_mark(here: DetachedJobs) -> None:
+async def test_job_with_a_broken_record_is_stopped_by_its_mark(here: DetachedJobs) -> None:
     seconds = unique_seconds()
     job = await here.start(f"exec sleep {seconds}")
     wait_asleep(seconds)
@@ -671,7 +667,7 @@ async def test_a_job_whose_record_is_broken_is_stopped_by_its_mark(here: Detache
     assert living(seconds) == []
 
 
-async def test_a_stranger_whose_variable_quotes_the_mark_is_not_touched(here: DetachedJobs) -> None:
+async def test_process_that_quotes_the_mark_is_not_stopped(here: DetachedJobs) -> None:
     job = await here.start(f"exec sleep {unique_seconds()}")
     stranger = subprocess.Popen(
         ["sleep", "300"], env={"PATH": os.environ["PATH"], "DUMP": f"a\nANYSHELL_JOB_{job.id}=1\n"}
@@ -702,7 +698,7 @@ async def test_foreign_files_are_neither_listed_nor_removed_nor_made_private(
     await job.wait(timeout=20)
     (directory_of(job) / "mine").write_text("x")
     assert [each.id for each in await jobs.list()] == [job.id]
-    assert await jobs.prune() == []  # not what holds something else, either
+    assert await jobs.prune() == []  # also not directories with other content
     (directory_of(job) / "mine").unlink()
     assert await jobs.prune() == [job.id]
     assert [path.read_text() for path in (*kept, photos / "ba9876543210")] == ["x"] * 5
@@ -723,10 +719,10 @@ async def test_foreign_files_are_neither_listed_nor_removed_nor_made_private(
         {"ANYSHELL_JOB_path": "/nowhere", "ANYSHELL_JOB_place": "/nowhere", "ANYSHELL_MARK_x": "1"},
     ],
 )
-async def test_no_variable_of_a_job_changes_how_it_is_started(
+async def test_variables_of_a_job_do_not_change_its_start(
     variables: dict[str, str], here: DetachedJobs
 ) -> None:
-    """What the loader or a shell says of one on stderr is not taken for the answer."""
+    """Messages of the loader or a shell about a variable on stderr do not count as the answer."""
     job = await here.start("env", env=variables)
     assert await job.refresh() in ("running", "completed")
     assert await job.wait(timeout=20) == "completed"
@@ -740,7 +736,7 @@ async def test_no_variable_of_a_job_changes_how_it_is_started(
 async def test_perl_replaces_a_missing_setsid(
     here: DetachedJobs, state_directory: Path, tmp_path: Path
 ) -> None:
-    """As on macOS."""
+    """macOS has no setsid(1)."""
     seconds = unique_seconds()
     text = detached._text("start").replace("command -v setsid", "false")
     argv = ["/bin/sh", "-c", text, "anyshell", detached._text("job")]
@@ -762,8 +758,8 @@ async def test_perl_replaces_a_missing_setsid(
     assert job.status == "stopped"
 
 
-async def test_jobs_are_told_apart_where_there_is_no_proc(tmp_path: Path, anyio_backend: str) -> None:
-    """As on macOS and BSD: by the dates that ps(1) gives."""
+async def test_jobs_are_identified_without_proc(tmp_path: Path, anyio_backend: str) -> None:
+    """On macOS and BSD, dates from ps(1) identify processes."""
     async with Environment.detect(OtherWords({"/proc/": "/nowhere/"}), cwd=tmp_path) as environment:
         here = DetachedJobs(environment)
         seconds = unique_seconds()
@@ -775,10 +771,10 @@ async def test_jobs_are_told_apart_where_there_is_no_proc(tmp_path: Path, anyio_
         assert re.search(r" [A-Z][a-z]{2}-\d+-", (directory_of(job) / "record").read_text())
         assert await job.stop() == []
         assert (job.status, living(seconds)) == ("stopped", [])
-        assert set(await here.prune()) == {job.id, ended.id}  # their dates are of whole seconds
+        assert set(await here.prune()) == {job.id, ended.id}  # dates of ps(1) have a resolution of seconds
 
 
-async def test_a_cancelled_start_leaves_nothing_running(here: DetachedJobs) -> None:
+async def test_cancelled_start_leaves_no_process(here: DetachedJobs) -> None:
     seconds = unique_seconds()
     task = asyncio.ensure_future(here.start(f"exec sleep {seconds}"))
     await asyncio.sleep(0)
@@ -788,7 +784,7 @@ async def test_a_cancelled_start_leaves_nothing_running(here: DetachedJobs) -> N
     assert living(seconds) == []
 
 
-async def test_an_environment_starts_one_when_asked_for_it(here: DetachedJobs) -> None:
+async def test_environment_starts_a_detached_job_on_request(here: DetachedJobs) -> None:
     environment = environment_of(here)
     job = await environment.start("echo $WORD", env={"WORD": "there"}, detach=True)
     assert await job.wait(timeout=20) == "completed"
@@ -846,7 +842,7 @@ async def test_impossible_requests_are_refused_with_a_reason(here: DetachedJobs,
         await linked.list()
 
 
-async def test_an_environment_that_is_closed_has_no_jobs_any_more(tmp_path: Path, anyio_backend: str) -> None:
+async def test_closed_environment_refuses_detached_jobs(tmp_path: Path, anyio_backend: str) -> None:
     async with Environment.detect(cwd=tmp_path) as environment:
         pass
     with pytest.raises(AnyshellError, match="closed"):
@@ -864,4 +860,4 @@ async def test_jobs_over_the_limit_of_records_are_refused(here: DetachedJobs) ->
     for number in range(3, 1000):
         (directory_of(job).parent / f"{number:012x}").rmdir()
     os.utime(directory_of(job).parent / f"{2:012x}", (began - 3 * 86400,) * 2)
-    assert await here.prune() == [job.id, f"{2:012x}"]  # the others may just be starting
+    assert await here.prune() == [job.id, f"{2:012x}"]  # the others may still be starting

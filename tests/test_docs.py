@@ -1,15 +1,15 @@
-"""What the pages say is so: their code runs, their links lead somewhere, their lists are complete.
+"""The pages are true: their code runs, their links have targets, their lists are complete.
 
-How the code of a page is run, from its top to its bottom, all of it in one directory of its own:
+The code of a page runs from top to bottom, in one temporary directory:
 
-- A ``python`` block is a program of its own. It is saved under the name in the comment that begins it
-  (``# first.py``), so that a later block or command can use it by that name and by nothing else, and is run: by the
-  command ``python first.py``, where the page has that, and otherwise at once. A warning is an error to it. One
-  whose name begins with ``test_`` is run by pytest, with the others of the page when that is over.
-- A ``console`` block is commands, after ``$``, and what they print. In that, ``…`` stands for anything on its
-  line; alone on a line, for any lines. The console blocks of the README install, so a fresh clone tries them.
-- A ``powershell`` block is the same for PowerShell, after ``PS>``, each command in a fresh one. A page that has one, or
-  that names ``pwsh`` in a block, finds PowerShell on PATH: on Linux, the tests' own.
+- A ``python`` block is a separate program. The program is saved under the name in its first comment
+  (``# first.py``), so that a later block or command can use that name only. The command ``python first.py`` runs the
+  program, if the page has this command; otherwise the program runs at once. A warning is an error. pytest runs all
+  programs whose names begin with ``test_``, at the end of the page.
+- A ``console`` block has commands, after ``$``, and their output. In the output, ``…`` stands for any text on its
+  line, and alone on a line for any lines. The console blocks of the README install, so a fresh clone tests them.
+- A ``powershell`` block is the same for PowerShell, after ``PS>``, each command in a fresh PowerShell. For a page with
+  such a block, or with ``pwsh`` in a block, PowerShell is on PATH: on Linux, the PowerShell of the tests.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ TOP = Path(__file__).parents[1]
 DOCS = TOP / "docs"
 PAGES = [*sorted(TOP.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 ON_RAY = DOCS / "how-to" / "run-on-a-ray-cluster.md"
-"""What test_ray runs, on its own cluster."""
+"""The page that test_ray runs, on its own cluster."""
 
 WITH_CODE = [
     TOP / "README.md",
@@ -67,10 +67,10 @@ WITH_CODE = [
 ]
 
 APART = {"use-it-in-strands-agents.md": "strands", "use-it-in-inspect.md": "inspect_ai"}
-"""Pages of which the framework cannot be installed beside the others, and is tested in an environment of its own."""
+"""Pages whose framework cannot be installed beside the other frameworks, and is tested in a separate environment of tox."""
 
 STRICT = ["-W", "error", "-W", "ignore:Unclosed <MemoryObject:ResourceWarning"]
-"""Options of Python for the code of a page. Inspect leaves streams of its own unclosed, with any sandbox."""
+"""Options of Python for the code of a page. Inspect leaves its own streams unclosed, with any sandbox."""
 
 LATER = {"use-it-in-harbor.md": "harbor", "use-it-in-kimi-cli.md": "kaos"}
 """Pages whose code is for a framework that needs Python 3.12."""
@@ -87,7 +87,7 @@ ASPECTS = [
     "files",
     "SSH",
 ]
-"""What the page of doors says of each."""
+"""The rows of the tables on the page of doors."""
 
 SHOWN_BY = {
     "cancel": r"cancel|abort|interrupt|\.kill\(",
@@ -98,7 +98,7 @@ SHOWN_BY = {
     "session": r"session|restart",
     "files": r"file|upload|write|self_check",
 }
-"""Something that a test of each has to name."""
+"""Text that a test of each row has to contain."""
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
@@ -117,7 +117,7 @@ def without_code(text: str) -> str:
 
 
 def sections(path: Path) -> dict[str, str]:
-    """What stands below each heading of a page, up to the next of any level."""
+    """The text below each heading of a page, up to the next heading of any level."""
     text = path.read_text()
     found = list(_HEADING.finditer(_BLOCK.sub(lambda block: re.sub(r"\S", " ", block[0]), text)))
     ends = [match.start() for match in found[1:]] + [len(text)]
@@ -128,7 +128,7 @@ def sections(path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
-def test_the_code_of_a_page_does_what_it_says(
+def test_code_of_a_page_works_as_shown(
     page: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if page.name in APART:
@@ -181,7 +181,7 @@ def test_the_code_of_a_page_does_what_it_says(
 
 
 @pytest.mark.anyio
-async def test_the_approver_of_the_guide_knows_what_starts_from_what_is_typed() -> None:
+async def test_approver_of_the_guide_distinguishes_commands_from_input() -> None:
     async def asked(request: anyshell.ApprovalRequest) -> anyshell.Refused:
         return anyshell.Refused("asked")
 
@@ -203,23 +203,21 @@ async def test_the_approver_of_the_guide_knows_what_starts_from_what_is_typed() 
 
 
 def commands(block: str, prompt: str) -> Iterator[tuple[str, str]]:
-    """The commands of a console's block, each with what the page says that it prints."""
+    """The commands of a ``console`` block, each with the output on the page."""
     for part in re.split(f"^{re.escape(prompt)}", block, flags=re.MULTILINE)[1:]:
         command, _, printed = part.partition("\n")
         yield command, printed
 
 
 def run(argv: list[str], directory: Path) -> tuple[int, str]:
-    """Run a program as a reader would, but without a terminal."""
+    """Run a program like a reader, but without a terminal."""
     bin_directory = str(Path(sys.executable).parent)
     done = subprocess.run(
         argv,
         cwd=directory,
         env=os.environ
         | {"PATH": bin_directory + os.pathsep + os.environ["PATH"], "LC_ALL": "C.UTF-8"}
-        | {
-            "PYTHONUNBUFFERED": "1"
-        },  # what is printed and what is logged comes in its order, as on a terminal
+        | {"PYTHONUNBUFFERED": "1"},  # printed and logged lines keep their order, as on a terminal
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -228,7 +226,7 @@ def run(argv: list[str], directory: Path) -> tuple[int, str]:
         start_new_session=True,
         check=False,
     )
-    # What is said to people on stderr, once in each program.
+    # A notice for people on stderr, once in each program.
     return done.returncode, re.sub(
         f"^(?:anyshell: )?{re.escape(NO_SANDBOX)}.*\n", "", done.stdout, flags=re.MULTILINE
     )
@@ -243,7 +241,7 @@ def is_like(printed: str, expected: str) -> bool:
     return re.fullmatch(pattern, printed) is not None
 
 
-def test_an_ellipsis_stands_for_what_it_should() -> None:
+def test_ellipsis_matches_any_text_in_its_place() -> None:
     assert is_like("a 12 b\n", "a … b\n")
     assert is_like("a\n1\n2\nb\n", "a\n…\nb\n")
     assert not is_like("a\nb\n", "a … b\n")
@@ -252,7 +250,7 @@ def test_an_ellipsis_stands_for_what_it_should() -> None:
 # --- links ----------------------------------------------------------------------------------------------------
 
 
-def test_every_link_leads_somewhere() -> None:
+def test_every_link_has_a_target() -> None:
     wrong = []
     for page in PAGES:
         for link in _LINK.findall(without_code(page.read_text())):
@@ -270,20 +268,20 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def anchor_of(heading: str) -> str:
-    """What GitHub makes of a heading."""
+    """The anchor that GitHub creates for a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def test_the_front_page_leads_to_every_page() -> None:
+def test_front_page_links_to_every_page() -> None:
     index = DOCS / "index.md"
     linked = {(index.parent / link).resolve() for link in _LINK.findall(index.read_text())}
     assert set(DOCS.rglob("*.md")) - {index} <= linked
 
 
-def test_the_readme_is_short_and_shows_a_picture_of_our_own() -> None:
+def test_readme_is_short_and_has_a_generated_picture() -> None:
     text = (TOP / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 90
-    assert "docs/index.md" in _LINK.findall(text)  # which leads to every page
+    assert "docs/index.md" in _LINK.findall(text)  # the page that links to every page
     (picture,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
     drawn = (TOP / picture).read_text(encoding="utf-8")
     assert (drawn.startswith('<svg class="rich-terminal"'), len(drawn) < 10_000) == (True, True)
@@ -308,12 +306,12 @@ MADE_FOR_CALLERS = {
     "FakeProcess",
     "FakeStdin",
 }
-"""Classes that callers are given and do not make."""
+"""Classes that callers get and do not construct."""
 
 
 @cache
 def entries() -> dict[str, str]:
-    """The sections of the library's reference that are about a name, by that name."""
+    """The sections of the library's reference that describe a public name, by that name."""
     found = sections(LIBRARY).items()
     return {span[1]: text for heading, text in found if (span := _SPAN.fullmatch(heading))}
 
@@ -332,7 +330,7 @@ def public_names() -> Iterator[str]:
             yield f"anyshell.abc.{name}"
 
 
-def test_the_reference_has_every_public_name_with_all_that_belongs_to_it() -> None:
+def test_reference_has_every_public_name_with_its_members() -> None:
     known = entries()
     assert sorted(known) == sorted(public_names())
     headings = re.findall(r"^### `(anyshell\.[\w.]+)`$", LIBRARY.read_text(encoding="utf-8"), re.MULTILINE)
@@ -340,7 +338,7 @@ def test_the_reference_has_every_public_name_with_all_that_belongs_to_it() -> No
     lacking = []
     for name in public_names():
         if name.startswith("anyshell.console."):
-            continue  # most of what belongs to these is textual's
+            continue  # most members of these classes are textual's
         module, _, last = name.rpartition(".")
         words = set(words_of(getattr(import_module(module), last), last))
         lacking += [(name, word) for word in words if not re.search(rf"\b{word}\b", known[name])]
@@ -348,7 +346,7 @@ def test_the_reference_has_every_public_name_with_all_that_belongs_to_it() -> No
 
 
 def words_of(value: Any, name: str) -> Iterator[str]:
-    """Everything of a public object that a caller can name."""
+    """Every member and parameter of a public object that a caller can name."""
     if inspect.isfunction(value):
         yield from inspect.signature(value).parameters
     if not inspect.isclass(value):
@@ -371,7 +369,7 @@ def words_of(value: Any, name: str) -> Iterator[str]:
             yield member
 
 
-def test_the_reference_has_no_name_that_is_gone() -> None:
+def test_reference_has_no_removed_name() -> None:
     for name in entries():
         module, _, last = name.rpartition(".")
         assert hasattr(import_module(module), last), name
@@ -383,7 +381,7 @@ COMMAND_LINE = DOCS / "reference" / "command-line.md"
 
 
 def program() -> dict[str, click.Command]:
-    """Every command, by what is typed."""
+    """Every command, by its words on the command line."""
 
     def walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
         yield path, command
@@ -397,7 +395,7 @@ def program() -> dict[str, click.Command]:
     return dict(walk("anyshell", main))
 
 
-def test_the_reference_has_every_command_with_its_options_and_no_others() -> None:
+def test_reference_has_every_command_with_exactly_its_options() -> None:
     told = {
         span[1]: text
         for heading, text in sections(COMMAND_LINE).items()
@@ -424,7 +422,7 @@ def test_the_reference_has_every_command_with_its_options_and_no_others() -> Non
 # --- doors ----------------------------------------------------------------------------------------------------
 
 
-def test_every_test_that_the_page_of_doors_names_is_there() -> None:
+def test_tests_named_on_the_page_of_doors_exist() -> None:
     there = {
         (file.name, name)
         for file in (TOP / "tests").glob("test_*.py")
@@ -437,8 +435,8 @@ def test_every_test_that_the_page_of_doors_names_is_there() -> None:
         assert {(file, name) for name in named} <= there, door
 
 
-def test_matrix_of_doors_is_what_their_tables_say() -> None:
-    """What a door offers has a test. A row of the matrix is a table: the cell of what is not offered begins with "none"."""
+def test_matrix_of_doors_agrees_with_their_tables() -> None:
+    """Each feature of a door has a test. A row of the matrix stands for a table, in which the cell of a missing feature begins with "none"."""
     made = []
     for door, text in sections(DOCS / "reference" / "doors.md").items():
         rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]*)\|$", text, re.MULTILINE)
@@ -452,8 +450,8 @@ def test_matrix_of_doors_is_what_their_tables_say() -> None:
     assert matrix in (DOCS / "reference" / "doors.md").read_text(), matrix
 
 
-def test_tests_of_the_matrix_of_doors_do_what_their_cells_say() -> None:
-    """At least one test of each cell names what the cell is about; those of a suite of others' stand in a class."""
+def test_tests_of_doors_are_about_their_cells() -> None:
+    """At least one test of each cell contains the feature of the cell. Tests of a framework's own suite are in a class."""
     for door, text in sections(DOCS / "reference" / "doors.md").items():
         for file in re.findall(r"`tests/(test_\w+\.py)`", text):
             source = (TOP / "tests" / file).read_text()
@@ -471,7 +469,7 @@ def test_tests_of_the_matrix_of_doors_do_what_their_cells_say() -> None:
 # --- limits ---------------------------------------------------------------------------------------------------
 
 
-def test_page_of_limits_says_what_the_code_says() -> None:
+def test_page_of_limits_agrees_with_the_code() -> None:
     page = limits.PAGE.read_text(encoding="utf-8")
     assert limits.written(page) == page, "to write it anew: python -m tests.limits"
 

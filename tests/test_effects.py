@@ -1,4 +1,4 @@
-"""What a command did to files, against the truth; and at every door."""
+"""File changes of a command, compared with the actual changes, for every way to run a command."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from anyshell import Effects
     from anyshell.abc import Backend, HostInfo, Spawn
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 NAMES = ("a", "b c", "é", "n\nl", "by\udcffte", "-x", "*", "~", 'q"', "node_modules", "t\tb")
 
 
 class Seen(NamedTuple):
-    """A file as it truly is."""
+    """The actual state of a file."""
 
     kind: int
     mode: int
@@ -52,7 +52,7 @@ class Seen(NamedTuple):
 
 
 def truth(root: Path) -> dict[str, Seen]:
-    """Every file below a directory, less what a scan leaves out, read by other means than a scan reads it."""
+    """Every file below a directory, except files that a scan skips, read by other means than those of a scan."""
     found = {}
     for above, directories, files in os.walk(root):
         for name in (*directories, *files):
@@ -75,11 +75,11 @@ Step = tuple[str, str, str, int]
 
 
 def perform(root: Path, steps: list[Step]) -> None:
-    """Do what can be done of some steps."""
+    """Perform the steps that are possible."""
     for verb, first, second, number in steps:
         one, two = root / first, root / second
         if one.is_fifo() and verb in ("write", "append", "same", "sparse"):
-            continue  # which would wait for a reader
+            continue  # a write would wait for a reader
         with suppress(OSError):
             match verb:
                 case "write":
@@ -87,7 +87,7 @@ def perform(root: Path, steps: list[Step]) -> None:
                 case "append":
                     with open(one, "ab") as file:
                         file.write(b"\0\xff" if number == 3 else b"more\n")
-                case "same":  # other bytes, as many, and the times set back
+                case "same":  # other bytes of the same number, with the old times
                     before = one.stat()
                     one.write_bytes(bytes(byte ^ 1 for byte in one.read_bytes()))
                     os.utime(one, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -138,7 +138,7 @@ steps = st.lists(
 
 
 class Shell:
-    """A program of this machine as a host that is none, so that it is asked as another would be."""
+    """A shell of this machine as a remote host, so that it is scanned like a remote host."""
 
     def __init__(self, backend: Backend, *, path: str | None = None) -> None:
         self._backend = backend
@@ -154,7 +154,7 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def busybox() -> Iterator[str]:
-    """A PATH with nothing but busybox's programs."""
+    """A PATH with only the programs of busybox."""
     if (program := shutil.which("busybox")) is None:
         missing("busybox", "apt-get install busybox")
     with tempfile.TemporaryDirectory() as directory:
@@ -178,7 +178,7 @@ async def looked_at(
 
 
 def check(effects: Effects, before: Mapping[str, Seen], after: Mapping[str, Seen]) -> None:
-    """Hold effects to the truth."""
+    """Compare effects with the actual changes."""
     assert effects.complete, effects.incomplete
     renamed: dict[str, str] = {}
     for moved in effects.renamed:
@@ -222,10 +222,10 @@ def check(effects: Effects, before: Mapping[str, Seen], after: Mapping[str, Seen
 
 
 def check_diff(effects: Effects, root: Path, kept: Path) -> None:
-    """Apply the diff to what was there before, by git, and hold what comes of it to what is there now."""
+    """Apply the diff to the former files, by git, and compare the result with the present files."""
     assert effects.diff is not None
     if effects.diff:
-        # Not in a repository, whatever is above; and no whitespace is mended.
+        # Not in a repository, also if a parent directory is one; and without fixing whitespace.
         done = subprocess.run(
             ["git", "apply", "--whitespace=nowarn", "-"],
             cwd=kept,
@@ -274,7 +274,7 @@ def check_diff(effects: Effects, root: Path, kept: Path) -> None:
     before=[("mkdir", "a", "", 0), ("write", "a/é", "", 3)],
     between=[("rename", "a", "b c", 0), ("mode", "b c/é", "", 1)],
 )
-def test_effects_are_the_truth(
+def test_effects_match_the_actual_changes(
     way: str, before: list[Step], between: list[Step], request: pytest.FixtureRequest
 ) -> None:
     path = request.getfixturevalue("busybox") if way == "busybox" else None
@@ -297,8 +297,8 @@ def _no_regular_file(directory: str, names: list[str]) -> list[str]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is of Linux")
 @pytest.mark.anyio
-async def test_changes_without_an_event_are_told(tmp_path: Path) -> None:
-    """inotify has no event of these for a program that watches the directory."""
+async def test_changes_without_an_event_are_reported(tmp_path: Path) -> None:
+    """inotify has no event for these changes for a program that watches the directory."""
     root, other = tmp_path / "root", tmp_path / "other"
     root.mkdir()
     for name in ("linked", "mapped"):
@@ -317,7 +317,7 @@ async def test_changes_without_an_event_are_told(tmp_path: Path) -> None:
     assert [(each.path, each.content) for each in effects.changed] == [("linked", True), ("mapped", True)]
 
 
-# At every door, and on every host.
+# By every way to run a command, and on every host.
 
 
 def paths_of(effects: Effects | None) -> dict[str, list[str]]:
@@ -330,7 +330,7 @@ def paths_of(effects: Effects | None) -> dict[str, list[str]]:
 
 
 @pytest.mark.anyio
-async def test_run_names_what_a_command_did(env: Environment, tmp_path: Path) -> None:
+async def test_run_reports_file_changes_of_a_command(env: Environment, tmp_path: Path) -> None:
     (tmp_path / "a dir").mkdir(mode=0o777)
     for name in ("old", "gone", "a dir/kept", "mode", "edited"):
         (tmp_path / name).write_text("1\n")
@@ -359,7 +359,7 @@ async def test_run_names_what_a_command_did(env: Environment, tmp_path: Path) ->
 
 
 @pytest.mark.anyio
-async def test_some_directories_alone_are_looked_at(env: Environment, tmp_path: Path) -> None:
+async def test_only_given_directories_are_scanned(env: Environment, tmp_path: Path) -> None:
     (tmp_path / "node_modules").mkdir()
     (tmp_path / "src").mkdir()
     for each in tmp_path.iterdir():
@@ -378,7 +378,7 @@ async def test_some_directories_alone_are_looked_at(env: Environment, tmp_path: 
 
 
 @pytest.mark.anyio
-async def test_directory_that_is_removed_is_told_whole(env: Environment, tmp_path: Path) -> None:
+async def test_removed_directory_is_reported_with_its_contents(env: Environment, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     outcome = await env.run("mkdir -p d/e; touch d/e/f", effects=True)
     assert paths_of(outcome.effects) == {"created": ["d", "d/e", "d/e/f"]}
@@ -411,7 +411,7 @@ async def test_unreadable_files_count_neither_as_deleted_nor_as_created(env: Env
 
 
 @pytest.mark.anyio
-async def test_effects_are_not_complete_while_something_runs(tmp_path: Path) -> None:
+async def test_effects_are_incomplete_while_processes_run(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path) as env:
         outcome = await env.run("sleep 300 & touch a", effects=True)
         assert paths_of(outcome.effects) == {"created": ["a"]}
@@ -427,7 +427,7 @@ async def test_effects_are_not_complete_while_something_runs(tmp_path: Path) -> 
 
 
 @pytest.mark.anyio
-async def test_effects_in_sessions_streams_and_terminals(tmp_path: Path) -> None:
+async def test_sessions_streams_and_terminals_have_effects(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path) as env:
         async with env.session() as session:
             assert paths_of((await session.run("touch a", effects=True)).effects) == {"created": ["a"]}
@@ -439,8 +439,8 @@ async def test_effects_in_sessions_streams_and_terminals(tmp_path: Path) -> None
 
 
 @pytest.mark.anyio
-async def test_commands_of_a_session_have_effects_of_their_own(tmp_path: Path) -> None:
-    """Each looks in its turn: what the one before has done is not its own, nor what the next one does."""
+async def test_each_command_of_a_session_has_its_own_effects(tmp_path: Path) -> None:
+    """Each command is scanned in its turn: changes of the previous or next command do not count as its own."""
     async with Environment.detect(cwd=tmp_path) as env, env.session() as session:
         texts = [f"sleep 0.1; touch {name}" for name in "abc"]
         outcomes = await asyncio.gather(*(session.run(text, effects=True) for text in texts))
@@ -450,13 +450,13 @@ async def test_commands_of_a_session_have_effects_of_their_own(tmp_path: Path) -
         assert (await session.run("echo on")).output.text == "on\n"
 
 
-def test_blocking_run_looks_where_the_command_runs(tmp_path: Path) -> None:
+def test_blocking_run_scans_the_directory_of_the_command(tmp_path: Path) -> None:
     outcome = anyshell.run("touch a", cwd=tmp_path, effects=True)
     assert paths_of(outcome.effects) == {"created": ["a"]}
 
 
 @pytest.mark.anyio
-async def test_look_that_is_given_up_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_abandoned_scan_reports_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").touch()
     (tmp_path / "b").touch()
     monkeypatch.setattr(runner_effects, "MOST_FILES", 1)
@@ -472,7 +472,7 @@ async def test_look_that_is_given_up_tells_nothing(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.anyio
-async def test_files_without_a_diff_say_why(tmp_path: Path) -> None:
+async def test_files_without_a_diff_have_a_reason(tmp_path: Path) -> None:
     command = (
         r"printf 'a\0b' > binary; head -c 70000 /dev/zero > large; seq 3000 > long; ln -s x link; "
         r"printf '\377' > latin; echo x > text; rm gone; touch touched"
@@ -499,7 +499,7 @@ async def test_files_without_a_diff_say_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_reading_for_a_diff_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reading_for_a_diff_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "old").write_text("1\n")
     monkeypatch.setattr(diff, "LARGEST_KEPT", 5)
@@ -512,7 +512,7 @@ async def test_reading_for_a_diff_has_a_bound(tmp_path: Path, monkeypatch: pytes
         assert "-1\n" in effects.diff
 
         class Slow:
-            """Files that are never read."""
+            """Files whose reads never end."""
 
             stat = env.runner.backend.files.stat
 
@@ -532,7 +532,7 @@ async def test_reading_for_a_diff_has_a_bound(tmp_path: Path, monkeypatch: pytes
     assert (found.diff, found.without_diff) == ("", {"a": "not read"})
 
 
-def test_command_line_says_what_was_done(tmp_path: Path) -> None:
+def test_command_line_prints_effects(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("x")
     (tmp_path / "text").write_text("1\n")
     (tmp_path / "text").chmod(0o600)
@@ -561,7 +561,7 @@ def test_command_line_says_what_was_done(tmp_path: Path) -> None:
         assert b"--effects does not go with " + option.encode() in done.stderr
 
 
-def test_roots_in_one_another_are_told_once(tmp_path: Path) -> None:
+def test_overlapping_roots_are_reported_once(tmp_path: Path) -> None:
     work = tmp_path / "work"
     (work / "src").mkdir(parents=True)
     scan = Scan(paths=(".", str(work / "src"), "src", ".."), diff=True)
@@ -575,7 +575,7 @@ def test_roots_in_one_another_are_told_once(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("session", [False, True])
-async def test_a_model_is_told_what_a_command_changed(session: bool, tmp_path: Path) -> None:
+async def test_tool_result_names_changed_files(session: bool, tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path) as env:
         tool = ShellTool(env, approver=approve_all, session=session, effects=True)
         result = await tool({"command": "mkdir new && cd new && echo x | tee 1 2 3 4 5 6 7 8 9 'a\nb'"})
@@ -591,7 +591,7 @@ async def test_a_model_is_told_what_a_command_changed(session: bool, tmp_path: P
 
 
 @pytest.mark.anyio
-async def test_effects_of_each_host_of_a_fleet(tmp_path: Path) -> None:
+async def test_fleet_reports_effects_of_each_host(tmp_path: Path) -> None:
     async with Fleet(["local"], cwd=tmp_path) as fleet:
         async for result in fleet.run("echo x > made", effects=True):
             assert result.outcome is not None

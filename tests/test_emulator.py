@@ -1,4 +1,4 @@
-"""The screen: what stands where, beside tmux and pyte."""
+"""The screen of the emulator, compared with tmux and pyte."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def rows_of(data: bytes, columns: int = 10, rows: int = 4) -> list[str]:
         (b"main\x1b[?47h\x1b[Halt", ["alt", "", "", ""]),
         (b"main\x1bc", ["", "", "", ""]),
         (b"\x1b[2;3r\x1b[4h\x1b(0\x1b[!pq\n\n\nr", ["q", "", "", " r"]),
-        # what is no drawing
+        # sequences that draw no text
         (b"\x1b[1;31mred\x1b[m\x1b]8;;http://a\x1b\\link\x1b]8;;\x1b\\", ["redlink", "", "", ""]),
         (b"a\0b\x07c\x7fd\xffe", ["abcd\ufffde", "", "", ""]),
         (b"\x1b]0;ti\ntle", ["0;ti", "    tle", "", ""]),
         (b"\xe2\x1b[m\x82", ["\ufffd\ufffd", "", "", ""]),
         (b"\x1b\x1b[m[2Jx", ["[2Jx", "", "", ""]),
-        # Without auto-wrap the margin takes all that comes, one after the other.
+        # Without auto-wrap each further character overwrites the last column.
         ("\x1b[9Ge\x1b[?7l世e".encode(), ["         e", "", "", ""]),
         ("\x1b[?7l12345678\x1b[m世世e".encode(), ["12345678 e", "", "", ""]),
         ("\x1b[?7l123456789世界".encode(), ["12345678界", "", "", ""]),
@@ -120,7 +120,7 @@ def rows_of(data: bytes, columns: int = 10, rows: int = 4) -> list[str]:
         (b"\x1b[0000002Cx\x1b[00000000000000000003Gy", ["  y", "", "", ""]),
         (b"\x1b[0000000002;00000000003Hx\x1b[1;000000000004Hy", ["   y", "  x", "", ""]),
         (b"\x1b[0099999999999999999Cx", ["         x", "", "", ""]),
-        # controls inside a sequence are done before it; CAN and SUB end it
+        # controls inside a sequence act before the sequence; CAN and SUB end the sequence
         (b"ab\x1b[\r3Cz", ["ab z", "", "", ""]),
         (b"a\x1b[2\n;1Hb\x1b[\x0b3\b;5Hc", ["a", "b", "    c", ""]),
         (b"a\x1b[2\x7f\0C\xc2\x9b\x0e1\x0fCb", ["a   b", "", "", ""]),
@@ -130,7 +130,7 @@ def rows_of(data: bytes, columns: int = 10, rows: int = 4) -> list[str]:
         (b"x\r\n\x1b[3b<\r\x1b[b", ["x", "<", "", ""]),
         (b"x\x1b[31m\x1b[2b\x1b[b", ["xxxx", "", "", ""]),
         (b"0123456789\x1b[2b", ["0123456789", "99", "", ""]),
-        # what moves past margins, and what sets the screen anew
+        # movement past margins, and resets of the screen
         (b"\x1b[2;3r\x1b[9ex\x1b[?6h\x1b[9ey", ["", "", "y", "x"]),
         (b"ab\x1b[2;3r\x1b[2;2H\x1b[?6h\x1b#8x", ["xEEEEEEEEE", *["E" * 10] * 3]),
         (b"\x1b#8\x1b[4;1H\nx", [*["E" * 10] * 3, "x"]),
@@ -143,10 +143,10 @@ def rows_of(data: bytes, columns: int = 10, rows: int = 4) -> list[str]:
         (b"abcd\r\n1234\x1b[1;2H\x1b[2'~", ["ad", "14", "", ""]),
         (b"ab\r\n12\x1b[2;3r\x1b[1;1H\x1b['}\x1b[ @\x1b[2H\x1b['~", ["ab", "2", "", ""]),
         ("漢字\r\n1漢\x1b[1;3H\x1b['}".encode(), ["漢 字", "1", "", ""]),
-        # DECRC leaves auto-wrap as it is, and stays between the margins in origin mode.
+        # DECRC does not change auto-wrap, and stays between the margins in origin mode.
         (b"\x1b7\x1b[?7l\x1b8\x1b[9Gabcd", ["        ad", "", "", ""]),
         (b"\x1b[?6h\x1b[4H\x1b7\x1b[?6l\x1b[1;2r\x1b8x", ["", "x", "", ""]),
-        # DECSED and DECSEL erase all but what DECSCA protects; ED and EL erase that too.
+        # DECSED and DECSEL erase all characters except those that DECSCA protects; ED and EL erase these too.
         (b'A\x1b[1"qB\x1b["qC\x1b[G\x1b[?J', [" B", "", "", ""]),
         (b'A\x1b[1"qB\x1b["qC\x1b[G\x1b[J', ["", "", "", ""]),
         (b'a\x1b[1"qbc\x1b[2"qd\r\ne\x1b[1"qf\x1b[?2K\x1b[A\x1b[?1K', [" bcd", " f", "", ""]),
@@ -155,7 +155,7 @@ def rows_of(data: bytes, columns: int = 10, rows: int = 4) -> list[str]:
         ('\x1b[1"q漢\x1b[2G\x1b[?K'.encode(), ["漢", "", "", ""]),
         (b'\x1b7\x1b[1"qa\x1b8\x1b[Cb\x1b[?2J', ["a", "", "", ""]),
         (b'\x1b[1"qa\x1b[!pb\x1b[?2J', ["a", "", "", ""]),
-        # The alternate screen has a saved cursor of its own, and keeps it.
+        # The alternate screen has and keeps its own saved cursor.
         (b"\x1b[?1049h\x1b[3;3H\x1b7\x1b[?1049l\x1b[?1049h\x1b8x", ["", "", "  x", ""]),
     ],
 )
@@ -170,7 +170,7 @@ def test_erasing_up_to_the_margin_ends_the_line() -> None:
         assert output.finish().text == "hello\nworld"
 
 
-def test_tab_at_the_margin_loses_nothing_of_the_line() -> None:
+def test_tab_at_the_margin_keeps_the_line() -> None:
     output = TerminalOutput(Terminal(columns=10, rows=4))
     output.feed(b"0123456789\tx\r\n0123456789\x1b[Ix")
     assert output.finish().text == "0123456789x\n0123456789x"
@@ -185,7 +185,7 @@ def test_line_feed_inside_a_sequence_counts() -> None:
     assert result.omitted_bytes == result.total_bytes - len(b"one\r\n")
 
 
-def test_sequence_with_controls_inside_is_shown_when_it_never_ends() -> None:
+def test_unfinished_sequence_with_controls_is_shown() -> None:
     output = TerminalOutput(Terminal(columns=10, rows=4))
     output.feed(b"a\x1b[12\r\n34")
     assert output.screen.rows[:2] == ("a", "")
@@ -217,7 +217,7 @@ def test_the_title_is_kept_and_bounded() -> None:
     assert drawn("\x1b]2;a\u202eb\x07".encode()).title == "ab"
 
 
-def test_the_modes_of_keys_are_known() -> None:
+def test_modes_of_keys_are_tracked() -> None:
     output = TerminalOutput(Terminal())
     output.feed(b"\x1b[?1h\x1b=\x1b[?2004;1002;1006h\x1b[?1004h")
     modes = output.modes
@@ -253,9 +253,9 @@ def test_a_terminal_can_become_smaller_and_larger() -> None:
             b"\x1b[16G\x1b7",
             10,
             ["012345678x", ""],
-        ),  # xterm puts it into the last column, where no wrap is pending
-        (b"\x1b7", 10, ["0123456789", "x"]),  # the wrap that was pending still is
-        (b"\x1b7", 30, ["0123456789abcdefghijx", ""]),  # at a margin that is further right nothing wraps
+        ),  # xterm moves the cursor to the last column, without a pending wrap
+        (b"\x1b7", 10, ["0123456789", "x"]),  # a pending wrap stays pending
+        (b"\x1b7", 30, ["0123456789abcdefghijx", ""]),  # at a margin further to the right no character wraps
         (b"\x1b[16G\x1b7", 30, ["0123456789abcdexghij", ""]),
     ],
 )
@@ -269,7 +269,7 @@ def test_saved_cursor_is_restored_on_a_terminal_of_another_width(
     assert list(output.screen.rows) == rows
 
 
-def test_cursor_inside_the_row_waits_for_no_wrap_on_a_narrower_terminal() -> None:
+def test_narrower_terminal_sets_no_pending_wrap() -> None:
     output = TerminalOutput(Terminal(columns=20, rows=2))
     output.feed(b"0123456789abcde")
     output.resize(Terminal(columns=10, rows=2))
@@ -321,7 +321,7 @@ def test_a_lower_terminal_loses_blank_rows_first() -> None:
     assert output.screen.rows == ("1", "2", "")
 
 
-def test_a_storm_of_sizes_does_no_harm() -> None:
+def test_many_resizes_keep_the_screen_valid() -> None:
     output = TerminalOutput(Terminal(columns=1000, rows=1000))
     output.feed("漢字".encode() * 5000)
     for size in [2, 1000, 7, 80, 3, 999] * 20:
@@ -379,7 +379,7 @@ PROGRAMS = {
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_real_program_draws_what_tmux_shows(name: str, tmux: Tmux, tmp_path: Path) -> None:
+def test_real_programs_are_drawn_like_tmux(name: str, tmux: Tmux, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("".join(f"line {number} {'word ' * (number % 10)}\n" for number in range(1, 100)))
     argv, steps, until = PROGRAMS[name]
@@ -409,7 +409,7 @@ DRAWING = [
 ]
 
 OTHERWISE = [b"\x1b7", b"\x1b8", b"\x1b[2;3r"]
-"""What pyte does otherwise: a second DECRC goes home, and a cursor above the margins cannot stay there."""
+"""Differences of pyte: a second DECRC moves the cursor home, and a cursor above the margins cannot stay there."""
 
 
 @settings(deadline=None, max_examples=60)
@@ -417,7 +417,7 @@ OTHERWISE = [b"\x1b7", b"\x1b8", b"\x1b[2;3r"]
     st.lists(st.sampled_from(DRAWING).filter(lambda piece: piece not in OTHERWISE), max_size=40).map(b"".join)
 )
 def test_sequences_known_to_pyte_are_drawn_alike(data: bytes) -> None:
-    """On a screen so wide that nothing wraps: pyte keeps a wrap in mind while the cursor is moved."""
+    """The screen is so wide that no line wraps: pyte keeps a pending wrap during cursor movement."""
     other = pyte.Screen(500, 4)
     pyte.ByteStream(other).feed(data)
     assert rows_of(data, 500) == [row.rstrip(" ") for row in other.display]
@@ -516,7 +516,7 @@ def fed(pieces: list[bytes]) -> tuple[object, ...]:
 
 @settings(deadline=None)
 @given(anything, cuts)
-def test_drawing_does_not_depend_on_the_cuts(data: bytes, places: list[int]) -> None:
+def test_drawing_does_not_depend_on_chunk_boundaries(data: bytes, places: list[int]) -> None:
     whole = fed([data])
     assert fed(cut(data, places)) == whole
     assert fed([bytes([byte]) for byte in data]) == whole
@@ -524,7 +524,7 @@ def test_drawing_does_not_depend_on_the_cuts(data: bytes, places: list[int]) -> 
 
 @settings(deadline=None)
 @given(anything, st.lists(st.tuples(st.integers(2, 12), st.integers(2, 6)), max_size=4))
-def test_a_screen_stays_a_screen(data: bytes, sizes: list[tuple[int, int]]) -> None:
+def test_any_output_keeps_the_screen_valid(data: bytes, sizes: list[tuple[int, int]]) -> None:
     output = TerminalOutput(Terminal(columns=10, rows=4))
     columns, rows = 10, 4
     for columns, rows in [(10, 4), *sizes]:
@@ -575,8 +575,8 @@ def test_hostile_sequences_take_bounded_memory(data: bytes) -> None:
         tracemalloc.stop()
 
 
-def test_a_sequence_draws_no_more_than_a_screen_whatever_its_number() -> None:
-    """The work of one sequence is bounded: nothing of what is drawn or scrolled is more than the screen has."""
+def test_sequence_with_any_number_draws_at_most_a_screen() -> None:
+    """The work of one sequence is bounded: a sequence draws and scrolls at most as much as the screen has."""
     for sequence in (
         b"S",
         b"T",

@@ -1,4 +1,4 @@
-"""How commands end, by themselves and by us: real trees, on every real backend."""
+"""How commands end, by themselves and by anyshell: real process trees, on every real backend."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from .ssh_server import Server
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 pytestmark = pytest.mark.anyio
 
@@ -86,13 +86,13 @@ ENDLESS = {
 async def _env(
     request: pytest.FixtureRequest, ssh_host: Callable[[str], Server], tmp_path: Path, anyio_backend: str
 ) -> AsyncIterator[Environment]:
-    """Every server: how a tree ends is of the contract."""
+    """An environment on every server: the end of a tree is part of the contract."""
     async with environment_on(request.param, ssh_host, tmp_path) as environment:
         yield environment
 
 
 def inner_python(env: Environment) -> str:
-    """The Python that has anyshell, if the user who runs commands in an environment can use it."""
+    """The Python that has anyshell, if the user of the environment can run that Python."""
     if sys.executable != PYTHON and env.info.user != getpass.getuser():
         pytest.skip("the Python that runs the tests belongs to root alone; root runs this test too")
     return sys.executable
@@ -103,9 +103,9 @@ def fill(text: str, seconds: str) -> str:
 
 
 async def side_by_side(run: Callable[[str], Awaitable[Any]], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Run the texts of a table, five at a time, so that they wait together; give what became of each by its name.
+    """Run the texts of a table, five at a time, so that they wait together. Return the outcome of each by its name.
 
-    The machine's processes are not looked at meanwhile: that holds the loop up, and takes the time in which trees must end.
+    The processes of the machine are not listed meanwhile: listing blocks the loop, and uses the time in which trees must end.
     """
     at_once = asyncio.Semaphore(5)
 
@@ -121,7 +121,7 @@ async def test_a_timeout_stops_the_whole_tree_and_keeps_the_output(env: Environm
     marks = {name: unique_seconds() for name in ENDLESS}
 
     async def run(text: str) -> Outcome:
-        # On a busy machine a start takes a second and su several, and what it starts just as it is stopped has nothing that tells whose it is.
+        # On a busy machine a start takes a second and su several seconds, and a child started during the stop has no mark of its owner yet.
         timeout = 10 if text.startswith("su ") else 2
         return await env.run(f"printf 'so far'; {text}", timeout=timeout, grace=0.3)
 
@@ -129,13 +129,13 @@ async def test_a_timeout_stops_the_whole_tree_and_keeps_the_output(env: Environm
     with anyio.fail_after(50):
         su = "another user's, by su"
         slow = asyncio.create_task(side_by_side(run, {su: texts.pop(su)}))
-        # The others take the machine: until then, at most three seconds.
+        # The other commands load the machine: wait at most three seconds before their start.
         for _ in range(30):
             await anyio.sleep(0.1)
             programs = [line.split()[1] for line in living(marks[su])]
             if "sleep" in programs and "su" not in programs:
                 break
-        # It is large, and takes the time in which others must end.
+        # The list of processes is large, and takes time in which other trees must end.
         ended: dict[str, Any] = await side_by_side(run, {"a tree of 200": texts.pop("a tree of 200")})
         ended |= await side_by_side(run, texts)
         ended |= await slow
@@ -187,7 +187,8 @@ async def test_processes_left_behind_are_named_and_stopped_or_kept(
             kept = {process.pid for process in outcome.left_behind}
             assert alive <= kept
             for pid in kept:
-                with contextlib.suppress(psutil.NoSuchProcess):  # one that waited for another ends with it
+                # A process that waited for another process ends with that process.
+                with contextlib.suppress(psutil.NoSuchProcess):
                     psutil.Process(pid).kill()
 
 
@@ -233,10 +234,10 @@ async def test_processes_of_an_unread_stream_are_stopped_at_the_timeout(env: Env
     assert living(seconds) == []
 
 
-async def test_processes_left_behind_are_named_where_the_timeout_comes_before_the_look_at_them(
+async def test_processes_left_behind_are_named_after_a_timeout_of_held_output(
     env: Environment,
 ) -> None:
-    """The command has ended by itself, and its output is held up: only the timeout ends the wait for that."""
+    """The command has ended by itself, and its output is blocked: only the timeout ends the wait for the output."""
     seconds = unique_seconds()
     held = asyncio.Event()
 
@@ -252,13 +253,13 @@ async def test_processes_left_behind_are_named_where_the_timeout_comes_before_th
     assert living(seconds) == []
 
 
-async def test_a_background_process_that_ends_by_itself_in_time_is_not_left_behind(env: Environment) -> None:
+async def test_background_process_that_ends_in_time_is_not_left_behind(env: Environment) -> None:
     outcome = await env.run("(sleep 0.02; echo late) & echo started")
     assert outcome.output.text == "started\nlate\n"
     assert outcome.left_behind == ()
 
 
-async def test_a_daemon_with_nothing_of_ours_is_not_ours_after_a_normal_exit(env: Environment) -> None:
+async def test_unmarked_daemon_is_not_stopped_after_a_normal_exit(env: Environment) -> None:
     seconds = unique_seconds()
     daemon = (
         "import os, sys, time\n"
@@ -316,7 +317,7 @@ async def test_a_cancel_scope_around_a_run_waits_for_the_tree(env: Environment) 
     assert living(seconds) == []
 
 
-def test_a_loop_that_ends_stops_what_its_tasks_run(tmp_path: Path) -> None:
+def test_ended_event_loop_stops_commands_of_its_tasks(tmp_path: Path) -> None:
     seconds = unique_seconds()
 
     async def main() -> None:
@@ -329,7 +330,7 @@ def test_a_loop_that_ends_stops_what_its_tasks_run(tmp_path: Path) -> None:
     assert living(seconds) == []
 
 
-async def test_leaving_the_environment_stops_what_still_runs(tmp_path: Path) -> None:
+async def test_leaving_the_environment_stops_running_commands(tmp_path: Path) -> None:
     seconds = unique_seconds()
     async with Environment.detect(cwd=tmp_path) as env:
         task = asyncio.ensure_future(env.run(f"trap '' TERM; sleep {seconds}"))
@@ -338,7 +339,7 @@ async def test_leaving_the_environment_stops_what_still_runs(tmp_path: Path) -> 
     assert (await task).status == "cancelled"
 
 
-async def test_an_anyshell_inside_an_anyshell_goes_with_the_outer(env: Environment) -> None:
+async def test_inner_anyshell_ends_with_the_outer(env: Environment) -> None:
     seconds = unique_seconds()
     inner = f"import anyshell; anyshell.run('sleep {seconds} & (setsid sleep {seconds} &); wait')"
     task = asyncio.ensure_future(env.run(f'{inner_python(env)} -c "{inner}"', timeout=5, grace=0.3))
@@ -351,7 +352,7 @@ async def test_an_anyshell_inside_an_anyshell_goes_with_the_outer(env: Environme
 async def test_process_hidden_by_an_inner_anyshell_ends_with_the_outer(
     env: Environment, tmp_path: Path
 ) -> None:
-    """The inner one gives a life pipe of its own, and env -i takes every mark away."""
+    """The inner anyshell has its own life pipe, and env -i removes every mark."""
     seconds = unique_seconds()
     (tmp_path / "inner.py").write_text(
         "import anyshell\n"
@@ -366,8 +367,8 @@ async def test_process_hidden_by_an_inner_anyshell_ends_with_the_outer(
     assert living(seconds) == []
 
 
-async def test_a_tag_that_comes_late_is_passed_on(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when another thread has the processor: the command has started others before it is tagged."""
+async def test_late_tag_is_passed_on_to_children(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread has the processor, so that the command starts children before its own tag is set."""
     if sys.platform != "linux" or not env.info.is_this_machine:
         pytest.skip(
             "there are tags on Linux alone, and a host's login shell sets its own before it starts anything"
@@ -385,7 +386,7 @@ async def test_a_tag_that_comes_late_is_passed_on(env: Environment, monkeypatch:
 
     monkeypatch.setattr(tree, "make_tag", late)
     task = asyncio.ensure_future(env.run(f"(sleep {seconds}; :) & sleep {seconds}; :", grace=0.3))
-    await asyncio.sleep(0.05)  # the start itself blocks the loop; by now it is over
+    await asyncio.sleep(0.05)  # the start itself blocks the loop; by now the start is over
     pids = [int(line.split()[0]) for line in living(seconds)]
     limits = {resource.prlimit(pid, tags.RLIMIT_LOCKS)[0] for pid in pids}
     task.cancel()
@@ -395,10 +396,10 @@ async def test_a_tag_that_comes_late_is_passed_on(env: Environment, monkeypatch:
     assert limits != {resource.RLIM_INFINITY}
 
 
-async def test_command_that_has_ended_keeps_its_end_when_it_is_cancelled_in_that_moment(
+async def test_cancelled_command_keeps_its_exit_code_if_already_ended(
     tmp_path: Path,
 ) -> None:
-    """The event loop has not heard of the end then."""
+    """The event loop has not processed the end yet."""
     if sys.platform != "linux":
         pytest.skip("only /proc tells that a process is a zombie")
     async with Environment.detect(cwd=tmp_path) as env:
@@ -414,10 +415,10 @@ async def test_command_that_has_ended_keeps_its_end_when_it_is_cancelled_in_that
     assert (outcome.status, outcome.exit_code) == ("exited", 7)
 
 
-async def test_child_that_is_not_shown_when_its_parent_is_tagged_late_is_tagged_soon(
+async def test_child_hidden_during_late_tagging_is_tagged_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel copies the limits first, and then the memory: that takes a while before a child is in its parent's list."""
+    """The kernel copies the limits first, and then the memory: only after that is a child in its parent's list."""
     if sys.platform != "linux":
         pytest.skip("there are tags on Linux alone")
     import resource
@@ -468,14 +469,14 @@ async def test_process_without_marks_is_stopped_while_its_parent_lives(
     assert living(seconds) == []
 
 
-async def test_a_program_that_heeds_the_request_ends_within_its_grace_with_its_last_words(
+async def test_program_ends_by_its_own_trap_within_the_grace(
     env: Environment,
 ) -> None:
     outcome = await env.run("trap 'echo bye; exit 7' TERM; echo hi; sleep 300 & wait", timeout=0.3, grace=20)
     assert (outcome.status, outcome.exit_code, outcome.output.text) == ("timed_out", 7, "hi\nbye\n")
 
 
-async def test_an_exit_by_signal_is_told_from_an_exit_code(env: Environment) -> None:
+async def test_exit_by_signal_is_distinguished_from_an_exit_code(env: Environment) -> None:
     killed = await env.run("kill -KILL $$")
     exited = await env.run("exit 137")
     assert (killed.status, killed.exit_code, killed.signal) == ("exited", None, "SIGKILL")
@@ -500,16 +501,16 @@ BREEDER = textwrap.dedent(
             file.write("x")
     """
 )
-"""A chain that forks for ever, as far as a test goes: it ends by itself, so that a failure does not take the machine's time."""
+"""An endless chain of forks for a test. The chain ends by itself after a while, so that a failure does not load the machine."""
 
 
 @pytest.mark.parametrize(
     "wrapped", ["{breeder} & sleep 300", "{breeder}; sleep 300", "trap '' TERM; {breeder} & sleep 300"]
 )
-async def test_a_chain_that_forks_for_ever_is_stopped(env: Environment, tmp_path: Path, wrapped: str) -> None:
-    """No process of it lives longer than a look takes, so what it writes tells whether it lives."""
+async def test_endless_chain_of_forks_is_stopped(env: Environment, tmp_path: Path, wrapped: str) -> None:
+    """No process of the chain lives longer than a scan takes, so the growth of its file shows whether the chain lives."""
     text = wrapped.replace("{breeder}", f"{PYTHON} -c '{BREEDER}'")
-    outcome = await env.run(text, timeout=1.2, grace=0.3)  # it has to have begun
+    outcome = await env.run(text, timeout=1.2, grace=0.3)  # the chain must have started
     assert outcome.status == "timed_out"
     beats = tmp_path / "beats"
     size = beats.stat().st_size
@@ -519,7 +520,7 @@ async def test_a_chain_that_forks_for_ever_is_stopped(env: Environment, tmp_path
         assert beats.stat().st_size == size
 
 
-async def test_nothing_is_signalled_that_only_looks_like_ours(env: Environment) -> None:
+async def test_similar_foreign_process_is_not_signalled(env: Environment) -> None:
     stranger = await asyncio.create_subprocess_exec("sleep", "300", start_new_session=True)
     outcome = await env.run("sleep 300", timeout=0.2, grace=0.2)
     assert outcome.status == "timed_out"
@@ -536,7 +537,7 @@ async def counts() -> tuple[int, int, int, int]:
 
 
 async def same_counts(env: Environment, before: tuple[int, int, int, int]) -> None:
-    """Nothing is left of some hundred runs. A connection to a host may be one more than before, and stays."""
+    """Some hundred runs leave no resources. One further connection to a host may exist, and stays."""
     slack = (0, 0, 0, 0) if env.info.is_this_machine else (4, 0, 12, 0)
     for _ in range(3):
         await asyncio.sleep(0)
@@ -547,10 +548,10 @@ async def same_counts(env: Environment, before: tuple[int, int, int, int]) -> No
             return
         if env.info.is_this_machine or time.monotonic() > give_up:
             assert now == before
-        await asyncio.sleep(0.05)  # a host's last words are on their way
+        await asyncio.sleep(0.05)  # the last messages of a host are still in transit
 
 
-async def test_nothing_piles_up_over_normal_runs(env: Environment) -> None:
+async def test_normal_runs_leak_no_resources(env: Environment) -> None:
     await env.run("true")
     before = await counts()
     for _ in range(100 if env.info.is_this_machine else 50):
@@ -558,8 +559,8 @@ async def test_nothing_piles_up_over_normal_runs(env: Environment) -> None:
     await same_counts(env, before)
 
 
-async def test_nothing_piles_up_over_timeouts_and_cancels(env: Environment) -> None:
-    # Twenty at once are more than one connection to a host takes; those that were opened stay open.
+async def test_timeouts_and_cancels_leak_no_resources(env: Environment) -> None:
+    # Twenty concurrent commands need more than one connection to a host; opened connections stay open.
     await asyncio.gather(*(env.run("sleep 0.5") for _ in range(20)))
     await env.run("sleep 300 & sleep 300", timeout=0.05, grace=0.3)
     before = await counts()
@@ -577,7 +578,7 @@ async def test_nothing_piles_up_over_timeouts_and_cancels(env: Environment) -> N
     await same_counts(env, before)
 
 
-async def test_children_reaped_by_other_code_are_said(tmp_path: Path) -> None:
+async def test_child_reaped_by_other_code_is_lost(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path) as env:
         handler = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel then reaps by itself
         try:

@@ -1,4 +1,4 @@
-"""What an environment promises beyond how commands end: text, input, variables, directories, streams."""
+"""The contract of an environment besides endings: text, input, variables, directories, streams."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def text_of(env: Environment, command: str, **how: Any) -> str:
 # Detection
 
 
-async def test_facts_are_the_hosts(env: Environment) -> None:
+async def test_facts_describe_the_host(env: Environment) -> None:
     names = await text_of(env, "uname -m; uname -n; id -un; echo ~; pwd")
     assert names.splitlines() == [
         env.arch,
@@ -45,7 +45,7 @@ async def test_facts_are_the_hosts(env: Environment) -> None:
     assert env.shell.version in await text_of(env, "echo $BASH_VERSION")
 
 
-async def test_awaited_environment_refuses_what_needs_async_with(tmp_path: Path) -> None:
+async def test_awaited_environment_refuses_streams(tmp_path: Path) -> None:
     env = await Environment.detect(cwd=tmp_path)
     assert await text_of(env, "echo hi") == "hi\n"
     await env.files.write_text("a", "b")
@@ -87,7 +87,7 @@ LONG = "# " + "x" * 4_000_000 + "\n"
 
 @pytest.mark.parametrize("shell", ["bash", "sh"])
 @pytest.mark.parametrize("prefix", ["", LONG], ids=["short", "4 MB"])
-async def test_a_text_behaves_as_in_dash_c_whatever_its_size(shell: str, prefix: str, tmp_path: Path) -> None:
+async def test_text_of_any_size_behaves_as_with_dash_c(shell: str, prefix: str, tmp_path: Path) -> None:
     env = await Environment.detect(shell=shell, cwd=tmp_path)
     first = prefix.count("\n") + 1
     assert await text_of(env, prefix + "echo $0 $#") == f"{shell} 0\n"
@@ -101,7 +101,7 @@ async def test_a_text_behaves_as_in_dash_c_whatever_its_size(shell: str, prefix:
     assert await text_of(env, prefix + "cat", stdin="given") == "given"
 
 
-async def test_a_nul_byte_is_refused_before_anything_starts(env: Environment, tmp_path: Path) -> None:
+async def test_nul_byte_is_refused_before_the_command_starts(env: Environment, tmp_path: Path) -> None:
     bads: tuple[dict[str, Any], ...] = (
         {"command": "touch x\0"},
         {"command": "touch x", "cwd": "a\0"},
@@ -121,7 +121,7 @@ async def test_a_malformed_variable_name_is_refused_without_its_value(env: Envir
             assert "hunter2" not in str(caught.value)
 
 
-async def test_a_timeout_that_is_no_time_is_refused(env: Environment) -> None:
+async def test_invalid_timeout_is_refused(env: Environment) -> None:
     wrong: tuple[Any, ...] = (0, -1, float("nan"), float("inf"), True, "5")
     for bad in wrong:
         with row(bad), pytest.raises(InvalidCommand, match="timeout"):
@@ -156,7 +156,7 @@ async def test_a_wrong_argument_is_refused(env: Environment) -> None:
 # Input
 
 
-async def test_input_that_fails_to_come_is_raised_and_stops_the_command(env: Environment) -> None:
+async def test_failing_input_is_raised_and_stops_the_command(env: Environment) -> None:
     seconds = unique_seconds()
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -168,7 +168,7 @@ async def test_input_that_fails_to_come_is_raised_and_stops_the_command(env: Env
     assert living(seconds) == []
 
 
-async def test_pieces_that_are_no_bytes_are_refused(env: Environment) -> None:
+async def test_input_pieces_must_be_bytes(env: Environment) -> None:
     async def pieces() -> AsyncIterator[Any]:
         yield "text"
 
@@ -176,7 +176,7 @@ async def test_pieces_that_are_no_bytes_are_refused(env: Environment) -> None:
         await env.run("cat", stdin=pieces())
 
 
-async def test_a_source_that_never_waits_cannot_outlive_the_timeout(env: Environment) -> None:
+async def test_timeout_applies_to_input_that_never_waits(env: Environment) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         while True:
             yield b""
@@ -184,23 +184,25 @@ async def test_a_source_that_never_waits_cannot_outlive_the_timeout(env: Environ
     assert (await env.run("cat", stdin=pieces(), timeout=0.3, grace=0.3)).status == "timed_out"
 
 
-async def test_a_hundred_megabytes_go_in(env: Environment) -> None:
+async def test_hundred_megabytes_of_input_are_read(env: Environment) -> None:
     assert await text_of(env, "wc -c", stdin=b"x" * 100_000_000) == "100000000\n"
 
 
 # Variables
 
 
-async def test_the_set_that_keeps_programs_from_waiting_is_there(env: Environment) -> None:
+async def test_non_interactive_variables_are_set(env: Environment) -> None:
     lines = (await text_of(env, "env")).splitlines()
     assert {f"{name}={value}" for name, value in NON_INTERACTIVE.items()} <= set(lines)
     assert f"SHELL={env.shell.path}" in lines
 
 
-async def test_the_callers_variables_win(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_variables_of_the_caller_take_precedence(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FROM_HOST", "host")
     monkeypatch.setenv("PAGER", "host")
-    # This machine's variables are those of a host only if it is that host.
+    # The variables of this machine apply only if the host is this machine.
     expected = "host cat\n" if env.info.is_this_machine else "cat\n"
     assert await text_of(env, "echo $FROM_HOST $PAGER") == expected
     mine = {
@@ -214,7 +216,9 @@ async def test_the_callers_variables_win(env: Environment, monkeypatch: pytest.M
     assert outcome.output.text == f"mine mine mine \n{mine['LINES2']}"
 
 
-async def test_one_switch_leaves_the_hosts_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_interactive_option_keeps_variables_of_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PAGER", "host")
     monkeypatch.delenv("NO_COLOR", raising=False)
     env = await Environment.detect(cwd=tmp_path, interactive=True)
@@ -230,7 +234,7 @@ async def test_the_name_of_a_link_is_kept_in_pwd(env: Environment, tmp_path: Pat
     )
 
 
-async def test_nothing_of_this_process_moves(env: Environment, tmp_path: Path) -> None:
+async def test_current_directory_of_this_process_is_unchanged(env: Environment, tmp_path: Path) -> None:
     before = os.getcwd()
     await env.run("cd / && true", cwd=tmp_path)
     assert os.getcwd() == before
@@ -239,12 +243,12 @@ async def test_nothing_of_this_process_moves(env: Environment, tmp_path: Path) -
 # Output
 
 
-async def test_the_two_channels_keep_their_true_order(env: Environment) -> None:
+async def test_stdout_and_stderr_keep_their_order(env: Environment) -> None:
     words = await text_of(env, "for i in $(seq 200); do echo $i; echo $i >&2; done")
     assert words.split() == [str(i) for i in range(1, 201) for _ in "12"]
 
 
-async def test_limits_are_the_environments(tmp_path: Path) -> None:
+async def test_output_limits_of_the_environment_apply(tmp_path: Path) -> None:
     env = await Environment.detect(cwd=tmp_path, limits=OutputLimits(head=10, tail=10), artifacts=None)
     output = (await env.run("printf 0123456789; printf abcdefghij")).output
     assert (output.text, output.truncated) == ("0123456789abcdefghij", False)
@@ -255,17 +259,17 @@ async def test_limits_are_the_environments(tmp_path: Path) -> None:
     assert output.artifact is None
 
 
-async def test_truncated_output_is_kept_whole(env: Environment) -> None:
+async def test_truncated_output_is_kept_as_an_artifact(env: Environment) -> None:
     output = (await env.run("seq 100000")).output
     assert output.artifact is not None
-    # A path of this machine means nothing to a command on another.
+    # A path of this machine has no meaning for a command on another machine.
     name = str(output.artifact.path) if env.info.is_this_machine else output.artifact.id
     assert name in output.text
     assert output.artifact.path.read_text() == "".join(f"{i}\n" for i in range(1, 100001))
     assert output.total_lines == 100000
 
 
-async def test_an_artifact_that_cannot_be_kept_stops_nothing(
+async def test_failed_artifact_does_not_fail_the_command(
     env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -276,7 +280,7 @@ async def test_an_artifact_that_cannot_be_kept_stops_nothing(
     assert "not kept" in outcome.output.text
 
 
-async def test_a_store_that_fails_in_any_way_stops_nothing(tmp_path: Path) -> None:
+async def test_unexpected_store_error_is_raised_without_a_hang(tmp_path: Path) -> None:
     class Broken(ArtifactStore):
         def create(self) -> ArtifactWriter:
             raise RuntimeError("no store today")
@@ -289,7 +293,7 @@ async def test_a_store_that_fails_in_any_way_stops_nothing(tmp_path: Path) -> No
 # Streams
 
 
-async def test_a_stream_tells_the_pid_of_its_shell(env: Environment) -> None:
+async def test_stream_has_the_pid_of_its_shell(env: Environment) -> None:
     async with env.stream("echo $$; cat", stdin=_never(), timeout=30, grace=0.3) as events:
         assert events.pid is None
         assert int((await anext(aiter(events))).text) == events.pid
@@ -312,9 +316,9 @@ async def _never() -> AsyncIterator[bytes]:
     yield b""
 
 
-async def test_a_slow_reader_slows_the_command_and_misses_nothing(env: Environment) -> None:
+async def test_slow_reader_slows_the_command_and_gets_all_output(env: Environment) -> None:
     count = 0
-    # More than pipes and SSH's window hold; long lines, since each is an event.
+    # More than pipes and the window of SSH hold; long lines, since each line is an event.
     async with env.stream("seq -f %0100.0f 40000", by="lines") as events:
         async for event in events:
             count += 1
@@ -325,7 +329,7 @@ async def test_a_slow_reader_slows_the_command_and_misses_nothing(env: Environme
     assert events.outcome.exit_code == 0
 
 
-async def test_a_reader_that_stops_reading_cannot_outlive_the_timeout(env: Environment) -> None:
+async def test_timeout_applies_to_an_unread_stream(env: Environment) -> None:
     seconds = unique_seconds()
     async with env.stream(f"yes {seconds}", by="chunks", timeout=0.5, grace=0.3) as events:
         await anext(aiter(events))
@@ -356,13 +360,13 @@ async def test_refusal_of_the_host_is_raised_by_the_stream(env: Environment, ite
                 await anext(aiter(events))
 
     if not iterated and not env.info.is_this_machine:
-        await read()  # at once, a block would be left before the host can answer
+        await read()  # an immediate exit would leave the block before the answer of the host
         return
     with pytest.raises(InvalidCommand, match="absent"):
         await read()
 
 
-async def test_a_backend_of_ones_own_stays_open_but_what_was_started_is_stopped() -> None:
+async def test_given_backend_stays_open_and_its_commands_are_stopped() -> None:
     backend = FakeBackend({"serve": Script(exit=None)})
     async with Environment.detect(backend) as env:
         task = asyncio.ensure_future(env.run("serve"))
@@ -386,7 +390,7 @@ async def test_a_backend_of_ones_own_stays_open_but_what_was_started_is_stopped(
         (Script(), 0.0, [], False),
     ],
 )
-async def test_outcome_tells_a_kill_without_warning(
+async def test_outcome_reports_a_kill_without_warning(
     script: Script, grace: float, signals: list[str], at_once: bool
 ) -> None:
     backend = FakeBackend({"serve": script})
@@ -403,7 +407,7 @@ async def test_outcome_tells_a_kill_without_warning(
 @pytest.mark.parametrize(
     ("name", "value"), [("timeout", 0), ("silence", -1), ("grace", None), ("left_behind", "drop")]
 )
-async def test_every_door_refuses_bad_options_before_anything_is_started(
+async def test_bad_options_are_refused_before_the_command_starts(
     name: str, value: Any, tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {name: value}
@@ -423,7 +427,7 @@ async def test_every_door_refuses_bad_options_before_anything_is_started(
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_closed_environment_starts_nothing_more(tmp_path: Path) -> None:
+async def test_closed_environment_starts_no_command(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path) as env:
         pass
     with pytest.raises(AnyshellError, match="closed"):
@@ -431,7 +435,7 @@ async def test_a_closed_environment_starts_nothing_more(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_commands_that_keep_coming_end_with_the_environment(tmp_path: Path) -> None:
+async def test_repeated_commands_end_with_the_environment(tmp_path: Path) -> None:
     seconds = unique_seconds()
 
     async def keep_running(env: Environment) -> None:
@@ -451,7 +455,7 @@ async def test_commands_that_keep_coming_end_with_the_environment(tmp_path: Path
 
 
 async def test_exception_of_a_listener_ends_the_command_and_propagates(env: Environment) -> None:
-    """Also of a command that has ended by then: nothing waits for a listener that is gone."""
+    """The exception also propagates after the end of the command: no code waits for the failed listener."""
 
     async def listener(channel: str, data: bytes) -> None:
         raise LookupError("no more")
@@ -461,7 +465,7 @@ async def test_exception_of_a_listener_ends_the_command_and_propagates(env: Envi
             await env.run(command, listener=listener)
 
 
-async def test_a_listener_hears_every_piece_and_is_awaited(env: Environment) -> None:
+async def test_listener_gets_every_piece_and_is_awaited(env: Environment) -> None:
     heard: list[tuple[str, bytes]] = []
 
     async def listener(channel: str, data: bytes) -> None:
@@ -489,7 +493,7 @@ async def test_background_after_bounds_the_wait_for_one_command(tmp_path: Path) 
         (tmp_path / "go").touch()
         job = env.jobs.get(outcome.job or "")
         assert (await job.wait(timeout=20)) is not None
-        assert heard == [b"one\n"]  # it is over for who waited
+        assert heard == [b"one\n"]  # the listener ends with the wait
         with pytest.raises(InvalidCommand, match="background_after"):
             await env.run("true", background_after=0)
     async with Environment.detect(cwd=tmp_path, background_after=0.01) as env:

@@ -1,4 +1,4 @@
-"""The programs in ``examples/`` run, each as a process of its own. That for editors is in test_acp, those in Go and JavaScript in test_rpc."""
+"""The programs in ``examples/`` run, each as a separate process. test_acp runs the example for editors, test_rpc those in Go and JavaScript."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ELSEWHERE = {"acp_agent.py", "rpc.go", "rpc.mjs"}
 
 
 def run(name: str, where: Path, *arguments: str, **variables: str) -> str:
-    """What an example prints."""
+    """The output of an example."""
     done = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments],
         capture_output=True,
@@ -47,7 +47,7 @@ def run(name: str, where: Path, *arguments: str, **variables: str) -> str:
 
 @contextmanager
 def answering(answers: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A server of a model's API that gives these answers, one after the other; and what it was asked."""
+    """A server of a model's API that gives these answers in order, and the received requests."""
     asked: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -82,7 +82,7 @@ def test_every_example_is_run_by_a_test() -> None:
 
 
 def test_examples_of_doors_are_short() -> None:
-    """Thirty lines for an agent and for the code of a page of a framework, and sixty for a client of the protocol."""
+    """The limit is thirty lines for an agent and for the code on a framework's page, and sixty for a client of the protocol."""
     agents = [
         *EXAMPLES.glob("*agent.py"),
         EXAMPLES / "anthropic_messages.py",
@@ -107,17 +107,17 @@ def test_an_agent_without_a_framework_works(tmp_path: Path) -> None:
     assert said.endswith("'text': 'I have read 5 messages.'}\n")
 
 
-def test_an_agent_of_pydantic_ai(tmp_path: Path) -> None:
+def test_pydantic_ai_agent_works(tmp_path: Path) -> None:
     framework("pydantic_ai")
     assert run("pydantic_ai_agent.py", tmp_path) == "done\n"
 
 
-def test_a_chain_of_langchain(tmp_path: Path) -> None:
+def test_langchain_chain_works(tmp_path: Path) -> None:
     framework("langchain_core")
     assert "[anyshell] Exit code 0." in run("langchain_agent.py", tmp_path)
 
 
-def test_an_agent_on_the_responses_api(tmp_path: Path) -> None:
+def test_agent_on_the_responses_api_works(tmp_path: Path) -> None:
     framework("openai")
 
     def response(item: dict[str, Any]) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def test_an_agent_on_the_responses_api(tmp_path: Path) -> None:
     assert asked[1]["input"][-1]["output"].startswith("42\n")
 
 
-def test_an_agent_on_the_tool_runner_of_anthropic(tmp_path: Path) -> None:
+def test_agent_on_the_anthropic_tool_runner_works(tmp_path: Path) -> None:
     framework("anthropic")
 
     def message(block: dict[str, Any], why: str) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def test_an_agent_on_the_tool_runner_of_anthropic(tmp_path: Path) -> None:
     assert "42" in json.dumps(asked[1]["messages"][-1])
 
 
-def test_jobs_of_a_web_server(tmp_path: Path) -> None:
+def test_web_server_runs_jobs(tmp_path: Path) -> None:
     def request(method: str, url: str, body: str = "") -> Any:
         sent = urllib.request.Request(url, body.encode(), method=method)
         with urllib.request.urlopen(sent, timeout=30) as answer:
@@ -194,20 +194,20 @@ def test_jobs_of_a_web_server(tmp_path: Path) -> None:
         program.communicate(timeout=30)
 
 
-def test_a_deployment_over_a_fleet(tmp_path: Path) -> None:
+def test_deployment_over_a_fleet_works(tmp_path: Path) -> None:
     assert run("deploy.py", tmp_path).startswith("local: released at ")
     assert (tmp_path / "releases" / "now").is_file()
 
 
-def test_a_port_of_what_is_written_for_pexpect(tmp_path: Path) -> None:
+def test_pexpect_port_works(tmp_path: Path) -> None:
     basic = {
         "PYTHON_BASIC_REPL": "1"
-    }  # the other one of Python 3.14 polls, so that its wait is likely and not certain
+    }  # the new REPL of Python 3.14 polls, so that its wait is likely and not certain
     certain, code = run("pexpect_port.py", tmp_path, **basic).splitlines()
     assert (certain.startswith("Waiting(certainty='certain', prompt='>>> '"), code) == (True, "0")
 
 
-def test_cells_of_a_notebook(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notebook_cells_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     notebook = json.loads((EXAMPLES / "notebook.ipynb").read_text(encoding="utf-8"))
 
     async def run_cells() -> None:
@@ -222,6 +222,6 @@ def test_cells_of_a_notebook(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == "5\n4\n3\n2\n1\n\nstep 1\nstep 2\nstep 3\n"
 
 
-def test_a_script_for_windows(tmp_path: Path, powershell: Windows) -> None:
+def test_windows_script_works(tmp_path: Path, powershell: Windows) -> None:
     path = f"{powershell.pwsh.parent}{os.pathsep}{os.environ['PATH']}"
     assert run("windows.py", tmp_path, PATH=path) == "['7', '5']\n1 True\n5 before\n"

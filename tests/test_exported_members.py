@@ -1,4 +1,4 @@
-"""The public names are there, and are all that is there."""
+"""The public names exist, and no others do."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ PACKAGE = Path(anyshell.__file__).parent
 
 
 @pytest.mark.parametrize("name", anyshell.__all__)
-def test_every_public_name_can_be_had(name: str) -> None:
+def test_every_public_name_can_be_imported(name: str) -> None:
     assert getattr(anyshell, name) is not None
 
 
-def test_type_checkers_are_shown_the_same_names() -> None:
+def test_type_checkers_see_the_public_names() -> None:
     tree = ast.parse(Path(anyshell.__file__).read_text())
     shown = {
         alias.asname for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
@@ -50,7 +50,7 @@ def moved() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("room", "name"), moved())
-def test_a_name_that_has_moved_is_found_with_a_warning(room: str, name: str) -> None:
+def test_moved_name_is_found_with_a_warning(room: str, name: str) -> None:
     new = getattr(import_module(f"anyshell.{room}"), name)
     with pytest.warns(DeprecationWarning, match=rf"anyshell\.{name} is anyshell\.{room}\.{name} now") as told:
         assert getattr(anyshell, name) is new
@@ -59,7 +59,7 @@ def test_a_name_that_has_moved_is_found_with_a_warning(room: str, name: str) -> 
 
 
 @pytest.mark.parametrize("room", ["errors", "types"])
-def test_a_room_has_what_it_lists(room: str) -> None:
+def test_public_module_has_its_listed_names(room: str) -> None:
     module = import_module(f"anyshell.{room}")
     assert all(getattr(module, name) is not None for name in module.__all__)
     assert sorted(module.__all__) == sorted(anyshell._MOVED[room].split())
@@ -67,7 +67,7 @@ def test_a_room_has_what_it_lists(room: str) -> None:
         module.no_such_name  # noqa: B018 - the access is the test
 
 
-def test_the_version_is_the_distributions() -> None:
+def test_version_is_that_of_the_distribution() -> None:
     assert anyshell.__version__ == version("anyshell")
 
 
@@ -76,7 +76,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         anyshell.no_such_name  # noqa: B018 - the access is the test
 
 
-def test_names_of_before_still_read() -> None:
+def test_former_names_can_be_read() -> None:
     from anyshell import Outcome, abc
 
     old = [abc.__getattr__(name) for name in ("Exchange", "Outlet", "Inlet", "Section")]
@@ -86,7 +86,7 @@ def test_names_of_before_still_read() -> None:
         abc.__getattr__("no_such_name")
 
 
-def test_importing_the_package_imports_nothing_heavy() -> None:
+def test_importing_the_package_imports_no_heavy_module() -> None:
     heavy = "{'anyio', 'asyncio', 'pydantic', 'click', 'psutil', 'platformdirs', 'asyncssh'}"
     script = f"import sys, anyshell; print(sorted({heavy} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -98,7 +98,7 @@ def lazy_packages() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", lazy_packages(), ids=lambda path: path.parent.name)
-def test_lazy_package_gives_the_names_that_type_checkers_are_shown(path: Path) -> None:
+def test_lazy_package_has_the_names_of_its_type_hints(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     (choice,) = (node for node in tree.body if isinstance(node, ast.If) and node.orelse)
     shown = {
@@ -117,7 +117,7 @@ def test_lazy_package_gives_the_names_that_type_checkers_are_shown(path: Path) -
         package.no_such_name  # noqa: B018 - the access is the test
 
 
-def test_plain_run_of_the_program_loads_no_more_than_it_needs() -> None:
+def test_plain_run_of_the_program_loads_few_modules() -> None:
     script = """
 import sys
 from anyshell.cli import main
@@ -160,15 +160,15 @@ def test_every_exception_can_be_pickled() -> None:
 
 DOCUMENTED = re.compile(r"^ +(\w+): Seconds\b", re.MULTILINE)
 GIVEN = {"CommandRequest", "HostOutcome", "Outcome", "ShellDetails", "Usage"}
-"""Values that a program is given and does not make."""
+"""Values that a program gets and does not construct."""
 OF_A_MODEL = {"JobParams", "ShellParams"}
-"""What a model gives: numbers and words."""
+"""Values from a model: numbers and words."""
 OWN = {"Jobs.start", "Jobs.take", "Job.__init__"}
-"""What an environment calls and a program does not."""
+"""Functions that only an environment calls."""
 
 
 def public_definitions() -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
-    """Public classes and functions, and those of `anyshell.ray`, as they are written."""
+    """The syntax trees of public classes and functions, including those of `anyshell.ray`."""
     modules = (anyshell, anyshell.tool, anyshell.types, import_module("anyshell.rendering"))
     names = {name for module in modules for name in module.__all__} | {"Environments", "RunArguments"}
     for path in PACKAGE.rglob("*.py"):
@@ -181,7 +181,7 @@ def public_definitions() -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]
 
 
 def test_every_public_parameter_in_seconds_takes_a_timedelta() -> None:
-    """By its annotation, to which mypy holds the code; `test_values_settle_their_durations` has those that are kept in fields."""
+    """The annotation has to accept a timedelta, which mypy enforces in the code; `test_values_convert_durations_to_seconds` tests parameters stored in fields."""
     asked: list[tuple[str, str, str]] = []
     documented: set[str] = set()
     for name, node in public_definitions():
@@ -215,7 +215,7 @@ def test_every_public_parameter_in_seconds_takes_a_timedelta() -> None:
     assert len([name for _, name, kind in asked if name in documented and "Seconds" in kind]) > 60
 
 
-def test_values_settle_their_durations(tmp_path: Path) -> None:
+def test_values_convert_durations_to_seconds(tmp_path: Path) -> None:
     given = timedelta(minutes=2)
     ssh = anyshell.SSHOptions(host="h", connect_timeout=given, login_timeout=given, keepalive_interval=given)
     assert (ssh.connect_timeout, ssh.login_timeout, ssh.keepalive_interval) == (120, 120, 120)

@@ -1,4 +1,4 @@
-"""The contract of a host's files, over every implementation there is, and what only local ones promise."""
+"""The contract of a host's files, over every implementation, and the additional guarantees of local files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ POSIX = "permissions, owners, pipes and limits are POSIX's"
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason=POSIX)
 MIB = 1024 * 1024
 NAMES = ["naïve ☃ 文件", "  spaces", "-rf", "it's 100% $HOME `x` ^&;", ".hidden", "e\u0301", "🙂"]
-if sys.platform != "win32":  # which has no such names
+if sys.platform != "win32":  # Windows does not allow these names
     NAMES += ["two\nlines", "  spaces ", '"quoted"', "a\\b", "nul"]
 
 
@@ -46,7 +46,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(params=IMPLEMENTATIONS)
 async def files(request: pytest.FixtureRequest) -> AsyncIterator[Files]:
-    """One implementation of the contract, on a host that has the test's own file system."""
+    """One implementation of the contract, on a host that shares the file system of the test."""
     async with reached(request.param) as implementation:
         yield implementation
 
@@ -89,7 +89,7 @@ def mode(path: Path) -> int:
 
 async def test_written_content_is_read_back(files: Files, tmp_path: Path) -> None:
     path = str(tmp_path / "file")
-    content = bytes(range(256)) * 5000  # more than one chunk, with every byte, CRLF and NUL among them
+    content = bytes(range(256)) * 5000  # more than one chunk, with every byte, including CRLF and NUL
     await files.write(path, content)
     assert await files.read(path) == content
 
@@ -113,7 +113,7 @@ async def test_an_empty_file_is_written_and_read(files: Files, tmp_path: Path) -
         (0, 0, b""),
     ],
 )
-async def test_a_range_ends_where_the_file_ends(
+async def test_range_ends_at_the_end_of_the_file(
     files: Files, tmp_path: Path, offset: int, length: int | None, expected: bytes
 ) -> None:
     (tmp_path / "file").write_bytes(b"0123456789")
@@ -137,7 +137,7 @@ async def test_writing_replaces_and_appending_adds(files: Files, tmp_path: Path)
     assert await files.read(str(tmp_path / "new")) == b"made by appending"
 
 
-async def test_stat_tells_kind_size_mode_and_time(files: Files, tmp_path: Path) -> None:
+async def test_stat_returns_kind_size_mode_and_time(files: Files, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"12345")
     status = await files.stat(str(tmp_path / "file"))
     assert (status.kind, status.size) == ("file", 5)
@@ -147,7 +147,7 @@ async def test_stat_tells_kind_size_mode_and_time(files: Files, tmp_path: Path) 
 
 
 @needs_links
-async def test_stat_follows_a_link_unless_told_not_to(files: Files, tmp_path: Path) -> None:
+async def test_stat_follows_a_link_by_default(files: Files, tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     (tmp_path / "link").symlink_to("target")
     (tmp_path / "dangling").symlink_to("nowhere")
@@ -178,7 +178,7 @@ async def test_any_name_can_be_written_listed_renamed_and_removed(files: Files, 
             assert await names(files, directory) == []
 
 
-async def test_a_missing_file_says_so_with_errno_and_name(files: Files, tmp_path: Path) -> None:
+async def test_missing_file_error_has_errno_and_name(files: Files, tmp_path: Path) -> None:
     path = str(tmp_path / "missing")
     calls = [
         files.stat(path),
@@ -194,7 +194,7 @@ async def test_a_missing_file_says_so_with_errno_and_name(files: Files, tmp_path
         assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, path)
 
 
-async def test_a_missing_directory_is_told_by_the_path_that_was_given(files: Files, tmp_path: Path) -> None:
+async def test_missing_directory_error_has_the_given_path(files: Files, tmp_path: Path) -> None:
     path = str(tmp_path / "missing" / "file")
     for call in (files.write(path, b""), files.write(path, b"", append=True), files.mkdir(path)):
         with pytest.raises(FileNotFoundError) as caught:
@@ -203,7 +203,7 @@ async def test_a_missing_directory_is_told_by_the_path_that_was_given(files: Fil
         assert "tmp" not in str(caught.value).replace(path, "")
 
 
-async def test_a_directory_is_no_file(files: Files, tmp_path: Path) -> None:
+async def test_directory_cannot_be_read_or_written(files: Files, tmp_path: Path) -> None:
     path = str(tmp_path / "directory")
     await files.mkdir(path)
     for call in (files.read(path), files.write(path, b""), files.write(path, b"", append=True)):
@@ -212,7 +212,7 @@ async def test_a_directory_is_no_file(files: Files, tmp_path: Path) -> None:
         assert (caught.value.errno, caught.value.filename) == (errno.EISDIR, path)
 
 
-async def test_a_file_is_no_directory(files: Files, tmp_path: Path) -> None:
+async def test_file_cannot_be_listed(files: Files, tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     await files.write(path, b"")
     with pytest.raises(NotADirectoryError) as caught:
@@ -229,7 +229,7 @@ async def test_mkdir_makes_parents_only_when_asked(files: Files, tmp_path: Path)
 
 
 @pytest.mark.parametrize("parents", [False, True])
-async def test_mkdir_forgives_an_existing_directory_but_never_a_file(
+async def test_mkdir_with_exist_ok_accepts_a_directory_only(
     files: Files, tmp_path: Path, parents: bool
 ) -> None:
     directory, file = str(tmp_path / "directory"), str(tmp_path / "file")
@@ -295,7 +295,7 @@ async def test_renaming_replaces_a_file(files: Files, tmp_path: Path) -> None:
 
 
 @needs_links
-async def test_writing_to_a_link_writes_what_it_points_to(files: Files, tmp_path: Path) -> None:
+async def test_writing_to_a_link_writes_its_target(files: Files, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "target").write_bytes(b"old")
     (tmp_path / "link").symlink_to(os.path.join("sub", "target"))
@@ -309,7 +309,7 @@ async def test_writing_to_a_link_writes_what_it_points_to(files: Files, tmp_path
 
 
 @needs_links
-async def test_writing_to_a_dangling_link_makes_what_it_points_to(files: Files, tmp_path: Path) -> None:
+async def test_writing_to_a_dangling_link_creates_its_target(files: Files, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("target")
     await files.write(str(tmp_path / "link"), b"new")
     assert (tmp_path / "link").is_symlink()
@@ -317,7 +317,7 @@ async def test_writing_to_a_dangling_link_makes_what_it_points_to(files: Files, 
 
 
 @posix_only
-async def test_a_circle_of_links_is_an_error(files: Files, tmp_path: Path) -> None:
+async def test_cycle_of_links_is_an_error(files: Files, tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     for call in (files.read(str(tmp_path / "a")), files.write(str(tmp_path / "a"), b"")):
@@ -338,13 +338,13 @@ async def test_a_replaced_file_keeps_its_permissions(files: Files, tmp_path: Pat
     assert mode(path) == bits
 
 
-async def test_replacing_leaves_nothing_but_the_file(files: Files, tmp_path: Path) -> None:
+async def test_replacing_leaves_no_temporary_file(files: Files, tmp_path: Path) -> None:
     for _ in range(3):
         await files.write(str(tmp_path / "file"), b"x")
     assert os.listdir(tmp_path) == ["file"]
 
 
-async def test_a_reader_beside_many_replacements_never_sees_a_half(files: Files, tmp_path: Path) -> None:
+async def test_concurrent_reader_never_sees_a_partial_file(files: Files, tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     contents = [bytes([letter]) * (300_000 + letter) for letter in b"abc"]
     await files.write(path, contents[0])
@@ -352,7 +352,7 @@ async def test_a_reader_beside_many_replacements_never_sees_a_half(files: Files,
 
     async def replace() -> None:
         nonlocal writing
-        for turn in range(40):  # a write in place was seen at the 24th at the latest
+        for turn in range(40):  # the reader saw a write in place at the 24th at the latest
             await files.write(path, contents[turn % 3])
         writing = False
 
@@ -367,7 +367,7 @@ async def test_a_reader_beside_many_replacements_never_sees_a_half(files: Files,
     assert os.listdir(tmp_path) == ["file"]
 
 
-async def test_writers_side_by_side_leave_the_whole_of_one(files: Files, tmp_path: Path) -> None:
+async def test_concurrent_writers_leave_one_complete_content(files: Files, tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     contents = [bytes([letter]) * 200_000 for letter in range(20)]
     async with anyio.create_task_group() as tasks:
@@ -378,9 +378,7 @@ async def test_writers_side_by_side_leave_the_whole_of_one(files: Files, tmp_pat
 
 
 @pytest.mark.parametrize("scoped", [True, False], ids=["anyio", "asyncio"])
-async def test_a_cancelled_write_has_happened_whole_or_not_at_all(
-    files: Files, tmp_path: Path, scoped: bool
-) -> None:
+async def test_cancelled_write_is_atomic(files: Files, tmp_path: Path, scoped: bool) -> None:
     path = tmp_path / "file"
     old, new = b"old", b"n" * (24 * MIB)
     for milliseconds in range(8):
@@ -393,7 +391,7 @@ async def test_a_cancelled_write_has_happened_whole_or_not_at_all(
             await asyncio.wait([task], timeout=milliseconds / 1000)
             task.cancel()
             await asyncio.wait([task])
-        # Nothing goes on behind our back: what is true when control returns stays true.
+        # No write continues in the background: the content at the return stays.
         assert os.listdir(tmp_path) == ["file"]
         assert path.read_bytes() in (old, new)
 
@@ -415,7 +413,7 @@ async def test_paths_are_relative_to_the_directory_and_the_home(host: HostFiles,
 
 
 @pytest.mark.parametrize("path", ["", "a\0b"])
-async def test_a_path_that_cannot_be_one_is_refused(host: HostFiles, tmp_path: Path, path: str) -> None:
+async def test_invalid_path_is_refused(host: HostFiles, tmp_path: Path, path: str) -> None:
     (tmp_path / "file").touch()
     calls = [
         host.stat(path),
@@ -435,7 +433,7 @@ async def test_a_path_that_cannot_be_one_is_refused(host: HostFiles, tmp_path: P
     assert os.listdir(tmp_path) == ["file"]
 
 
-async def test_text_keeps_its_line_ends_and_is_counted_in_characters(host: HostFiles, tmp_path: Path) -> None:
+async def test_text_keeps_line_endings_and_counts_characters(host: HostFiles, tmp_path: Path) -> None:
     text = "één\r\ntwo\rthree\n☃"
     assert await host.write_text("file", text) == len(text)
     assert (tmp_path / "file").read_bytes() == text.encode()
@@ -452,7 +450,7 @@ async def test_text_may_have_another_encoding(host: HostFiles, tmp_path: Path) -
         await host.read_text("file")
 
 
-async def test_text_that_cannot_be_encoded_leaves_the_file_alone(host: HostFiles, tmp_path: Path) -> None:
+async def test_unencodable_text_leaves_the_file_unchanged(host: HostFiles, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"old")
     for write in (host.write_text, host.append_text):
         with pytest.raises(UnicodeEncodeError):
@@ -473,14 +471,12 @@ async def test_text_that_cannot_be_encoded_leaves_the_file_alone(host: HostFiles
         ),
     ],
 )
-async def test_lines_end_at_line_feeds_alone_and_keep_them(
-    host: HostFiles, text: str, lines: list[str]
-) -> None:
+async def test_lines_are_split_only_at_line_feeds(host: HostFiles, text: str, lines: list[str]) -> None:
     await host.write_text("file", text)
     assert await host.read_lines("file") == lines
 
 
-async def test_a_file_too_large_to_be_read_whole_is_read_in_ranges(files: Files, tmp_path: Path) -> None:
+async def test_oversized_file_is_read_in_ranges(files: Files, tmp_path: Path) -> None:
     host = HostFiles(files, facts(tmp_path), str(tmp_path), max_read=10)
     (tmp_path / "file").write_bytes(b"0123456789")
     assert await host.read("file") == b"0123456789"
@@ -495,12 +491,12 @@ async def test_a_file_too_large_to_be_read_whole_is_read_in_ranges(files: Files,
 
 
 @pytest.mark.parametrize(("offset", "length"), [(-1, None), (0, -1)])
-async def test_a_range_is_not_negative(host: HostFiles, offset: int, length: int | None) -> None:
+async def test_negative_range_is_refused(host: HostFiles, offset: int, length: int | None) -> None:
     with pytest.raises(InvalidCommand, match="0 or more"):
         await host.read("file", offset=offset, length=length)
 
 
-async def test_existence_and_kind_can_be_asked_for(host: HostFiles, tmp_path: Path) -> None:
+async def test_existence_and_kind_are_reported(host: HostFiles, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "directory").mkdir()
     names = ["file", "directory", "missing", "file/below", "missing/below"]
@@ -510,7 +506,7 @@ async def test_existence_and_kind_can_be_asked_for(host: HostFiles, tmp_path: Pa
 
 
 @needs_links
-async def test_existence_and_kind_are_asked_through_links(host: HostFiles, tmp_path: Path) -> None:
+async def test_existence_and_kind_follow_links(host: HostFiles, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "directory").mkdir()
     (tmp_path / "link").symlink_to("directory")
@@ -579,11 +575,11 @@ GLOBS = [
     ("**/.secret/*", ["src/deep/.secret/f.py"]),
     (".git/*.py", [".git/g.py"]),
 ]
-"""Patterns, and what each finds in `tree`."""
+"""Patterns, and the matches of each in `tree`."""
 
 
-@posix_only  # names that Windows does not have
-async def test_glob_finds_as_a_shell_does(host: HostFiles, tree: Path) -> None:
+@posix_only  # Windows does not allow these names
+async def test_glob_matches_like_a_shell(host: HostFiles, tree: Path) -> None:
     for pattern, found in GLOBS:
         with row(pattern):
             assert await host.glob(pattern) == sorted(f"{tree}/{name}" for name in found)
@@ -599,11 +595,11 @@ GLOBS_WITH_HIDDEN = [
     ),
     ("?git/", [".git"]),
 ]
-"""Likewise, with what is hidden."""
+"""Likewise, including hidden names."""
 
 
 @posix_only
-async def test_glob_takes_hidden_names_if_asked(host: HostFiles, tree: Path) -> None:
+async def test_glob_matches_hidden_names_on_request(host: HostFiles, tree: Path) -> None:
     for pattern, found in GLOBS_WITH_HIDDEN:
         with row(pattern):
             assert await host.glob(pattern, hidden=True) == sorted(f"{tree}/{name}" for name in found)
@@ -647,7 +643,7 @@ async def test_glob_looks_at_a_bounded_number_of_entries(files: Files, tmp_path:
 
 
 async def test_a_windows_host_has_windows_paths() -> None:
-    """Case does not count there, both slashes separate, and drives are absolute; asked from any machine."""
+    """Names are case-insensitive, both slashes separate, and drives are absolute, on any local machine."""
 
     contents = {"C:\\src": ["A.py", "sub"], "C:\\src\\sub": ["b.PY"]}
 
@@ -677,7 +673,7 @@ async def test_a_windows_host_has_windows_paths() -> None:
     assert await host.glob("**/*.py") == ["C:\\src\\A.py", "C:\\src\\sub\\b.PY"]
     assert await host.glob("sub\\*.py") == ["C:\\src\\sub\\b.PY"]
     assert await host.is_file("sub\\b.PY")
-    assert await host.glob("SUB/B.py") == []  # the double is told apart by case
+    assert await host.glob("SUB/B.py") == []  # only the case distinguishes the duplicate
     assert await host.glob("nul") == await host.glob("sub\\con.py") == await host.glob("A.py.") == []
     for pattern in ("C:\\*", "\\x", "C:*"):
         with pytest.raises(InvalidCommand, match="not relative"):
@@ -724,7 +720,7 @@ async def test_a_protected_file_is_not_written(ordinary_directory: Path, append:
 
 
 async def test_a_protected_file_is_renamed_replaced_and_removed(ordinary_directory: Path) -> None:
-    """That is asked of its directory; a repository is full of such files."""
+    """Permissions of the directory decide; a repository has many read-only files."""
     directory = ordinary_directory / "tree" / "deep"
     directory.mkdir(parents=True)
     for name in ("a", "b", "c"):
@@ -756,7 +752,7 @@ async def test_a_pipe_and_a_device_are_neither_read_nor_written(tmp_path: Path) 
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="there is no /proc here")
-async def test_a_file_that_lies_about_its_size_is_read_whole() -> None:
+async def test_file_with_a_wrong_size_is_read_completely() -> None:
     assert (await LocalFiles().stat("/proc/self/status")).size == 0
     assert b"VmRSS" in await LocalFiles().read("/proc/self/status")
 
@@ -781,12 +777,12 @@ async def test_a_write_that_fails_midway_leaves_the_old_content(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("scoped", [True, False], ids=["anyio", "asyncio"])
-async def test_a_change_cancelled_before_its_turn_never_happens(tmp_path: Path, scoped: bool) -> None:
+async def test_change_cancelled_in_the_queue_never_happens(tmp_path: Path, scoped: bool) -> None:
     local, path = LocalFiles(), tmp_path / "file"
     path.write_bytes(b"old")
     threads = anyio.to_thread.current_default_thread_limiter()
     before, threads.total_tokens = threads.total_tokens, 1
-    await threads.acquire()  # no other task gets a thread
+    await threads.acquire()  # the limiter gives no other task a thread
     try:
         for call in (local.write(str(path), b"new"), local.remove(str(path)), local.mkdir(str(path) + "2")):
             with anyio.CancelScope() as scope:
@@ -808,7 +804,7 @@ async def test_a_change_cancelled_before_its_turn_never_happens(tmp_path: Path, 
     assert path.read_bytes() == b"old"
 
 
-async def test_a_write_cancelled_twice_is_still_waited_for(tmp_path: Path) -> None:
+async def test_write_cancelled_twice_is_still_awaited(tmp_path: Path) -> None:
     path = tmp_path / "file"
     task = asyncio.create_task(LocalFiles().write(str(path), b"x" * (64 * MIB)))
     while not os.listdir(tmp_path):
@@ -823,7 +819,7 @@ async def test_a_write_cancelled_twice_is_still_waited_for(tmp_path: Path) -> No
         assert path.stat().st_size == 64 * MIB
 
 
-async def test_the_loop_goes_on_while_a_file_is_written(tmp_path: Path) -> None:
+async def test_event_loop_runs_while_a_file_is_written(tmp_path: Path) -> None:
     task = asyncio.create_task(LocalFiles().write(str(tmp_path / "file"), b"x" * (32 * MIB)))
     turns = 0
     while not task.done():

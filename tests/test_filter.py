@@ -1,4 +1,4 @@
-"""What of a stranger's output reaches a person's terminal."""
+"""The sequences of untrusted output that reach a person's terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anyshell.output import StyledEmulator
 LETTERS = st.text(
     st.sampled_from('a1;?[]()\\>! "$#0hlmHJqucnPX^_\x07\n\r\x18\x1a\x1b\x9b\x9d\x90\x9c日'), max_size=60
 )
-"""What sequences are made of, and little else."""
+"""Mainly the bytes of sequences."""
 
 ACTING = {
     "the clipboard": "\x1b]52;c;aGVsbG8=\x07",
@@ -122,11 +122,11 @@ def test_filter_passes_only_the_drawing_modes_of_a_sequence() -> None:
     assert Filter().feed("\x1b[?1000;1049;2004;25h") == "\x1b[?1049;25h"
 
 
-def test_controls_of_eight_bits_become_those_of_seven() -> None:
+def test_eight_bit_controls_become_seven_bit_controls() -> None:
     assert Filter().feed("\x9b31mred\x85\x8d") == "\x1b[31mred\x1bE\x1bM"
 
 
-def test_no_number_is_larger_than_a_terminal() -> None:
+def test_numbers_of_sequences_are_capped() -> None:
     assert Filter().feed("\x1b[99999;1H\x1b[0000000003A\x1b[123456789123456789b") == (
         "\x1b[9999;1H\x1b[3A\x1b[9999b"
     )
@@ -144,7 +144,7 @@ def test_a_reset_wipes_the_screen_and_keeps_the_scrollback() -> None:
     assert screen.spans(screen.rows[0])[0].style.foreground is None
 
 
-def test_a_control_string_without_an_end_holds_nothing() -> None:
+def test_unfinished_control_string_is_not_buffered() -> None:
     passing = Filter()
     passing.feed("\x1bP")
     assert all(passing.feed("x" * 10_000) == "" for _ in range(100))
@@ -165,11 +165,11 @@ _PASSES = re.compile(
     r"|\x1b\[(?:[0-9;]*|\?[0-9;]*)[hl]"
     r"|\x1b[78DEM]|\x1b#8|\x1b[()*+][B0A]"
 )
-"""Each thing that may pass, told once more and in another way."""
+"""Every permitted sequence, specified independently of the code."""
 
 
 @given(st.lists(LETTERS, max_size=6))
-def test_whatever_comes_only_whole_sequences_of_those_pass(pieces: list[str]) -> None:
+def test_only_complete_permitted_sequences_pass(pieces: list[str]) -> None:
     passing = Filter()
     passed = "".join(map(passing.feed, pieces))
     assert _PASSES.sub("", passed) == ""
@@ -178,6 +178,6 @@ def test_whatever_comes_only_whole_sequences_of_those_pass(pieces: list[str]) ->
 
 
 @given(LETTERS, st.integers(0, 60))
-def test_a_cut_changes_nothing(text: str, at: int) -> None:
+def test_chunk_boundary_does_not_change_the_output(text: str, at: int) -> None:
     passing = Filter()
     assert passing.feed(text[:at]) + passing.feed(text[at:]) == Filter().feed(text)

@@ -1,4 +1,4 @@
-"""What is said to a program that uses anyshell in a way that cannot work, and what its objects say that they are."""
+"""Error messages for unusable calls of anyshell, and the reprs of its objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 import anyshell
 from anyshell import AnyshellError, Environment, ShellTool
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-async def test_detection_says_that_it_has_not_begun() -> None:
+async def test_use_before_detection_is_an_error() -> None:
     detection: Any = Environment.detect()
     for name in ("run", "files", "no_such_name"):
         with pytest.raises(
@@ -38,7 +38,7 @@ def test_a_host_of_the_wrong_type_is_named(host: Any) -> None:
         Environment.detect(host)
 
 
-async def test_a_stream_that_was_not_entered_says_so() -> None:
+async def test_unentered_stream_is_an_error() -> None:
     async with Environment.detect() as env:
         stream = env.stream("echo x")
         with pytest.raises(AnyshellError, match="was not entered"):
@@ -66,7 +66,7 @@ async def test_an_approver_is_checked_when_the_tool_is_made(approver: Any, said:
     await env.aclose()
 
 
-async def test_an_approver_may_be_a_plain_function_and_its_failure_is_logged(
+async def test_approver_can_be_a_plain_function_and_its_failure_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fails(request: anyshell.ApprovalRequest) -> anyshell.Approved:
@@ -86,10 +86,10 @@ async def test_an_approver_may_be_a_plain_function_and_its_failure_is_logged(
 def test_message_names_the_other_event_loop() -> None:
     detection = Environment.detect()
     with pytest.raises(AnyshellError, match=r"asyncio\.run\(\)"):
-        detection.__await__().send(None)  # as trio's own runner would
+        detection.__await__().send(None)  # like the runner of trio
 
 
-async def test_objects_say_what_they_are(tmp_path: Path) -> None:
+async def test_reprs_describe_objects_without_secrets(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path) as env:
         assert repr(env) == f"<Environment local, {env.os}, {env.shell.kind} in {str(tmp_path)!r}, entered>"
         secret = "correct horse"
@@ -109,7 +109,7 @@ async def test_objects_say_what_they_are(tmp_path: Path) -> None:
     assert "closed" in repr(env)
 
 
-def test_exceptions_are_named_as_they_are_imported() -> None:
+def test_exceptions_name_their_public_module() -> None:
     for room in (anyshell, anyshell.errors):
         kinds = [getattr(room, name) for name in room.__all__]
         errors = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)]
@@ -117,7 +117,7 @@ def test_exceptions_are_named_as_they_are_imported() -> None:
         assert {kind.__module__ for kind in errors} == {room.__name__}
 
 
-def test_a_forgotten_await_is_pythons_own_warning() -> None:
+def test_forgotten_await_gives_a_python_warning() -> None:
     async def forgets() -> None:
         env = await Environment.detect()
         with pytest.raises(AttributeError, match="coroutine"):

@@ -1,4 +1,4 @@
-"""One command on many hosts. Where nothing has to be exact, the hosts are real servers on loopback, fifty of them."""
+"""One command on many hosts. Fakes serve tests of exact timing; otherwise the hosts are fifty real servers on loopback."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 WELL = 42
-"""Hosts that do what they should; with those that do not, there are more than fifty."""
+"""Working hosts; with the failing hosts there are more than fifty."""
 
 PORT = "${SSH_CONNECTION##* }"
-"""What tells a host from the others."""
+"""The text by which a host differs from the others."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def hosts() -> Iterator[Hosts]:
 
 
 def fakes(count: int, **scripts: Script) -> list[FakeBackend]:
-    """So many scripted hosts, each with a name of its own."""
+    """A number of scripted hosts, each with its own name."""
     made = []
     for number in range(count):
         backend = FakeBackend(scripts)
@@ -77,7 +77,7 @@ def fakes(count: int, **scripts: Script) -> list[FakeBackend]:
 
 
 async def test_failing_hosts_of_fifty_do_not_disturb_others(hosts: Hosts) -> None:
-    """Well ones and slow ones; silent, frozen, refusing and unknown ones; some that die or freeze at work."""
+    """Healthy and slow hosts; silent, frozen, refusing and unknown hosts; hosts that die or freeze during a command."""
     seconds = unique_seconds()
     changed_key = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()
     with contextlib.ExitStack() as stack:
@@ -152,8 +152,8 @@ async def test_failing_hosts_of_fifty_do_not_disturb_others(hosts: Hosts) -> Non
             psutil.Process(int(line.split()[0])).kill()
 
 
-async def test_nothing_is_held_of_hosts_that_have_ended(hosts: Hosts) -> None:
-    """Neither descriptors nor tasks: of well ones, of those that cannot be reached, and of those that are left early."""
+async def test_ended_hosts_hold_no_descriptors_or_tasks(hosts: Hosts) -> None:
+    """This holds for healthy hosts, for unreachable hosts, and for runs that are left early."""
 
     async def run(early: bool) -> None:
         with silent() as quiet:
@@ -165,7 +165,7 @@ async def test_nothing_is_held_of_hosts_that_have_ended(hosts: Hosts) -> None:
                     if early:
                         break
 
-    await run(early=False)  # what is made once, such as threads that look names up, is there now
+    await run(early=False)  # resources made once, such as threads for name lookups, exist now
     before, tasks = open_descriptors(), asyncio.all_tasks()
     for early in (False, True):
         await run(early)
@@ -173,7 +173,7 @@ async def test_nothing_is_held_of_hosts_that_have_ended(hosts: Hosts) -> None:
         assert open_descriptors() <= before
 
 
-async def test_leaving_early_stops_everything_on_every_host(hosts: Hosts) -> None:
+async def test_leaving_early_stops_the_tree_on_every_host(hosts: Hosts) -> None:
     seconds = unique_seconds()
     targets: list[str | SSHOptions] = [hosts.options(port) for port in hosts.ports[:10]]
     async with Fleet([*targets, "local"], parallelism=11) as fleet:
@@ -188,7 +188,7 @@ async def test_leaving_early_stops_everything_on_every_host(hosts: Hosts) -> Non
 
 
 async def test_cancelling_gives_an_outcome_of_each_host(hosts: Hosts) -> None:
-    """Those that run are stopped, the host that is being reached is given up, and the others are never begun."""
+    """Running hosts are stopped, the connection in progress is abandoned, and the other hosts are never started."""
     seconds = unique_seconds()
     with silent() as quiet:
         ports = [*hosts.ports[:5], quiet, *hosts.ports[5:8]]
@@ -227,7 +227,7 @@ async def test_cancelling_gives_an_outcome_of_each_host(hosts: Hosts) -> None:
 
 @pytest.mark.parametrize("heard_of", [True, False])
 async def test_survivors_on_a_frozen_host_are_reported(hosts: Hosts, heard_of: bool) -> None:
-    """Also when it is not known that the command had begun: then it was not heard of when the host freezes, or just so."""
+    """The host freezes after the start of the command was confirmed, or possibly before."""
     seconds = unique_seconds()
     with another(hosts) as (port, server):
         async with Fleet([hosts.options(port), hosts.options(hosts.ports[0])]) as fleet:
@@ -263,7 +263,7 @@ async def test_survivors_on_a_frozen_host_are_reported(hosts: Hosts, heard_of: b
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_a_task_that_is_cancelled_leaves_nothing(hosts: Hosts, times: int) -> None:
+async def test_cancelled_task_leaves_no_process(hosts: Hosts, times: int) -> None:
     seconds = unique_seconds()
 
     async def work() -> None:
@@ -281,8 +281,8 @@ async def test_a_task_that_is_cancelled_leaves_nothing(hosts: Hosts, times: int)
     assert living(seconds) == []
 
 
-def test_a_loop_that_ends_leaves_nothing(hosts: Hosts) -> None:
-    """asyncio.run() cancels every task when its main one is over, however that left its fleet."""
+def test_ended_event_loop_leaves_no_process(hosts: Hosts) -> None:
+    """asyncio.run() cancels every task after the end of the main task, in whatever state the fleet is."""
     seconds = unique_seconds()
 
     async def main() -> None:
@@ -296,7 +296,8 @@ def test_a_loop_that_ends_leaves_nothing(hosts: Hosts) -> None:
         asyncio.run(main())
         gc.collect()
 
-    with pytest.warns(ResourceWarning, match="MemoryObject"):  # that it was never left is the caller's fault
+    # The caller never left the fleet, which is an error of the caller.
+    with pytest.warns(ResourceWarning, match="MemoryObject"):
         run_and_collect()
     assert living(seconds) == []
 
@@ -312,7 +313,7 @@ async def test_arguments_of_a_run_reach_each_host(hosts: Hosts) -> None:
     assert {outcome.stderr.text for outcome in outcomes if outcome.stderr} == {"err\n"}
 
 
-async def test_a_timeout_is_the_commands_and_not_the_ways(hosts: Hosts) -> None:
+async def test_timeout_applies_to_the_command_on_each_host(hosts: Hosts) -> None:
     seconds = unique_seconds()
     async with Fleet([hosts.options(hosts.ports[0]), "local"]) as fleet:
         results = [result async for result in fleet.run(f"echo a; sleep {seconds}", timeout=0.5, grace=0.2)]
@@ -337,7 +338,7 @@ async def test_output_is_bounded_on_each_host_and_counted(hosts: Hosts) -> None:
     assert {host.output_bytes for host in run.hosts} == {3_000_011}
 
 
-async def test_the_notices_of_the_way_are_the_hosts_own(hosts: Hosts) -> None:
+async def test_notices_of_a_connection_belong_to_its_host(hosts: Hosts) -> None:
     with another(hosts) as (port, _):
         known = hosts.known_hosts.read_text()
         lines = known.splitlines(keepends=True)
@@ -352,7 +353,7 @@ async def test_the_notices_of_the_way_are_the_hosts_own(hosts: Hosts) -> None:
 # --- turns ----------------------------------------------------------------------------------------------------
 
 
-async def test_no_more_have_their_turn_at_once_than_may() -> None:
+async def test_parallelism_limits_active_hosts() -> None:
     backends = fakes(9, work=Script(exit=None))
     most = 0
 
@@ -370,7 +371,7 @@ async def test_no_more_have_their_turn_at_once_than_may() -> None:
 
 
 async def end_each(backends: Sequence[FakeBackend], code: int = 0) -> None:
-    """Let the program of each end, once it has begun, one after the other."""
+    """End the program of each host after its start, in order."""
     for backend in backends:
         await begun(backend)
         backend.processes[0].exit(code)
@@ -383,7 +384,7 @@ async def begun(*backends: FakeBackend) -> None:
                 await asyncio.sleep(0.001)
 
 
-async def test_a_batch_begins_when_the_one_before_has_ended() -> None:
+async def test_batch_begins_after_the_previous_batch() -> None:
     backends = fakes(5, work=Script(exit=None))
     told: list[tuple[str, str]] = []
     async with Fleet(backends, batch=2) as fleet:
@@ -400,7 +401,7 @@ async def test_a_batch_begins_when_the_one_before_has_ended() -> None:
 
 
 @pytest.mark.parametrize("batch", [None, 2])
-async def test_after_a_failure_no_other_begins_and_those_that_have_begun_go_on(batch: int | None) -> None:
+async def test_failure_stops_new_hosts_and_keeps_running_hosts(batch: int | None) -> None:
     backends = fakes(6, work=Script(exit=None))
     results: dict[str, HostOutcome] = {}
 
@@ -441,7 +442,7 @@ async def test_each_kind_of_failure_stops_the_run(script: Script) -> None:
     assert [result.state for result in results] == ["failed", "not_started"]
 
 
-async def test_a_host_that_was_not_reached_has_no_file_of_an_earlier_run(tmp_path: Path) -> None:
+async def test_unreached_host_has_no_file_of_an_earlier_run(tmp_path: Path) -> None:
     for name in ("fake-0", "fake-1", "other"):
         (tmp_path / name).write_text("earlier")
     async with Fleet(
@@ -464,13 +465,13 @@ async def test_slow_reader_of_outcomes_holds_back_other_hosts() -> None:
         await run.__anext__()
         for _ in range(200):
             await asyncio.sleep(0)
-        # One was taken, two are ended and not taken; the task that had handed its own on may have begun another.
+        # One outcome was taken, two hosts have ended and wait; the task of the taken outcome may have started another host.
         assert sum(bool(backend.processes) for backend in backends) <= 4
         assert len([result async for result in run]) == 9
     assert [result async for result in run] == []
 
 
-async def test_a_host_that_fails_in_any_way_fails_alone() -> None:
+async def test_failing_host_does_not_affect_other_hosts() -> None:
     class Broken(FakeBackend):
         async def info(self, query: HostQuery) -> HostInfo:
             raise RuntimeError("a bug of the backend's")
@@ -491,8 +492,8 @@ async def test_a_host_that_fails_in_any_way_fails_alone() -> None:
     assert results["well"].ok
 
 
-async def test_an_unrequested_cancellation_costs_its_host_alone() -> None:
-    """It is no end of the run: every host has an outcome."""
+async def test_unrequested_cancellation_fails_only_its_host() -> None:
+    """The cancellation does not end the run: every host has an outcome."""
 
     class Cancelled(FakeBackend):
         async def spawn(self, spawn: Spawn) -> Program:
@@ -518,9 +519,9 @@ async def test_an_unrequested_cancellation_costs_its_host_alone() -> None:
             _ = [result async for result in fleet.run("work", observer=observe)]
 
 
-async def test_command_that_may_have_begun_is_not_said_to_be_not_started() -> None:
+async def test_possibly_started_command_is_not_reported_as_not_started() -> None:
     class Away(FakeBackend):
-        """Goes away while a program is being started, which may be there."""
+        """Loses the connection during the start of a program, which may exist."""
 
         async def spawn(self, spawn: Spawn) -> Program:
             process = await super().spawn(spawn)
@@ -541,7 +542,7 @@ async def test_command_that_may_have_begun_is_not_said_to_be_not_started() -> No
         result.outcome.check()
 
 
-async def test_hosts_may_differ_in_their_text() -> None:
+async def test_hosts_can_have_different_commands() -> None:
     first, second = fakes(2, a=Script(stdout=[b"A"]), b=Script(stdout=[b"B"]))
     texts = {first.name: "a", second.name: "b"}
     async with Fleet([first, second]) as fleet:
@@ -554,7 +555,7 @@ async def test_hosts_may_differ_in_their_text() -> None:
         assert [type(error) for error in bad] == [InvalidCommand, InvalidCommand]
 
 
-async def test_a_listener_that_fails_costs_its_host_and_an_observer_all() -> None:
+async def test_failing_listener_fails_its_host_and_failing_observer_the_run() -> None:
     async def hear(host: HostProgress, channel: Channel, data: bytes) -> None:
         if host.host == "fake-0":
             raise ValueError("no more")
@@ -574,7 +575,7 @@ async def test_a_listener_that_fails_costs_its_host_and_an_observer_all() -> Non
     assert all(process.closed for backend in backends for process in backend.processes)
 
 
-async def test_one_command_at_a_time_and_only_inside() -> None:
+async def test_fleet_runs_one_command_at_a_time_inside_async_with() -> None:
     fleet = Fleet(fakes(1, work=Script(), long=Script(exit=None)))
     with pytest.raises(AnyshellError, match="async with"):
         fleet.run("work")
@@ -593,23 +594,21 @@ async def test_one_command_at_a_time_and_only_inside() -> None:
     assert [result async for result in run] == []
 
 
-async def test_a_run_that_is_not_iterated_over_runs_nothing() -> None:
+async def test_run_without_iteration_starts_no_command() -> None:
     backend = FakeBackend({"work": Script()})
     async with Fleet([backend]) as fleet:
         run = fleet.run("work")
         assert [(host.state, host.elapsed, host.last_line) for host in run.hosts] == [("waiting", 0.0, "")]
-    with pytest.raises(
-        AnyshellError, match="nothing was run"
-    ):  # no outcomes would look as if all had gone well
+    with pytest.raises(AnyshellError, match="nothing was run"):  # an empty result would look like success
         _ = [result async for result in run]
     assert backend.processes == []
     gc.collect()
 
 
-async def test_names_that_take_long_to_look_up_hold_up_no_other_host(
+async def test_slow_name_lookups_do_not_block_other_hosts(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More than asyncio has threads: it would have none left for who comes last."""
+    """There are more slow lookups than asyncio has threads, so asyncio would have no thread left for the last host."""
     released = threading.Event()
     look_up = socket.getaddrinfo
 
@@ -634,7 +633,7 @@ async def test_names_that_take_long_to_look_up_hold_up_no_other_host(
 # --- bad input ------------------------------------------------------------------------------------------------
 
 
-def test_hosts_that_cannot_be_are_refused_with_what_to_do() -> None:
+def test_invalid_hosts_are_refused_with_advice() -> None:
     one = FakeBackend({})
     refused = partial(pytest.raises, InvalidCommand)
     with refused(match="give one or more"):
@@ -659,7 +658,7 @@ def test_hosts_that_cannot_be_are_refused_with_what_to_do() -> None:
             Fleet(twice)
 
 
-def test_other_ways_to_the_same_name_are_other_hosts() -> None:
+def test_different_routes_to_one_name_are_different_hosts() -> None:
     direct = SSHOptions(host="web-1")
     fleet = Fleet([direct, SSHOptions(host="web-1", jump="gate"), "web-2", "me@web-1", "ssh://web-1:2222"])
     assert fleet.hosts == ("web-1", "web-1 (2)", "web-2", "me@web-1", "ssh://web-1:2222")
@@ -678,12 +677,12 @@ def test_other_ways_to_the_same_name_are_other_hosts() -> None:
         {"cwd": ""},
     ],
 )
-def test_numbers_and_words_that_cannot_be_are_refused(wrong: dict[str, object]) -> None:
+def test_invalid_options_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidCommand, match=next(iter(wrong))):
         Fleet(["local"], **wrong)  # type: ignore[arg-type]  # they are refused
 
 
-async def test_a_command_that_cannot_be_is_refused_before_any_host_is_asked() -> None:
+async def test_invalid_command_is_refused_before_any_connection() -> None:
     async def pieces() -> object:
         yield b""
 
@@ -704,7 +703,7 @@ async def test_a_command_that_cannot_be_is_refused_before_any_host_is_asked() ->
 # --- what is shown --------------------------------------------------------------------------------------------
 
 
-def test_the_last_line_is_cleaned_and_costs_little() -> None:
+def test_last_line_is_cleaned_and_bounded() -> None:
     host = HostProgress("web-1")
     host._hear(b"a\n\x1b[31mred\x1b[0m\n\n")
     assert host.last_line == "red"
@@ -713,13 +712,13 @@ def test_the_last_line_is_cleaned_and_costs_little() -> None:
     host._hear(b"\n" + b"x" * 3 * TAIL)
     assert host.last_line == "x" * TAIL
     host._hear(b"y\n" + b" " * TAIL)
-    assert host.last_line == ""  # what is before was forgotten
+    assert host.last_line == ""  # earlier text was dropped
     host._hear(b"\nlast\n  \n")
     assert host.last_line == "last"
     assert len(host._tail) == TAIL
 
 
-def test_an_outcome_says_how_it_went() -> None:
+def test_check_raises_the_failure_of_an_outcome() -> None:
     failed = HostOutcome(host="a", state="failed", outcome=Outcome(status="exited", exit_code=3))
     assert not failed.ok
     with pytest.raises(CommandFailed, match="exit code 3"):

@@ -1,4 +1,4 @@
-"""Texts for bash that were written on Windows. What is said of bash's grammar is held against a real one."""
+"""Texts for bash that were written on Windows. A real bash verifies the rules of bash's grammar."""
 
 from __future__ import annotations
 
@@ -106,14 +106,14 @@ def test_text_without_habits_of_windows_is_unchanged(text: str) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(st.sampled_from("nul>&|<2 \t\n'\"`$(){}[]#\\;aE-"), max_size=60))
-def test_a_text_that_does_not_send_to_nul_is_unchanged(text: str) -> None:
+def test_text_without_a_redirect_to_nul_is_unchanged(text: str) -> None:
     assume("nul" not in text)
     assert for_bash(text) == text
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(st.characters(exclude_characters="'\r", exclude_categories=["Cs"])))
-def test_nothing_between_quotes_is_changed(inside: str) -> None:
+def test_quoted_text_is_unchanged(inside: str) -> None:
     text = f"echo '{inside} >nul ' <<'THE END'\n{inside} >nul\nTHE END\n"
     text = text.replace("THE END", "THE-END")
     if "\nTHE-END\n" not in f"\n{inside}\n" and "\n" not in inside:
@@ -173,13 +173,13 @@ PARTS = [
 @example("echo '>nul'\necho \">nul\" >nul\ncat <<E\n>nul\nE\n")
 @example("echo \"$(echo ')' >nul)\" >nul")
 @given(st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
-def test_a_changed_text_prints_and_makes_the_same_but_for_that_file(tmp_path: Path, text: str) -> None:
-    """What is changed in the wrong place would show: each text is run as it was, and as it became."""
+def test_changed_text_behaves_the_same_except_for_the_file_nul(tmp_path: Path, text: str) -> None:
+    """A wrong change would change the result: each text runs in its original and in its changed form."""
     bash = shutil.which("bash")
     assert bash is not None
     changed = for_bash(text)
     assume(changed != text)
-    assume("$$" not in text)  # another one each time
+    assume("$$" not in text)  # the value differs each time
     results = []
     for each in (text, changed):
         for left in tmp_path.iterdir():
@@ -202,13 +202,13 @@ def test_a_changed_text_prints_and_makes_the_same_but_for_that_file(tmp_path: Pa
 @pytest.mark.parametrize(
     "part", ["'", '"', "$(", "((", "`", "<<E\n", "${", "a ", "#", "[[ ", "\\", "$'", "\n", ">nul "], ids=ascii
 )
-def test_no_text_takes_long(part: str) -> None:
+def test_conversion_time_is_bounded(part: str) -> None:
     text = part * (LONGEST // len(part) - 10) + " >nul"
     began = time.process_time()
     for_bash(text)
     assert time.process_time() - began < 5
 
 
-def test_a_text_that_is_too_long_to_be_looked_at_is_left_alone() -> None:
+def test_oversized_text_is_unchanged() -> None:
     text = "#" * LONGEST + "\na >nul"
     assert for_bash(text) == text

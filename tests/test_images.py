@@ -1,4 +1,4 @@
-"""Images in an output: what is recognised, noted and kept, wherever the bytes are cut, and what is left as it was."""
+"""Images in an output: recognised, noted and kept for any chunk boundaries, and other bytes unchanged."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_image_of_another_format_is_described(
         b"\x1bP" + b"1;" * 60 + b"q~\x1b\\",
     ],
 )
-def test_anything_else_is_text_as_before(data: bytes) -> None:
+def test_other_sequences_stay_text(data: bytes) -> None:
     taken = Images(None)
     segments = [segment for piece in (data, b"") for segment in taken.feed(piece)] + taken.flush()
     assert b"".join(segment.data for segment in segments) == data
@@ -161,7 +161,7 @@ ANY = [KITTY, PARTS, ITERM, SIXEL, b"text\n", b"\xc2", b"\xb7", b"\x1b", b"\x1b[
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(ANY), max_size=12).map(b"".join), st.lists(st.integers(0, 900), max_size=9))
 @example(b"x" + KITTY + b"y", [1, 2, 3, 4, 5])
-def test_found_images_do_not_depend_on_the_cuts(data: bytes, cuts: list[int]) -> None:
+def test_found_images_do_not_depend_on_chunk_boundaries(data: bytes, cuts: list[int]) -> None:
     places = [min(cut, len(data)) for cut in cuts]
     bytewise = range(1, len(data))
     for make in (built, on_terminal):
@@ -175,14 +175,14 @@ def test_found_images_do_not_depend_on_the_cuts(data: bytes, cuts: list[int]) ->
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(ANY), max_size=12).map(b"".join))
-def test_segments_and_images_are_the_whole(data: bytes) -> None:
+def test_segments_and_images_cover_all_bytes(data: bytes) -> None:
     taken = Images(None)
     segments = taken.feed(data) + taken.flush()
     assert sum(len(each.data) for each in segments if not each.note) + taken.size == len(data)
     assert all(data[each.at : each.at + len(each.data)] == each.data for each in segments if not each.note)
 
 
-def test_image_is_noted_where_the_middle_is_left_out() -> None:
+def test_images_before_and_after_an_omitted_middle_are_noted() -> None:
     data = ITERM + b"line\n" * 50_000 + SIXEL
     output = built(data)
     assert output.text.startswith(NOTE)
@@ -192,7 +192,7 @@ def test_image_is_noted_where_the_middle_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("pieces", [1, 100])
-def test_image_that_is_too_large_is_bounded(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
+def test_oversized_image_is_bounded(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
     monkeypatch.setattr(images, "LARGEST_IMAGE", 1000)
     large = b"\x1b]1337;File=:" + b"A" * 2000 + b"\x07"
     parts = kitty(b"m=1", b"A" * 800) + kitty(b"m=1", b"A" * 800) + kitty(b"m=0", b"A")
@@ -203,21 +203,21 @@ def test_image_that_is_too_large_is_bounded(monkeypatch: pytest.MonkeyPatch, pie
     assert len(output.images) == 1
 
 
-def test_file_in_parts_that_does_not_end_is_noted_and_the_text_between_is_shown() -> None:
+def test_unfinished_multipart_file_is_noted_and_text_between_parts_shown() -> None:
     begun = b"\x1b]1337;MultipartFile=inline=1\x07one\n\x1b]1337;FilePart=aGk=\x07two\n"
     output = built(begun + FILE + b"three\n" + begun)
     assert output.text == f"one\ntwo\n[image: iTerm, 2 bytes]{NOTE}three\none\ntwo\n[image: iTerm, 2 bytes]"
     assert len(output.images) == 3
 
 
-def test_file_in_parts_that_is_too_large_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_multipart_file_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "LARGEST_IMAGE", 1000)
     part = b"\x1b]1337;FilePart=%b\x07" % (b"A" * 400)
     data = b"\x1b]1337;MultipartFile=\x07" + part * 3 + b"\x1b]1337;FileEnd\x07"
     assert built(data, range(1, len(data), 50)).text == f"[image: iTerm, {len(data):,} bytes]"
 
 
-def test_memory_of_one_without_an_end_is_bounded() -> None:
+def test_unfinished_image_takes_bounded_memory() -> None:
     taken = Images(None)
     given_back = 0
     for _ in range(3 * LARGEST_IMAGE // 65536):
@@ -233,7 +233,7 @@ def test_images_are_bounded_in_number(tmp_path: Path) -> None:
     assert output.omitted_bytes == len(SIXEL) * (MOST_IMAGES + 9)
 
 
-def test_image_that_cannot_be_kept_is_noted() -> None:
+def test_image_without_an_artifact_is_noted() -> None:
     builder = OutputBuilder(artifacts=FakeStore(fails_at="write"))
     builder.feed(ITERM)
     output = builder.finish()

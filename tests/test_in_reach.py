@@ -1,4 +1,4 @@
-"""What holds for a command in a fresh shell holds for one within a reach: the same tests, over a sandbox."""
+"""The contract of a command in a fresh shell also holds within a reach: the same tests, over a sandbox."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from anyshell import Environment, Reach
 
 from .conftest import bubblewrap, python_for_all, row
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 from .processes import living, unique_seconds, wait_asleep, wait_none
 from .test_endings import *  # noqa: F403 - the tests themselves
 
-# A sandbox for each of many commands takes minutes; what is started is the same for each.
-del test_nothing_piles_up_over_timeouts_and_cancels, test_nothing_piles_up_over_normal_runs  # noqa: F821 - from there
-# It is a member here: see below.
-del test_a_daemon_with_nothing_of_ours_is_not_ours_after_a_normal_exit  # noqa: F821 - from there
+# A sandbox for each of many commands takes minutes, and each sandbox is equal.
+del test_timeouts_and_cancels_leak_no_resources, test_normal_runs_leak_no_resources  # noqa: F821 - from there
+# In a sandbox such a daemon is a member of the tree: see below.
+del test_unmarked_daemon_is_not_stopped_after_a_normal_exit  # noqa: F821 - from there
 
 PYTHON = python_for_all()
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def env(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
-    """With names of hosts, whose proxy has to end with each command, too."""
+    """The reach has names of hosts, whose proxy also has to end with each command."""
     bubblewrap()
     reach = replace(Reach.preset("workspace"), network=("example.org",))
     async with Environment.detect(cwd=tmp_path, reach=reach) as environment:
         yield environment
 
 
-async def test_a_daemon_with_nothing_of_ours_becomes_a_job(env: Environment) -> None:
-    """A sandbox lives as long as what is in it, and so does not lose what has left group, pipes and environment."""
+async def test_unmarked_daemon_becomes_a_job(env: Environment) -> None:
+    """A sandbox lives as long as its processes, and so keeps a process that has left group, pipes and environment."""
     seconds = unique_seconds()
     outcome = await env.run(f"(exec env -i setsid sleep {seconds} >&- 2>&- <&- 100>&-) & sleep 0.1; echo ok")
     assert outcome.output.text == "ok\n"
@@ -55,7 +55,7 @@ async def test_a_daemon_with_nothing_of_ours_becomes_a_job(env: Environment) -> 
 async def test_signals_and_exit_codes_are_those_of_the_command(env: Environment) -> None:
     ended = {}
     for number in (*range(1, 32), 40, 64):
-        if number not in (17, 18, 19, 20, 21, 22, 23, 28):  # those that end nothing
+        if number not in (17, 18, 19, 20, 21, 22, 23, 28):  # signals that do not end a process
             text = f"exec {PYTHON} -c 'import os, signal; {number} == 9 or signal.signal({number}, signal.SIG_DFL); os.kill(os.getpid(), {number})'"
             outcome = await env.run(text, timeout=20)
             ended[number] = (outcome.exit_code, outcome.signal)
@@ -69,7 +69,7 @@ async def test_signals_and_exit_codes_are_those_of_the_command(env: Environment)
         assert (outcome.exit_code, outcome.signal) == (code, None)
 
 
-async def test_nothing_outlives_a_killed_anyshell(tmp_path: Path) -> None:
+async def test_no_process_outlives_a_killed_anyshell(tmp_path: Path) -> None:
     bubblewrap()
     seconds = unique_seconds()
     text = f"env -i setsid sleep {seconds} & (trap '' TERM; exec setsid sleep {seconds} 100>&-) & sleep {seconds}"

@@ -1,4 +1,4 @@
-"""What holds for a command in a fresh shell holds for one in a session: the same tests, over sessions."""
+"""The contract of a command in a fresh shell also holds in a session: the same tests, over sessions."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from anyshell import Environment
 
 from .conftest import open_to_all
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the code below
 
 from .test_endings import *  # noqa: F403 - the tests themselves
 from .test_environment import *  # noqa: F403 - as above
 
-# A tag is set by the shell itself here; and a session's shell is interrupted, and not asked to end, when its command is
-# stopped: a trap that the command has set for that is not run.
-del test_a_tag_that_comes_late_is_passed_on  # noqa: F821 - from there
-del test_a_program_that_heeds_the_request_ends_within_its_grace_with_its_last_words  # noqa: F821 - from there
-# These take half a minute with a session for each command; tests/test_session.py has its own.
-del test_nothing_piles_up_over_timeouts_and_cancels, test_nothing_piles_up_over_normal_runs  # noqa: F821 - from there
+# In a session the shell itself sets the tag; and stopping a command interrupts the shell, without asking it to end,
+# so that a trap of the command for SIGTERM does not run.
+del test_late_tag_is_passed_on_to_children  # noqa: F821 - from there
+del test_program_ends_by_its_own_trap_within_the_grace  # noqa: F821 - from there
+# These tests take half a minute with a session for each command; tests/test_session.py has its own versions.
+del test_timeouts_and_cancels_leak_no_resources, test_normal_runs_leak_no_resources  # noqa: F821 - from there
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class InSessions:
-    """An environment of which every command runs in a session of its own."""
+    """An environment that runs every command in a new session."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -44,7 +44,7 @@ class InSessions:
     async def run(self, command: str, **how: Any) -> Outcome:
         """Run a command in a new session."""
         async with self._env.session() as session:
-            await session.run("true", timeout=20)  # it is not the shell's first
+            await session.run("true", timeout=20)  # so that the command is not the first command of the shell
             return await session.run(command, **how)
 
 

@@ -1,6 +1,6 @@
-"""Jobs: started, adopted, gone on; what they print, and how they end.
+"""Jobs: started, adopted, and backgrounded; their output, and their endings.
 
-What every host must do runs over all of them; what is ours alone, here.
+The contract of every host is tested over all hosts, and host-independent behaviour on this machine only.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ while True:
 
 @pytest.fixture
 async def here(tmp_path: Path) -> AsyncIterator[Environment]:
-    """This machine alone."""
+    """An environment on this machine only."""
     async with Environment.detect(cwd=tmp_path) as environment:
         yield environment
 
 
 @pytest.fixture
 def listener(tmp_path: Path) -> str:
-    """What listens at the port that follows it."""
+    """A command that listens at the port in its last argument."""
     file = tmp_path / "listener.py"
     file.write_text(LISTENER)
     return f"exec {sys.executable} {file}"
@@ -77,7 +77,7 @@ async def ended(job: Job) -> Outcome:
 
 
 async def whole(job: Job, limit: int) -> tuple[bytes, int]:
-    """All that can be read of a job's output, piece by piece until it ends, and how much is missing."""
+    """All readable output of a job, read in pieces up to its end, and the number of missing bytes."""
     data, missing, offset = b"", 0, 0
     while True:
         over = job.status != "running"
@@ -105,7 +105,7 @@ CONTRACT = {
 }
 
 
-async def test_a_job_has_the_outcome_that_a_command_has(env: Environment) -> None:
+async def test_job_has_the_same_outcome_as_a_command(env: Environment) -> None:
     async def compare(text: str) -> None:
         timeout = 1 if "sleep" in text else 20
         how: dict[str, Any] = {"env": {"GIVEN": "v'\n"}, "timeout": timeout, "grace": 0.3}
@@ -131,7 +131,7 @@ async def test_a_job_has_the_outcome_that_a_command_has(env: Environment) -> Non
     await asyncio.gather(*(compare(text) for text in CONTRACT.values()))
 
 
-async def test_a_job_can_have_its_errors_apart(env: Environment) -> None:
+async def test_job_can_separate_stderr(env: Environment) -> None:
     job = await env.start("read line; echo out; echo err >&2; seq 100000 >&2", split_stderr=True)
     await job.send("go\n")
     outcome = await job.wait(timeout=30)
@@ -147,7 +147,7 @@ async def test_a_job_can_have_its_errors_apart(env: Environment) -> None:
         await env.start("true", split_stderr=True, detach=True)  # type: ignore[call-overload]
 
 
-async def test_a_job_is_ready_reads_what_it_is_sent_and_ends(env: Environment) -> None:
+async def test_job_becomes_ready_reads_input_and_ends(env: Environment) -> None:
     job = await env.start("echo ready: 42; read line; echo got $line; exit 3", ready=r"ready: (\d+)")
     assert (job.status, job.ready, job.notice) == ("running", True, "")
     assert job.pid is not None
@@ -164,7 +164,7 @@ async def test_a_job_is_ready_reads_what_it_is_sent_and_ends(env: Environment) -
     assert env.jobs.get(job.id) is job
 
 
-async def test_a_job_that_is_stopped_is_gone_with_its_tree(env: Environment) -> None:
+async def test_stopped_job_leaves_no_process(env: Environment) -> None:
     seconds = unique_seconds()
     job = await env.start(f"setsid sleep {seconds} & (trap '' TERM; sleep {seconds}); :", grace=0.3)
     await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
@@ -175,7 +175,7 @@ async def test_a_job_that_is_stopped_is_gone_with_its_tree(env: Environment) -> 
 
 
 @pytest.mark.parametrize("env", ["local", *SSH_HOSTS], indirect=True)
-async def test_processes_left_behind_become_a_job_and_their_output_is_kept(
+async def test_processes_left_behind_become_a_job_with_their_output(
     env: Environment, request: pytest.FixtureRequest
 ) -> None:
     outcome = await env.run("(until [ -e go ]; do sleep 0.01; done; echo later; echo err >&2) & echo started")
@@ -188,11 +188,11 @@ async def test_processes_left_behind_become_a_job_and_their_output_is_kept(
     other = await ended(job)
     assert (job.status, job.exit_code, other.status) == ("completed", None, "exited")
     assert job.pid in {process.pid for process in outcome.left_behind if process.alive}
-    if "asyncssh" not in request.node.name:  # that server closes a channel when its program has ended
+    if "asyncssh" not in request.node.name:  # the asyncssh server closes a channel at the end of its program
         assert other.output.text == (await job.output()).text == "later\nerr\n"
 
 
-async def test_closing_stops_what_was_started_and_what_was_adopted(env: Environment) -> None:
+async def test_closing_stops_started_and_adopted_jobs(env: Environment) -> None:
     seconds = unique_seconds()
     started = await env.start(f"sleep {seconds}; :", grace=0.3)
     adopted = await env.run(f"setsid sleep {seconds} & echo started")
@@ -222,7 +222,7 @@ async def test_a_port_of_the_host_is_waited_for(
         assert "was taken" in again.notice
 
 
-async def test_a_host_that_forbids_to_try_a_port_says_so() -> None:
+async def test_forbidden_port_check_is_reported() -> None:
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     with openssh(own_name(), "AllowTcpForwarding no") as server:
@@ -251,7 +251,7 @@ async def test_failed_start_raises_and_makes_no_job(here: Environment) -> None:
     assert here.jobs.list() == ()
 
 
-async def test_an_environment_that_was_not_entered_has_no_jobs() -> None:
+async def test_unentered_environment_has_no_jobs() -> None:
     env = await Environment.detect()
     with pytest.raises(AnyshellError, match="async with"):
         await env.start("true")
@@ -262,7 +262,7 @@ async def test_an_environment_that_was_not_entered_has_no_jobs() -> None:
     await env.aclose()
 
 
-async def test_one_job_too_many_is_told_the_way_out() -> None:
+async def test_job_over_the_limit_is_refused_with_advice() -> None:
     async with Environment.detect(max_jobs=2) as env:
         left = await env.run("sleep 300 & true")
         jobs = [await env.start("sleep 300") for _ in range(2)]
@@ -285,7 +285,7 @@ async def test_a_job_has_a_deadline(here: Environment) -> None:
     assert (job.status, outcome.status, outcome.output.text) == ("timed_out", "timed_out", "hi\n")
 
 
-async def test_a_start_that_is_cancelled_leaves_nothing(here: Environment) -> None:
+async def test_cancelled_start_leaves_no_process(here: Environment) -> None:
     seconds = unique_seconds()
     task = asyncio.create_task(here.start(f"sleep {seconds}; :", ready="never", grace=0.3))
     while not living(seconds):
@@ -300,20 +300,20 @@ async def test_a_start_that_is_cancelled_leaves_nothing(here: Environment) -> No
 # --- Readiness ------------------------------------------------------------------------------------------------
 
 
-async def test_a_job_that_is_not_ready_in_time_goes_on_and_says_so(here: Environment) -> None:
+async def test_job_not_ready_in_time_runs_on_with_a_notice(here: Environment) -> None:
     job = await here.start("echo hi; sleep 300", ready="bye", ready_timeout=0.1)
     assert (job.status, job.ready) == ("running", False)
     assert "did not print" in job.notice
     assert "goes on" in job.notice
 
 
-async def test_a_job_that_ends_before_it_is_ready_says_so(here: Environment) -> None:
+async def test_job_that_ends_before_ready_has_a_notice(here: Environment) -> None:
     job = await here.start("echo broken; exit 1", ready="ready", ready_timeout=20)
     assert (job.status, job.ready) == ("failed", False)
     assert "ended before it was ready" in job.notice
 
 
-async def test_ready_is_none_unless_asked_for(here: Environment) -> None:
+async def test_ready_is_unset_by_default(here: Environment) -> None:
     job = await here.start("true")
     assert (job.ready, job.notice) == (None, "")
 
@@ -330,7 +330,7 @@ async def test_cancelling_a_wait_does_not_stop_the_job(here: Environment) -> Non
     assert (job.status, job.outcome, await job.wait(timeout=0)) == ("running", None, None)
 
 
-async def test_stopping_can_skip_the_grace_but_not_lengthen_it(here: Environment) -> None:
+async def test_stop_can_shorten_but_not_lengthen_the_grace(here: Environment) -> None:
     job = await here.start("trap '' TERM; echo deaf; while :; do sleep 0.05; done", grace=30, ready="deaf")
     with pytest.raises(InvalidCommand, match="at most 30 s"):
         await job.stop(grace=31)
@@ -339,7 +339,7 @@ async def test_stopping_can_skip_the_grace_but_not_lengthen_it(here: Environment
     assert (job.status, outcome.signal) == ("stopped", "SIGKILL")
 
 
-async def test_a_pattern_is_found_that_comes_in_pieces(here: Environment) -> None:
+async def test_pattern_is_found_across_pieces(here: Environment) -> None:
     backend = FakeBackend({"serve": Script(exit=None)})
     async with Environment.detect(backend) as env:
         job = await env.start("serve")
@@ -371,7 +371,7 @@ async def test_a_wait_is_over_when_the_job_ends(here: Environment) -> None:
     assert await job.wait_for(port=free_port(), timeout=20) is False
 
 
-async def test_a_silent_job_is_idle_and_one_that_prints_is_not(here: Environment) -> None:
+async def test_silent_job_is_idle_and_printing_job_is_not(here: Environment) -> None:
     silent = await here.start("echo hi; sleep 300")
     assert await silent.wait_for(idle=0.05, timeout=20) is True
     loud = await here.start("yes")
@@ -394,14 +394,14 @@ async def test_a_silent_job_is_idle_and_one_that_prints_is_not(here: Environment
         {"pattern": "a", "timeout": -1},
     ],
 )
-async def test_a_wait_for_nonsense_is_refused(how: dict[str, Any]) -> None:
+async def test_invalid_wait_is_refused(how: dict[str, Any]) -> None:
     async with Environment.detect(FakeBackend({"serve": Script(exit=None)})) as env:
         job = await env.start("serve")
         with pytest.raises(InvalidCommand):
             await job.wait_for(**how)
 
 
-async def test_a_backend_that_cannot_try_a_port_makes_a_job_not_ready() -> None:
+async def test_failed_port_check_makes_a_job_not_ready() -> None:
     class Shut(FakeBackend):
         async def connects(self, port: int) -> bool:
             raise BackendError("not allowed here")
@@ -417,7 +417,7 @@ async def test_a_backend_that_cannot_try_a_port_makes_a_job_not_ready() -> None:
 # --- Input ----------------------------------------------------------------------------------------------------
 
 
-async def test_input_can_be_closed_and_then_nothing_is_read(here: Environment) -> None:
+async def test_closed_input_refuses_further_input(here: Environment) -> None:
     job = await here.start("cat; read more || echo over; exec sleep 300")
     await job.send("one\n")
     await job.send(b"two\n", close=True)
@@ -429,7 +429,7 @@ async def test_input_can_be_closed_and_then_nothing_is_read(here: Environment) -
         await job.send("four\n")
 
 
-async def test_input_that_was_given_is_all_there_is(here: Environment) -> None:
+async def test_given_input_refuses_further_input(here: Environment) -> None:
     job = await here.start("cat; exec sleep 300", stdin="given")
     assert await job.wait_for("given")
     with pytest.raises(AnyshellError, match="settled when it began"):
@@ -439,9 +439,7 @@ async def test_input_that_was_given_is_all_there_is(here: Environment) -> None:
             await job.send(nonsense)  # type: ignore[arg-type]  # bad input is the point
 
 
-async def test_job_that_does_not_read_is_sent_no_more(
-    here: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unread_input_refuses_further_input(here: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_module, "SEND_SECONDS", 0.05)
     job = await here.start("until [ -e go ]; do sleep 0.01; done; wc -c")
     assert not await job.send("x" * 200_000)
@@ -453,7 +451,7 @@ async def test_job_that_does_not_read_is_sent_no_more(
     assert (await ended(job)).output.text.strip() == "200000"
 
 
-async def test_job_that_ends_early_may_have_read_a_part(here: Environment) -> None:
+async def test_job_that_ends_early_may_have_read_part_of_the_input(here: Environment) -> None:
     job = await here.start("read line; echo got $line")
     with pytest.raises(AnyshellError, match="may have read part of it"):
         await job.send("one\n" + "x" * 300_000)
@@ -464,7 +462,7 @@ async def test_job_that_ends_early_may_have_read_a_part(here: Environment) -> No
 
 
 @pytest.mark.parametrize("limit", [7, 1000, 200_000])
-async def test_reading_on_by_offset_loses_and_repeats_nothing(here: Environment, limit: int) -> None:
+async def test_reading_by_offset_neither_skips_nor_repeats_output(here: Environment, limit: int) -> None:
     count = 300 if limit == 7 else 100_000
     job = await here.start(f"seq {count} | sed 's/$/ \xe4\u20ac/'")
     data, missing = await whole(job, limit)
@@ -472,7 +470,7 @@ async def test_reading_on_by_offset_loses_and_repeats_nothing(here: Environment,
     assert (data, missing) == (expected, 0)
 
 
-async def test_no_piece_of_text_ends_inside_a_character(here: Environment) -> None:
+async def test_pieces_of_text_split_no_character(here: Environment) -> None:
     job = await here.start("printf '\\303\\244\\342\\202\\254'; sleep 300")
     texts: list[str] = []
     offset = 0
@@ -491,7 +489,7 @@ async def test_unfinished_character_is_shown_at_the_end(here: Environment) -> No
     assert (await job.output(1)).text == "\ufffd"
 
 
-async def test_the_whole_of_an_output_is_kept_once(tmp_path: Path) -> None:
+async def test_complete_output_is_kept_once(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "artifacts")
     async with Environment.detect(artifacts=store) as env:
         job = await env.start("seq 200000")
@@ -519,7 +517,7 @@ async def test_output_over_the_artifact_limit_is_counted(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("artifacts", ["none", "unusable"])
-async def test_without_a_place_for_it_only_the_end_is_kept(tmp_path: Path, artifacts: str) -> None:
+async def test_output_without_an_artifact_keeps_only_its_end(tmp_path: Path, artifacts: str) -> None:
     (tmp_path / "file").write_text("no directory")
     store = None if artifacts == "none" else ArtifactStore(tmp_path / "file")
     async with Environment.detect(artifacts=store) as env:
@@ -544,13 +542,13 @@ async def test_a_malformed_offset_is_refused(how: dict[str, Any]) -> None:
 # --- Adoption -------------------------------------------------------------------------------------------------
 
 
-async def test_a_stream_names_the_job_as_well(here: Environment) -> None:
+async def test_outcome_of_a_stream_names_the_job(here: Environment) -> None:
     async with here.stream("sleep 300 & echo started") as events:
         assert [event.text async for event in events] == ["started"]
     assert here.jobs.get(events.outcome.job or "").adopted
 
 
-async def test_no_output_is_lost_on_the_way_from_a_command_to_its_job(here: Environment) -> None:
+async def test_adoption_of_a_job_loses_no_output(here: Environment) -> None:
     outcome = await here.run("(until [ -e go ]; do seq 10007; done; echo the end) & sleep 0.01; exit 3")
     await here.files.write("go", b"")
     assert outcome.exit_code == 3
@@ -561,7 +559,7 @@ async def test_no_output_is_lost_on_the_way_from_a_command_to_its_job(here: Envi
     assert (total - len("the end\n")) % turn == 0
 
 
-async def test_channels_that_are_apart_stay_readable(here: Environment) -> None:
+async def test_separate_channels_of_an_adopted_job_are_readable(here: Environment) -> None:
     text = "(until [ -e go ]; do sleep 0.01; done; echo out; echo err >&2) & echo started"
     outcome = await here.run(text, split_stderr=True)
     await here.files.write("go", b"")
@@ -582,7 +580,7 @@ async def test_process_left_behind_by_a_job_is_a_job(here: Environment) -> None:
         await left.send("x")
 
 
-async def test_an_adopted_tree_that_is_deaf_is_stopped_all_the_same(here: Environment) -> None:
+async def test_adopted_tree_that_ignores_sigterm_is_stopped(here: Environment) -> None:
     seconds = unique_seconds()
     outcome = await here.run(f"(trap '' TERM; sleep {seconds}; :) & (setsid sleep {seconds} &) ; sleep 0.05")
     job = here.jobs.get(outcome.job or "")
@@ -605,11 +603,11 @@ os.closerange(0, 1024)
 open("left", "w").close()
 wait_for("end")
 """
-"""A program that leaves its session and closes every pipe, itself or by a child."""
+"""A program that leaves its session and closes every pipe, directly or in a child."""
 
 
 @pytest.mark.parametrize("door", ["run", "session"])
-async def test_named_process_is_waited_for_after_it_has_left_group_and_pipes(
+async def test_named_process_is_awaited_after_leaving_group_and_pipes(
     env: Environment, tmp_path: Path, door: str
 ) -> None:
     (tmp_path / "leaves.py").write_text(LEAVES)
@@ -630,9 +628,7 @@ async def test_named_process_is_waited_for_after_it_has_left_group_and_pipes(
 
 
 @pytest.mark.parametrize("door", ["run", "session"])
-async def test_daemon_that_an_adopted_job_starts_is_not_waited_for(
-    here: Environment, tmp_path: Path, door: str
-) -> None:
+async def test_daemon_of_an_adopted_job_is_not_awaited(here: Environment, tmp_path: Path, door: str) -> None:
     (tmp_path / "leaves.py").write_text(LEAVES)
     async with here.session() as session:
         run = session.run if door == "session" else here.run
@@ -652,7 +648,7 @@ async def test_daemon_that_an_adopted_job_starts_is_not_waited_for(
 # --- Going on -------------------------------------------------------------------------------------------------
 
 
-async def test_a_command_that_takes_too_long_goes_on_as_a_job_with_its_own_deadline() -> None:
+async def test_long_command_becomes_a_job_with_its_own_deadline() -> None:
     async with Environment.detect(background_after=0.5) as env:
         outcome = await env.run("echo so far; read line; sleep 300", timeout=1, grace=0.3)
         assert (outcome.status, outcome.exit_code, outcome.output.text) == ("running", None, "so far\n")
@@ -698,7 +694,7 @@ async def test_command_that_ends_in_time_is_not_a_job(tmp_path: Path) -> None:
         assert env.jobs.list() == ()
 
 
-async def test_a_command_that_is_waited_for_is_stopped_when_that_is_cancelled() -> None:
+async def test_cancelled_wait_for_a_command_stops_the_command() -> None:
     seconds = unique_seconds()
     async with Environment.detect(background_after=60) as env:
         task = asyncio.create_task(env.run(f"sleep {seconds}; :", grace=0.3))
@@ -711,7 +707,7 @@ async def test_a_command_that_is_waited_for_is_stopped_when_that_is_cancelled() 
         assert env.jobs.list() == ()
 
 
-async def test_a_command_is_waited_for_when_there_is_no_room_for_a_job(tmp_path: Path) -> None:
+async def test_command_is_awaited_if_the_job_limit_is_reached(tmp_path: Path) -> None:
     async with Environment.detect(background_after=0.05, max_jobs=1, cwd=tmp_path) as env:
         await env.start("sleep 300")
         outcome = await env.run("sleep 0.3; echo done")
@@ -721,7 +717,7 @@ async def test_a_command_is_waited_for_when_there_is_no_room_for_a_job(tmp_path:
 # --- What is kept, and told -----------------------------------------------------------------------------------
 
 
-async def test_jobs_that_ended_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_old_ended_jobs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "KEEP_FINISHED", 2)
     async with Environment.detect(FakeBackend({"say": Script(), "serve": Script(exit=None)})) as env:
         await env.start("serve")
@@ -734,7 +730,7 @@ async def test_jobs_that_ended_long_ago_are_forgotten(monkeypatch: pytest.Monkey
         assert [job.id for job in env.jobs.list()] == ["j1"]
 
 
-async def test_observers_hear_of_progress_at_intervals_and_of_the_end_once() -> None:
+async def test_observers_get_progress_at_intervals_and_the_end_once() -> None:
     heard: list[tuple[str, str, str]] = []
     backend = FakeBackend({"serve": Script(exit=None)})
     async with Environment.detect(backend) as env:
@@ -755,7 +751,7 @@ async def test_observers_hear_of_progress_at_intervals_and_of_the_end_once() -> 
         assert heard[-1][0] == "j1"
 
 
-async def test_an_observer_that_raises_harms_no_job_and_is_not_called_again() -> None:
+async def test_failing_observer_is_removed_and_affects_no_job() -> None:
     calls: list[str] = []
     reported: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
@@ -772,7 +768,7 @@ async def test_an_observer_that_raises_harms_no_job_and_is_not_called_again() ->
     assert [type(context["exception"]) for context in reported] == [ValueError]
 
 
-async def test_input_that_fails_is_told_to_who_waits(here: Environment) -> None:
+async def test_failing_input_is_raised_by_wait(here: Environment) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"one"
         raise ValueError("no more")
@@ -784,7 +780,7 @@ async def test_input_that_fails_is_told_to_who_waits(here: Environment) -> None:
     assert "ValueError" in job.notice
 
 
-async def test_nothing_piles_up_over_many_jobs(here: Environment) -> None:
+async def test_many_jobs_leak_no_resources(here: Environment) -> None:
     async def use(count: int) -> None:
         for _ in range(count):
             await ended(await here.start("echo hi", stdin=b""))
@@ -798,7 +794,7 @@ async def test_nothing_piles_up_over_many_jobs(here: Environment) -> None:
     assert len(asyncio.all_tasks()) <= 2
 
 
-async def test_a_command_that_goes_on_before_it_is_started_may_fail_to_start() -> None:
+async def test_backgrounded_command_can_fail_to_start() -> None:
     begin = asyncio.Event()
 
     class Slow(FakeBackend):
@@ -824,7 +820,7 @@ async def test_a_closed_environment_starts_no_job() -> None:
         await env.start("true")
 
 
-async def test_asyncio_that_ends_ends_every_job() -> None:
+async def test_ended_event_loop_stops_every_job() -> None:
     seconds = unique_seconds()
 
     async def main() -> None:

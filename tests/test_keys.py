@@ -1,4 +1,4 @@
-"""What a terminal sends for a key."""
+"""The bytes that a terminal sends for a key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WRITTEN = {"ESC": 27, "CR": 13, "TAB": 9, "BS": 8, "DEL": 127, "NUL": 0, "SP": 3
 
 
 def written(text: str) -> bytes:
-    """The bytes that the page means."""
+    """The bytes of a notation on the page."""
     return bytes(WRITTEN.get(part) or (0 if part == "NUL" else ord(part)) for part in text.split())
 
 
@@ -25,7 +25,7 @@ def rows() -> dict[str, list[str]]:
     return {row[0].strip(" `"): [cell.strip() for cell in row[1:]] for row in found}
 
 
-def test_the_page_has_every_key_with_what_it_sends() -> None:
+def test_page_has_every_key_with_its_bytes() -> None:
     told = rows()
     assert set(told) == {*KEYS, *ALIASES}
     for alias, name in ALIASES.items():
@@ -63,8 +63,8 @@ def test_the_page_has_every_key_with_what_it_sends() -> None:
         *((f"F{number}", f"kf{number}") for number in range(1, 13)),
     ],
 )
-def test_programs_know_a_key_by_what_is_sent(name: str, capability: str) -> None:
-    """terminfo has the keys of the mode that programs ask for (smkx)."""
+def test_bytes_of_a_key_match_terminfo(name: str, capability: str) -> None:
+    """terminfo has the keys of the mode that programs request (smkx)."""
     curses = pytest.importorskip("curses", reason="there is no terminfo on Windows", exc_type=ImportError)
     curses.setupterm("xterm-256color")
     assert encode(name, application_cursor=True) == curses.tigetstr(capability)
@@ -102,7 +102,7 @@ def test_programs_know_a_key_by_what_is_sent(name: str, capability: str) -> None
         ("Ctrl-Delete", b"\x1b[3;5~"),
     ],
 )
-def test_a_key_is_what_xterm_sends(name: str, data: bytes) -> None:
+def test_bytes_of_a_key_match_xterm(name: str, data: bytes) -> None:
     assert encode(name) == data
 
 
@@ -129,13 +129,13 @@ def test_indistinguishable_keys_are_refused(name: str) -> None:
         ("ab", "Tab"),
     ],
 )
-def test_an_unknown_key_names_the_nearest(name: str, near: str) -> None:
+def test_unknown_key_error_names_the_nearest_key(name: str, near: str) -> None:
     with pytest.raises(InvalidCommand, match=rf"no key: nearest are .*\b{near}\b"):
         encode(name)
 
 
 @pytest.mark.parametrize("name", ["", "Ctrl-", "\n", "\0", "x" * 64])
-def test_key_that_is_near_none_is_refused_with_all_keys(name: str) -> None:
+def test_dissimilar_key_error_lists_all_keys(name: str) -> None:
     with pytest.raises(InvalidCommand, match="is no key: there are ") as caught:
         encode(name)
     message = str(caught.value)
@@ -154,13 +154,13 @@ def test_a_key_must_be_a_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["Ctrl-Ctrl-A", "C-Control-a", "Alt-Ctrl-Meta-x", "s-Shift-Tab"])
-def test_a_modifier_stands_there_once(name: str) -> None:
+def test_repeated_modifier_is_refused(name: str) -> None:
     with pytest.raises(InvalidCommand, match=r"name each of Ctrl-, Alt- and Shift- once"):
         encode(name)
 
 
 @pytest.mark.parametrize("name", ["Ctrl-" * 1_000_000, "Ctrl-" * 1_000_000 + "A", "x" * 65])
-def test_a_long_name_is_refused_unread(name: str) -> None:
+def test_overlong_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidCommand, match=r"at most 64 characters, not [0-9,]+: ") as caught:
         encode(name)
     assert len(str(caught.value)) < 200

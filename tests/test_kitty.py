@@ -1,4 +1,4 @@
-"""What is sent for keys by kitty's keyboard protocol, and for the mouse."""
+"""The bytes of kitty's keyboard protocol for keys, and of mouse reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAIN, ALL, ALL_WITH_TEXT = 1, 9, 25
 @pytest.mark.parametrize(
     ("key", "flags", "sent"),
     [
-        # Examples of the protocol's own page, and of its tables
+        # Examples from the page of the protocol, and from its tables
         ("Escape", PLAIN, b"\x1b[27u"),
         ("Ctrl-c", PLAIN, b"\x1b[99;5u"),
         ("Alt-x", PLAIN, b"\x1b[120;3u"),
@@ -35,7 +35,7 @@ PLAIN, ALL, ALL_WITH_TEXT = 1, 9, 25
         ("F12", PLAIN, b"\x1b[24~"),
         ("Delete", PLAIN, b"\x1b[3~"),
         ("PgUp", PLAIN, b"\x1b[5~"),
-        # Alone these are as before, so that a person can type 'reset' after a crash
+        # Without modifiers these keys send their legacy bytes, so that a person can type 'reset' after a crash
         ("Enter", PLAIN, b"\r"),
         ("Tab", PLAIN, b"\t"),
         ("Backspace", PLAIN, b"\x7f"),
@@ -51,12 +51,12 @@ PLAIN, ALL, ALL_WITH_TEXT = 1, 9, 25
         ("ß", ALL_WITH_TEXT, b"\x1b[223;;223u"),
     ],
 )
-def test_a_key_is_sent_as_the_protocol_says(key: str, flags: int, sent: bytes) -> None:
+def test_bytes_of_a_key_match_the_protocol(key: str, flags: int, sent: bytes) -> None:
     assert encode(key, keyboard=flags) == sent
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_every_key_can_be_sent_so_with_every_modifier(name: str) -> None:
+def test_every_key_can_be_encoded_with_every_modifier(name: str) -> None:
     for modifiers in ("", "Shift-", "Alt-", "Ctrl-", "Ctrl-Alt-Shift-"):
         for flags in (PLAIN, ALL, ALL_WITH_TEXT):
             assert encode(modifiers + name, keyboard=flags)
@@ -73,7 +73,7 @@ def keyboard(data: bytes, *, scrollback: int | None = 0) -> tuple[int, bytes]:
     ("data", "flags"),
     [
         (b"\x1b[>1u", 1),
-        (b"\x1b[>31u", 25),  # releases and other layouts are not known, and so not promised
+        (b"\x1b[>31u", 25),  # releases and other layouts are unknown, and so not announced
         (b"\x1b[>1u\x1b[>9u", 9),
         (b"\x1b[>1u\x1b[>9u\x1b[<u", 1),
         (b"\x1b[>1u\x1b[>9u\x1b[<9u", 0),
@@ -94,7 +94,7 @@ def test_keyboard_flags_of_a_program_are_tracked(data: bytes, flags: int) -> Non
 
 
 def test_keyboard_protocol_is_answered_without_scrollback() -> None:
-    """A program that asks waits for the answer, whether colours are kept or not."""
+    """A program waits for the answer to its query, whether or not colours are kept."""
     assert keyboard(b"\x1b[?u", scrollback=None) == (0, b"\x1b[?0u")
     assert keyboard(b"\x1b[>1u\x1b[?u", scrollback=None) == (1, b"\x1b[?1u")
 
@@ -102,7 +102,7 @@ def test_keyboard_protocol_is_answered_without_scrollback() -> None:
 def test_keyboard_protocol_is_answered_at_once_in_a_flood() -> None:
     answers: list[bytes] = []
     output = TerminalOutput(Terminal(), answer=answers.append, clock=lambda: 0.0)
-    output.feed(b"\x1b[Hx" * 400_000)  # more than is drawn in a second: it waits
+    output.feed(b"\x1b[Hx" * 400_000)  # more than is drawn in a second: drawing is deferred
     output.feed(b"\x1b[?u")
     assert answers == [b"\x1b[?0u"]
 
@@ -129,13 +129,13 @@ SGR = InputModes(mouse="click", mouse_sgr=True)
         (InputModes(mouse="press"), "release", 0, b""),
     ],
 )
-def test_the_mouse_is_told_as_it_was_asked_for(
+def test_mouse_report_has_the_requested_form(
     modes: InputModes, action: mouse.Action, button: int, sent: bytes
 ) -> None:
     assert mouse.report(modes, action, button, 4, 2) == sent
 
 
-def test_keys_that_are_held_are_told_with_the_mouse() -> None:
+def test_mouse_report_includes_held_modifiers() -> None:
     assert mouse.report(SGR, "press", 0, 0, 0, shift=True, alt=True, ctrl=True) == b"\x1b[<28;1;1M"
 
 

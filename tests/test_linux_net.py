@@ -1,4 +1,4 @@
-"""What becomes of commands when the program that runs them ends without having stopped them: on Linux, a net does."""
+"""Commands whose program ends without stopping them: on Linux, a net process stops these commands."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def asleep(seconds: str) -> list[str]:
 
 
 def nets(pid: int) -> list[int]:
-    """The nets of a program."""
+    """The net processes of a program."""
     return [int(line.split()[0]) for line in living(f"anyshell-net {pid} ")]
 
 
@@ -132,7 +132,7 @@ def children(pid: int) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_commands_end_with_the_program_that_a_signal_ends(number: signal.Signals, tmp_path: Path) -> None:
+def test_commands_end_with_a_program_killed_by_a_signal(number: signal.Signals, tmp_path: Path) -> None:
     times = [unique_seconds() for _ in range(4)]
     asked, left, deaf, cleared = times
     text = (
@@ -142,7 +142,8 @@ def test_commands_end_with_the_program_that_a_signal_ends(number: signal.Signals
     with program(RUN, text) as running:
         for each in times:
             wait_asleep(each)
-        assert "sh" not in children(running.pid)  # the net is no child, which a program may wait for
+        # The net is no child of the program, which may wait for all children.
+        assert "sh" not in children(running.pid)
         running.send_signal(number)
     wait_until(lambda: not any(map(asleep, times)), "the end of the tree")
     assert (tmp_path / "asked").exists()
@@ -150,7 +151,7 @@ def test_commands_end_with_the_program_that_a_signal_ends(number: signal.Signals
 
 
 @pytest.mark.parametrize("door", ["run", "session"])
-def test_commands_end_with_the_program_whose_loop_was_closed(door: str, tmp_path: Path) -> None:
+def test_commands_end_with_a_program_that_closed_its_loop(door: str, tmp_path: Path) -> None:
     seconds = unique_seconds()
     said = tmp_path / "stderr"
     with said.open("wb") as stderr, program(LOOP_CLOSED, f"sleep {seconds}", door, stderr=stderr) as running:
@@ -182,7 +183,7 @@ async def test_processes_kept_or_detached_survive_a_kill_of_the_program(
     assert lives == [True, True, True]
 
 
-def test_a_fork_of_the_program_has_a_net_of_its_own() -> None:
+def test_fork_of_the_program_has_its_own_net() -> None:
     mine, other = unique_seconds(), unique_seconds()
     with program(FORK, mine, other) as running:
         assert running.stdout is not None
@@ -196,8 +197,8 @@ def test_a_fork_of_the_program_has_a_net_of_its_own() -> None:
     wait_until(lambda: not asleep(mine), "the end of the program's command")
 
 
-def test_a_fork_may_close_what_it_does_not_know() -> None:
-    """As one that becomes a daemon: its own files may have the numbers then."""
+def test_fork_may_close_unknown_descriptors() -> None:
+    """A fork that becomes a daemon may reuse the numbers of the descriptors for its own files."""
     with program(FORK_THAT_CLOSES) as running:
         assert running.stdout is not None
         assert running.stdout.read() == b"True\n"
@@ -205,8 +206,8 @@ def test_a_fork_may_close_what_it_does_not_know() -> None:
 
 @pytest.mark.anyio
 async def test_a_closed_environment_has_no_net(anyio_backend: str) -> None:
-    """Nor any descriptor, before it is collected."""
-    before = set(nets(os.getpid()))  # of environments that other tests have not closed
+    """A closed environment also has no descriptor, before its garbage collection."""
+    before = set(nets(os.getpid()))  # nets of environments that other tests have not closed
     closed = []
     for _ in range(2):
         descriptors = open_descriptors()
@@ -219,7 +220,7 @@ async def test_a_closed_environment_has_no_net(anyio_backend: str) -> None:
     wait_until(lambda: set(nets(os.getpid())) <= before, "the end of the nets")
 
 
-def test_the_net_of_a_program_that_has_run_all_ends_with_it() -> None:
+def test_net_ends_with_a_finished_program() -> None:
     with program(UNCLOSED) as running:
         assert running.stdout is not None
         assert running.stdout.read() == b"ran\n"

@@ -1,4 +1,4 @@
-"""What is particular to this machine as a backend."""
+"""Behaviour particular to the local backend."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-assert sys.platform != "win32"  # mypy follows the imports below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the imports below
 
 from anyshell.backends.local.posix.variables import restore_library_paths
 
@@ -42,20 +42,20 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def env(tmp_path: Path) -> AsyncIterator[Environment]:
-    """This machine alone."""
+    """An environment on this machine only."""
     async with Environment.detect(cwd=tmp_path) as environment:
         yield environment
 
 
 @pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize("name", [b"LD_LIBRARY_PATH", b"LIBPATH"])
-def test_a_library_path_that_was_saved_comes_back(name: bytes, frozen: bool) -> None:
+def test_saved_library_path_is_restored(name: bytes, frozen: bool) -> None:
     variables = {name: b"/bundle", name + b"_ORIG": b"/own", b"PATH": b"/bin"}
     restore_library_paths(variables, frozen=frozen)
     assert variables == {name: b"/own", b"PATH": b"/bin"}
 
 
-def test_a_library_path_that_was_not_saved_is_removed_in_a_bundle_and_only_there() -> None:
+def test_unsaved_library_path_is_removed_only_in_a_bundle() -> None:
     variables = {b"LD_LIBRARY_PATH": b"/bundle"}
     restore_library_paths(variables, frozen=False)
     assert variables == {b"LD_LIBRARY_PATH": b"/bundle"}
@@ -72,7 +72,7 @@ async def test_a_command_sees_the_restored_library_path(
     assert outcome.output.text == "/own gone\n"
 
 
-async def test_a_shell_must_answer_to_count(tmp_path: Path) -> None:
+async def test_shells_without_a_correct_answer_are_skipped(tmp_path: Path) -> None:
     mute, garbled, slow = tmp_path / "mute", tmp_path / "garbled", tmp_path / "not-executable"
     for path, text in ((mute, "exit 0"), (garbled, "echo hello"), (slow, "echo anyshell 1")):
         path.write_text(f"#!/bin/sh\n{text}\n")
@@ -90,7 +90,7 @@ async def test_a_shell_must_answer_to_count(tmp_path: Path) -> None:
     await backend.aclose()
 
 
-async def test_a_shell_that_hangs_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_shell_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = unique_seconds()
     hanging = tmp_path / "bash"
     hanging.write_text(f"#!/bin/sh\nsleep {seconds}\n")
@@ -101,7 +101,7 @@ async def test_a_shell_that_hangs_does_not_count(tmp_path: Path, monkeypatch: py
     assert living(seconds) == []
 
 
-async def test_nothing_found_names_every_path_and_what_to_install(
+async def test_missing_shell_error_names_paths_and_package(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     missing = tmp_path / "zsh"
@@ -123,12 +123,12 @@ async def test_the_shell_is_taken_from_the_argument_then_the_variable(
     assert (await Environment.detect()).shell.kind == "bash"
 
 
-async def test_an_address_of_another_kind_is_refused_with_what_there_is() -> None:
+async def test_unsupported_address_error_lists_backends() -> None:
     with pytest.raises(BackendUnavailable, match=r"'docker' addresses.*'local'.*ssh://"):
         await Environment.detect("docker://web")
 
 
-async def test_a_shell_that_vanishes_is_a_spawn_error(tmp_path: Path) -> None:
+async def test_removed_shell_is_a_spawn_error(tmp_path: Path) -> None:
     shell = tmp_path / "bash"
     shell.symlink_to("/bin/bash")
     async with Environment.detect(shell=str(shell)) as env:
@@ -137,7 +137,7 @@ async def test_a_shell_that_vanishes_is_a_spawn_error(tmp_path: Path) -> None:
             await env.run("true")
 
 
-async def test_a_list_is_started_without_bash_where_the_outcome_is_the_same(tmp_path: Path) -> None:
+async def test_list_starts_without_bash_if_the_outcome_is_equal(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     bash, real = tmp_path / "bash", shutil.which("bash")
     files = {
@@ -153,9 +153,9 @@ async def test_a_list_is_started_without_bash_where_the_outcome_is_the_same(tmp_
     rows: list[tuple[int, list[str], dict[str, str | None]]] = [
         (0, ["env"], {}),
         (0, ["env"], {"SHLVL": None, "A": "é"}),
-        (0, ["ls", "/no/such"], {}),  # whose message begins with its name, as it was given
+        (0, ["ls", "/no/such"], {}),  # its message begins with its name, as given
         (0, ["sh", "-c", "kill -9 $$"], {}),
-        (0, ["./here"], {"PS1": "$ "}),  # whose messages begin with its name, too
+        (0, ["./here"], {"PS1": "$ "}),  # its messages begin with its name, too
         (0, ["env"], {"PS1": "$ ", "PS2": "> "}),
         (0, ["here"], {"PATH": f"{tmp_path}:/usr/bin:/bin"}),
         (1, ["here"], {"PATH": ":/usr/bin:/bin"}),
@@ -164,7 +164,7 @@ async def test_a_list_is_started_without_bash_where_the_outcome_is_the_same(tmp_
         (1, [str(tmp_path)], {}),
         (1, ["./lost"], {}),
         (1, ["./no-first-line", "a b"], {}),
-        (1, ["echo", "-e", r"a\tb"], {}),  # which is a builtin
+        (1, ["echo", "-e", r"a\tb"], {}),  # a builtin of bash
         (1, ["env"], {"SHELLOPTS": "xtrace"}),
         (1, ["env"], {"OPTIND": "3", "RANDOM": "4"}),
         (1, ["env"], {"PWD": "/elsewhere"}),
@@ -191,13 +191,13 @@ async def test_a_list_is_started_without_bash_where_the_outcome_is_the_same(tmp_
         assert not starts.read_text()
 
 
-async def test_a_program_that_is_not_there_is_the_commands_own_127(env: Environment) -> None:
+async def test_missing_program_has_exit_code_127(env: Environment) -> None:
     outcome = await env.run("no-such-program-at-all")
     assert (outcome.status, outcome.exit_code) == ("exited", 127)
     assert "no-such-program-at-all: command not found" in outcome.output.text
 
 
-async def test_arguments_too_large_for_the_system_are_said() -> None:
+async def test_oversized_arguments_are_a_spawn_error() -> None:
     async with Environment.detect() as env:
         with pytest.raises(SpawnError, match="too large"):
             await env.run("true", env={"BIG": "x" * 200_000})
@@ -214,13 +214,13 @@ async def test_startup_files_are_not_read_unless_asked(
     monkeypatch.setenv("BASH_ENV", str(startup))
     monkeypatch.setenv("ENV", str(startup))
     assert (await env.run("echo hi; bash -c 'echo inner'")).output.text == "hi\ninner\n"
-    monkeypatch.setenv("SSH_CLIENT", "1 2 3")  # by which bash takes itself for the child of an sshd
+    monkeypatch.setenv("SSH_CLIENT", "1 2 3")  # this variable makes bash behave as the child of an sshd
     monkeypatch.setenv("SHLVL", "0")
     assert (await env.run("echo hi")).output.text == "hi\n"
     assert (await env.run("echo hi", env={"BASH_ENV": str(startup)})).output.text == "surprise\nhi\n"
 
 
-async def test_a_command_inherits_standard_descriptors_and_the_life_pipe_alone(env: Environment) -> None:
+async def test_command_inherits_only_standard_descriptors_and_the_life_pipe(env: Environment) -> None:
     extra = os.open(os.devnull, os.O_RDONLY)
     os.set_inheritable(extra, True)
     try:
@@ -228,13 +228,13 @@ async def test_a_command_inherits_standard_descriptors_and_the_life_pipe_alone(e
     finally:
         os.close(extra)
     numbers = {int(number) for number in outcome.output.text.split()}
-    numbers -= {3, 255}  # the directory while it is listed, and bash's own
+    numbers -= {3, 255}  # the descriptor of the listed directory, and bash's own
     assert {0, 1, 2} < numbers
     assert len(numbers) == 4
     assert max(numbers) >= 100
 
 
-async def test_a_removed_directory_is_said(tmp_path: Path) -> None:
+async def test_removed_directory_is_refused(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     async with Environment.detect(cwd=gone) as env:
@@ -243,7 +243,7 @@ async def test_a_removed_directory_is_said(tmp_path: Path) -> None:
             await env.run("true")
 
 
-def test_a_removed_current_directory_is_no_reason_to_run_elsewhere(tmp_path: Path) -> None:
+def test_removed_current_directory_is_refused(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     script = textwrap.dedent(
@@ -267,7 +267,7 @@ def test_a_removed_current_directory_is_no_reason_to_run_elsewhere(tmp_path: Pat
     assert "No such file or directory" in result.stdout
 
 
-async def test_a_shortage_is_not_taken_for_a_missing_shell() -> None:
+async def test_descriptor_shortage_is_not_a_missing_shell() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     held = [os.open(os.devnull, os.O_RDONLY)]
     resource.setrlimit(resource.RLIMIT_NOFILE, (held[0] + 4, hard))
@@ -283,24 +283,24 @@ async def test_a_shortage_is_not_taken_for_a_missing_shell() -> None:
             os.close(fd)
 
 
-async def test_orphans_are_what_a_killed_anyshell_left() -> None:
+async def test_orphans_are_commands_of_a_killed_anyshell() -> None:
     seconds = unique_seconds()
     script = f"import anyshell; anyshell.run('sleep {seconds}')"
     with subprocess.Popen([sys.executable, "-c", script]) as owner:
-        wait_asleep(seconds)  # until then a child may still show the program that has forked it
+        wait_asleep(seconds)  # before that, a child may still show the command line of its parent
         async with Environment.detect() as env:
             own = {int(line.split()[0]) for line in living(seconds)} - {owner.pid}
             assert own
             assert not own & {process.pid for process in await env.orphans()}
             kill_with_its_net(owner.pid)
-            orphans = {process.pid for process in await env.orphans()}  # though the owner was not reaped
+            orphans = {process.pid for process in await env.orphans()}  # although the owner was not reaped
             assert own <= orphans
     for pid in own:
         os.kill(pid, 9)
 
 
 def sleeping(*seconds: str) -> set[int]:
-    """The programs that sleep so long, without the shells whose texts say so."""
+    """The sleep processes with this number, without shells that have the number in their texts."""
     return {
         int(line.split()[0])
         for each in seconds
@@ -310,12 +310,12 @@ def sleeping(*seconds: str) -> set[int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can tell whose a process was")
-async def test_orphans_include_what_cleared_its_environment(env: Environment) -> None:
-    """In the group of a marked one, and in sessions of their own: with the tag, and as a child."""
+async def test_orphans_include_processes_with_cleared_environments(env: Environment) -> None:
+    """The processes are in the group of a marked process, or in their own sessions: with the tag, or as a child."""
     times = [unique_seconds() for _ in range(4)]
     in_group, tagged, parent, child = times
     text = (
-        # The tag comes right after the start: what has left the session and its environment before has no sign.
+        # The tag comes right after the start: a process that has left session and environment before has no sign.
         "until [ $(ulimit -x) != unlimited ]; do :; done\n"
         f"env -i sleep {in_group} & (env -i setsid sleep {tagged} &)\n"
         f"setsid sh -c 'env -i setsid sh -c \"ulimit -S -w unlimited; exec sleep {child}\" & exec sleep {parent}' & wait"
@@ -339,7 +339,7 @@ _IN_A_CONTAINER = ["unshare", "--map-root-user", "--pid", "--fork", "--mount-pro
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pid namespaces are Linux's")
 async def test_a_command_of_a_living_container_is_no_orphan(env: Environment) -> None:
-    """Its mark names the number that its anyshell has in there. Once that one is killed, it is."""
+    """The mark of the command names the pid of its anyshell inside the container. After a kill of that anyshell the command is an orphan."""
     seconds, hold = unique_seconds(), unique_seconds()
     script = f"import anyshell; anyshell.run('sleep {seconds}')"
     inside = [*_IN_A_CONTAINER, "sh", "-c", f'"$@" & sleep {hold}; :', "sh", sys.executable, "-c", script]
@@ -358,13 +358,13 @@ async def test_a_command_of_a_living_container_is_no_orphan(env: Environment) ->
         os.killpg(container.pid, signal.SIGKILL)
         container.wait()
     for pid in sleeping(seconds, hold):
-        with contextlib.suppress(ProcessLookupError):  # the namespace ends it, too
+        with contextlib.suppress(ProcessLookupError):  # the end of the namespace also ends the command
             os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pid namespaces are Linux's")
-async def test_a_doctor_in_a_container_names_no_command_of_an_anyshell_outside(env: Environment) -> None:
-    """Whether that one lives cannot be seen from there."""
+async def test_doctor_in_a_container_names_no_outside_command(env: Environment) -> None:
+    """The doctor in the container cannot see whether the outside anyshell lives."""
     doctor = f"{sys.executable} -m anyshell doctor --json"
     outcome = await env.run(
         f"{' '.join(_IN_A_CONTAINER)} sh -c 'sleep 300 & {doctor}; kill $!'", split_stderr=True
@@ -380,11 +380,11 @@ async def test_an_empty_shell_or_directory_is_refused(env: Environment) -> None:
         await env.run("true", cwd="")
 
 
-async def test_commands_are_told_that_an_agent_reads_them(env: Environment) -> None:
+async def test_agent_variable_is_set(env: Environment) -> None:
     assert (await env.run("echo $AGENT")).output.text == "1\n"
 
 
-async def test_spawning_without_the_shell_layer(tmp_path: Path) -> None:
+async def test_backend_spawns_programs_without_a_shell(tmp_path: Path) -> None:
     backend = connect()
     process = await backend.spawn(Spawn(argv=(sys.executable, "-c", "print('hi')"), cwd=str(tmp_path)))
     assert b"".join([piece async for piece in process.stdout]) == b"hi\n"
@@ -393,7 +393,7 @@ async def test_spawning_without_the_shell_layer(tmp_path: Path) -> None:
     await backend.aclose()
 
 
-def test_no_file_of_ours_is_readable_by_others(tmp_path: Path) -> None:
+def test_script_file_is_not_readable_by_others(tmp_path: Path) -> None:
     from anyshell.backends.local.posix.scripts import open_script
 
     fd = open_script("echo secret")
@@ -428,13 +428,13 @@ asyncio.run(main())
 
 
 def test_first_stop_imports_nothing() -> None:
-    """An import needs a descriptor, and there may be none left by then."""
+    """An import needs a descriptor, and possibly no descriptor is free at a stop."""
     done = subprocess.run([sys.executable, "-c", FIRST_STOP], capture_output=True, text=True, timeout=50)
     assert (done.stdout, done.stderr) == ("timed_out []\n", "")
 
 
-async def test_scope_of_anyio_is_held_off_while_what_must_end_is_awaited() -> None:
-    """Such a scope cancels every await anew: unless it is held off, it is heard without a pause."""
+async def test_anyio_scope_does_not_interrupt_outlast() -> None:
+    """A cancelled scope cancels every await again: without protection the cancellations repeat without a pause."""
     heard: list[None] = []
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -466,7 +466,7 @@ build(b"an error\n" * 100)
 
 
 def test_first_long_output_needs_no_descriptors() -> None:
-    """What looks for lines of errors in it is loaded with it, as the tables of wide characters are."""
+    """The code that finds error lines is loaded in advance, and so are the tables of wide characters."""
     done = subprocess.run([sys.executable, "-c", LONG_OUTPUT], capture_output=True, text=True, timeout=50)
     assert (done.stdout, done.stderr) == (
         "100000 ['üé']\n180000 ['rror']\n180000 ['rror']\n",
@@ -475,13 +475,13 @@ def test_first_long_output_needs_no_descriptors() -> None:
 
 
 class OtherClock(asyncio.SelectorEventLoop):
-    """A loop whose time is not that of `time.monotonic`."""
+    """An event loop whose time differs from `time.monotonic`."""
 
     def time(self) -> float:
         return super().time() - 1000
 
 
-def test_a_loop_may_have_a_clock_of_its_own() -> None:
+def test_event_loop_can_have_another_clock() -> None:
     async def run() -> None:
         async with Environment.detect() as env:
             outcome = await env.run("sleep 3 &", left_behind="stop")
@@ -531,7 +531,7 @@ run(True)
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_user_who_may_start_no_thread_is_told_that() -> None:
+def test_thread_limit_of_the_user_is_reported() -> None:
     if os.geteuid() != 0:
         missing("root", "run the tests as root, who can become another user")
     done = subprocess.run([sys.executable, "-c", NO_THREADS], capture_output=True, text=True, timeout=50)
@@ -548,7 +548,7 @@ def is_open(fd: int) -> bool:
     return False
 
 
-async def test_a_tree_is_stopped_by_a_process_that_is_out_of_descriptors(tmp_path: Path) -> None:
+async def test_tree_is_stopped_without_free_descriptors(tmp_path: Path) -> None:
     seconds = unique_seconds()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with Environment.detect(cwd=tmp_path) as env:
@@ -557,7 +557,7 @@ async def test_a_tree_is_stopped_by_a_process_that_is_out_of_descriptors(tmp_pat
         )
         await asyncio.to_thread(wait_living, seconds, 2)
         held: list[int] = []
-        # Above all that other tests have left open: a descriptor beyond the limit that is given up could not be had again.
+        # Above all descriptors that other tests have left open: a closed descriptor beyond the limit could not be opened again.
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(filter(is_open, range(4096))) + 8, hard))
         try:
             with contextlib.suppress(OSError):
@@ -572,10 +572,10 @@ async def test_a_tree_is_stopped_by_a_process_that_is_out_of_descriptors(tmp_pat
     assert living(seconds) == []
 
 
-async def test_a_stop_without_any_descriptor_still_ends_the_group_and_says_what_it_cannot_see(
+async def test_stop_without_descriptors_ends_the_group_and_reports_blindness(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when another thread takes every descriptor, the reserved ones too."""
+    """Another thread may take every descriptor, including the reserved descriptors."""
     from anyshell.backends.local.posix.linux import scan
 
     seconds = unique_seconds()
@@ -593,7 +593,7 @@ async def test_a_stop_without_any_descriptor_still_ends_the_group_and_says_what_
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EPERM])
-async def test_a_pidfd_that_cannot_be_had_leaves_nothing_behind(
+async def test_unavailable_pidfd_leaves_no_process(
     env: Environment, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = unique_seconds()
@@ -647,8 +647,8 @@ def test_a_user_without_a_home_can_run_commands() -> None:
     assert result.stdout == f"54321|/|exited|{reason}|{rules}|{reason}\n", result.stderr
 
 
-async def test_descendants_are_members_where_nothing_else_tells(tmp_path: Path) -> None:
-    """How macOS is served, tried here: no marks, no limits, no life pipe in what is looked at."""
+async def test_descendants_are_members_without_marks(tmp_path: Path) -> None:
+    """This is the method for macOS, tested here: the scan uses no marks, no limits and no life pipe."""
     from anyshell.backends.local.posix.descendants import DescendantTree
 
     seconds = unique_seconds()
@@ -664,11 +664,11 @@ async def test_descendants_are_members_where_nothing_else_tells(tmp_path: Path) 
     child.kill()
     child.wait()
     seen = await tree.members()
-    assert "sleep" in {member.name for member in seen}  # though its parent is gone
+    assert "sleep" in {member.name for member in seen}  # although its parent has ended
     for member in seen:
         tree.signal(member, signal.SIGKILL)
     tree.close()
-    for line in living(seconds):  # what was reparented before it was first looked for
+    for line in living(seconds):  # a process reparented before the first scan
         os.kill(int(line.split()[0]), signal.SIGKILL)
 
 
@@ -708,8 +708,8 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only /proc tells which descriptors are open")
-def test_command_that_is_said_not_to_have_started_has_not_run(tmp_path: Path) -> None:
-    """However few descriptors are free: one that has begun can be watched."""
+def test_command_reported_as_not_started_has_not_run(tmp_path: Path) -> None:
+    """For any number of free descriptors, a started command can be watched."""
     done = subprocess.run(
         [sys.executable, "-c", FEW_DESCRIPTORS], cwd=tmp_path, capture_output=True, text=True, timeout=100
     )

@@ -1,4 +1,4 @@
-"""What is particular to this machine's terminals, by both ways to start a program on one."""
+"""Behaviour particular to terminals of this machine, with both ways to start a program on a terminal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-assert sys.platform != "win32"  # mypy follows the imports below otherwise
+assert sys.platform != "win32"  # on other systems mypy skips the imports below
 
 from anyshell._terminals import TtyModes
 from anyshell.backends.local.backend import LocalBackend
@@ -49,11 +49,11 @@ async def backend(request: pytest.FixtureRequest) -> AsyncIterator[LocalBackend]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there something better is known to work")
-def test_nothing_is_forked_where_the_c_library_can_do_without() -> None:
+def test_default_starter_does_not_fork() -> None:
     assert default_starter() is not forking.start
 
 
-async def test_standard_descriptors_and_the_life_pipe_are_inherited_alone(backend: LocalBackend) -> None:
+async def test_only_standard_descriptors_and_the_life_pipe_are_inherited(backend: LocalBackend) -> None:
     extra = os.open(os.devnull, os.O_RDONLY)
     os.set_inheritable(extra, True)
     try:
@@ -61,7 +61,7 @@ async def test_standard_descriptors_and_the_life_pipe_are_inherited_alone(backen
             numbers = {int(number) for number in (await sitting.rest()).split()}
     finally:
         os.close(extra)
-    numbers -= {3, 255}  # the directory while it is listed, and bash's own
+    numbers -= {3, 255}  # the descriptor of the listed directory, and bash's own
     assert {0, 1, 2} < numbers
     assert len(numbers) == 4
     assert max(numbers) >= 100
@@ -78,10 +78,10 @@ async def test_ignored_and_blocked_signals_are_not_inherited(backend: LocalBacke
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     _, masked, _, ignored = shown.split()
     assert int(masked, 16) == 0
-    assert int(ignored, 16) & ~(0b11 << 31) == 0  # glibc's own two, which are never sent
+    assert int(ignored, 16) & ~(0b11 << 31) == 0  # two internal signals of glibc, which are never sent
 
 
-async def test_variables_arrive_as_they_are(backend: LocalBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_variables_are_unchanged(backend: LocalBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("PWD", "/elsewhere"), ("SHLVL", "7"), ("_", "/before"), ("OLDPWD", "/older")):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("STRANGE-NAME", "line\nb\udcff")
@@ -101,21 +101,22 @@ async def test_variables_arrive_as_they_are(backend: LocalBackend, monkeypatch: 
 async def test_a_missing_program_is_a_spawn_error(backend: LocalBackend, program: str) -> None:
     spawn = Spawn(argv=(program,), cwd="/", terminal=Terminal())
     with pytest.raises(SpawnError):
-        await backend.spawn(spawn)  # the first of a backend opens what all of its programs share
+        # The first program of a backend opens descriptors that all of its programs share.
+        await backend.spawn(spawn)
     before = open_descriptors()
     with pytest.raises(SpawnError, match=f"{program}: No such file or directory"):
         await backend.spawn(spawn)
-    assert open_descriptors() <= before  # what an earlier test has left to the collector may go meanwhile
+    assert open_descriptors() <= before  # garbage of an earlier test may be collected meanwhile
 
 
-async def test_a_program_that_cannot_be_run_is_a_spawn_error(backend: LocalBackend, tmp_path: Path) -> None:
+async def test_unrunnable_program_is_a_spawn_error(backend: LocalBackend, tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text("no program")
     with pytest.raises(SpawnError, match="cannot start"):
         await backend.spawn(Spawn(argv=(str(program),), cwd="/", terminal=Terminal()))
 
 
-async def test_a_machine_without_terminals_says_so(
+async def test_machine_without_terminals_is_reported(
     backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> tuple[int, int]:
@@ -126,7 +127,7 @@ async def test_a_machine_without_terminals_says_so(
         await backend.spawn(Spawn(argv=("/bin/true",), cwd="/", terminal=Terminal()))
 
 
-async def test_a_program_is_found_on_its_own_path_and_below_its_own_directory(
+async def test_program_is_found_by_its_given_path_and_directory(
     backend: LocalBackend, tmp_path: Path
 ) -> None:
     program = tmp_path / "program"
@@ -144,7 +145,7 @@ async def test_a_missing_directory_is_refused(backend: LocalBackend) -> None:
         await backend.spawn(Spawn(argv=("/bin/sh",), cwd="/no/such/place", terminal=Terminal()))
 
 
-async def test_arguments_too_large_for_the_system_are_said(backend: LocalBackend) -> None:
+async def test_oversized_arguments_are_a_spawn_error(backend: LocalBackend) -> None:
     with pytest.raises(SpawnError, match="too large"):
         await backend.spawn(Spawn(argv=("/bin/echo", "x" * 200_000), cwd="/", terminal=Terminal()))
 
@@ -155,11 +156,11 @@ async def spawn_often(backend: LocalBackend, spawn: Spawn) -> None:
 
 
 @pytest.mark.parametrize("left", range(1, 9))
-async def test_being_out_of_descriptors_is_said_and_leaves_nothing(backend: LocalBackend, left: int) -> None:
+async def test_descriptor_shortage_is_reported_without_leaks(backend: LocalBackend, left: int) -> None:
     seconds = unique_seconds()
-    async with sit(backend, "true") as sitting:  # so that everything is loaded
+    async with sit(backend, "true") as sitting:  # so that all code is loaded
         await sitting.rest()
-    gc.collect()  # what other tests have left
+    gc.collect()  # garbage of other tests
     before = open_descriptors()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     held: list[int] = []
@@ -182,8 +183,8 @@ async def test_being_out_of_descriptors_is_said_and_leaves_nothing(backend: Loca
     assert open_descriptors() <= before
 
 
-async def test_su_of_another_user_is_seen_to_wait_for_a_password(tmp_path: Path) -> None:
-    """What a program does that has become another user cannot be seen, as with a password for sudo."""
+async def test_su_is_recognized_as_waiting_for_a_password(tmp_path: Path) -> None:
+    """The state of a program of another user cannot be read, as with a password for sudo."""
     if not is_root():
         missing("root", "run the tests as root, who can become a user for whom su is another user's")
     script = textwrap.dedent(
@@ -224,8 +225,8 @@ async def test_su_of_another_user_is_seen_to_wait_for_a_password(tmp_path: Path)
     assert done.stdout == "poll False True ['su']\n", done.stderr
 
 
-async def test_the_foreground_is_told_by_psutil_too(backend: LocalBackend) -> None:
-    """How macOS is served, tried here."""
+async def test_foreground_is_known_by_psutil(backend: LocalBackend) -> None:
+    """This is the method for macOS, tested here."""
     seconds = unique_seconds()
     async with sit(backend, f"stty -echo; echo ready; exec sleep {seconds}") as sitting:
         await sitting.until("ready")
@@ -241,7 +242,7 @@ async def test_the_foreground_is_told_by_psutil_too(backend: LocalBackend) -> No
 
 @pytest.fixture
 def busy() -> Iterator[None]:
-    """Three threads that want the processor all the time: each has as much of it as what is tried."""
+    """Three threads that use the processor all the time: each gets as much of it as the tested code."""
     over = threading.Event()
 
     def work() -> None:
@@ -250,7 +251,7 @@ def busy() -> Iterator[None]:
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     before = sys.getswitchinterval()
-    sys.setswitchinterval(0.0005)  # what is tried is that it works, and not how long the others take
+    sys.setswitchinterval(0.0005)  # the test is about success, and not about the time of the other threads
     for thread in threads:
         thread.start()
     yield
@@ -261,17 +262,17 @@ def busy() -> Iterator[None]:
 
 
 async def converse(backend: LocalBackend, text: str) -> None:
-    """Start a program on a terminal, type, read what it answers, and see it end."""
+    """Start a program on a terminal, type, read its answer, and wait for its end."""
     async with sit(backend, 'read line; echo "got $line"; exit 3') as sitting:
         await sitting.type(f"{text}\n")
         assert (await sitting.rest()).endswith(f"got {text}\r\n".encode())
         assert await sitting.wait() == ExitStatus(code=3)
 
 
-async def test_five_hundred_terminals_one_after_another_leave_nothing() -> None:
+async def test_five_hundred_terminals_in_turn_leak_no_resources() -> None:
     backend = LocalBackend()
     await converse(backend, "first")
-    gc.collect()  # what other tests have left
+    gc.collect()  # garbage of other tests
     before = open_descriptors(), threading.active_count()
     for number in range(500):
         await converse(backend, str(number))
@@ -279,10 +280,10 @@ async def test_five_hundred_terminals_one_after_another_leave_nothing() -> None:
     await backend.aclose()
 
 
-async def test_forks_beside_busy_threads_leave_nothing(busy: None) -> None:
+async def test_forks_beside_busy_threads_leak_no_resources(busy: None) -> None:
     backend = LocalBackend(LocalSpawner(forking.start))
     await converse(backend, "first")
-    gc.collect()  # what other tests have left
+    gc.collect()  # garbage of other tests
     before = open_descriptors(), threading.active_count()
     async with asyncio.timeout(50), asyncio.TaskGroup() as tasks:
         for number in range(20):
@@ -291,10 +292,10 @@ async def test_forks_beside_busy_threads_leave_nothing(busy: None) -> None:
     await backend.aclose()
 
 
-async def test_a_hundred_terminals_at_once_beside_busy_threads_leave_nothing(busy: None) -> None:
+async def test_hundred_parallel_terminals_beside_busy_threads_leak_no_resources(busy: None) -> None:
     backend = LocalBackend()
     await converse(backend, "first")
-    gc.collect()  # what other tests have left
+    gc.collect()  # garbage of other tests
     before = open_descriptors(), threading.active_count()
     async with asyncio.timeout(50), asyncio.TaskGroup() as tasks:
         for number in range(100):
@@ -304,7 +305,7 @@ async def test_a_hundred_terminals_at_once_beside_busy_threads_leave_nothing(bus
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing else tells what holds up a program")
-async def test_kernel_functions_tell_where_system_calls_are_hidden(
+async def test_kernel_functions_replace_hidden_system_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("anyshell.backends.local.posix.linux.foreground._MACHINE", "of another kind")
@@ -314,7 +315,7 @@ async def test_kernel_functions_tell_where_system_calls_are_hidden(
     for argv in (
         ("cat",),
         ("python3", "-c", polls),
-    ):  # of the first the function's name says no more than a poll
+    ):  # for the first program the name of the function shows only a poll
         spawn = Spawn(argv=argv, cwd="/", terminal=Terminal())
         process = await backend.spawn(spawn)
         async with asyncio.timeout(BOUND):

@@ -1,4 +1,4 @@
-"""Raw output is read again by offset, wherever it is by then."""
+"""Raw output is read again by offset, from memory or from a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(kept: OutputLog, whole: bytes, chance: random.Random) -> int:
-    """Read everything from anywhere; how much is missing."""
+    """Read all bytes from many offsets; return the number of missing bytes."""
     assert kept.total == len(whole)
     for _ in range(10):
         offset, length = chance.randrange(len(whole) + 1), chance.randrange(1, 300)
@@ -40,7 +40,7 @@ def check(kept: OutputLog, whole: bytes, chance: random.Random) -> int:
 
 
 @pytest.mark.parametrize("max_size", [64 * 1024**2, 2_000, 100, 1, None])
-def test_bytes_read_equal_the_bytes_written_there(tmp_path: Path, max_size: int | None) -> None:
+def test_bytes_read_equal_the_bytes_written(tmp_path: Path, max_size: int | None) -> None:
     store = None if max_size is None else ArtifactStore(tmp_path / "artifacts", max_size=max_size)
     for seed in range(10):
         chance = random.Random(seed)
@@ -59,7 +59,7 @@ def test_bytes_read_equal_the_bytes_written_there(tmp_path: Path, max_size: int 
         kept.discard()
 
 
-def test_a_short_output_needs_no_file_unless_it_is_wanted(tmp_path: Path) -> None:
+def test_short_output_has_no_file_unless_kept(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "artifacts")
     kept = OutputLog(store)
     kept.write(b"short")
@@ -81,7 +81,7 @@ def test_discarded_log_leaves_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a file that is open cannot go there")
-def test_a_file_that_is_gone_is_missing_and_no_failure(tmp_path: Path) -> None:
+def test_removed_file_leaves_missing_bytes_without_a_failure(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path / "artifacts")
     kept = OutputLog(store)
     kept.write(b"x" * 1000 + b"the end")

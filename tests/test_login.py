@@ -1,4 +1,4 @@
-"""What login shells are given, by the shells themselves: on a terminal nothing of it is shown or changed."""
+"""The lines sent to login shells, run by real shells: a terminal shows and changes no part of these lines."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from .conftest import missing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-assert sys.platform != "win32"  # mypy takes what follows for unreachable otherwise
+assert sys.platform != "win32"  # otherwise mypy considers the code below unreachable
 
 TOKEN = "anyshell" + "7" * 32
 
 SHELLS = ["bash", "zsh", "dash", "busybox", "fish", "tcsh"]
 
 KEYS = "".join(map(chr, range(1, 32))) + "\x7f\r\n'"
-"""Everything that a terminal takes for a key, or changes."""
+"""Every character that a terminal interprets as a key, or changes."""
 
 
 def login_shell(name: str, tmp_path: Path) -> tuple[list[str], str, dict[str, str]]:
-    """How a server starts it, its path as an account has it, and variables; busybox has no other tools beside it."""
+    """The arguments with which a server starts the shell, its path in the account, and variables; busybox has only its own tools."""
     program = shutil.which(name)
     if program is None:
         missing(name, f"install {name}")
@@ -49,7 +49,7 @@ def login_shell(name: str, tmp_path: Path) -> tuple[list[str], str, dict[str, st
 
 
 class Client:
-    """What a client of a server does: it sends when it is asked to."""
+    """The client of a server, which sends on request."""
 
     def __init__(self, start: LoginCommand, reads: int, writes: int) -> None:
         self._parts = list(start.when_ready)
@@ -59,7 +59,7 @@ class Client:
         self._waiting = start.sent
 
     def run(self) -> bytes:
-        """Carry it to the end of the output."""
+        """Run the exchange to the end of the output."""
         give_up = time.monotonic() + 20
         asked = 0
         while True:
@@ -72,7 +72,7 @@ class Client:
             if can_read:
                 try:
                     data = os.read(self._reads, 65536)
-                except OSError:  # the terminal is gone
+                except OSError:  # the terminal is closed
                     data = b""
                 if not data:
                     return self.heard
@@ -84,7 +84,7 @@ class Client:
 
 @contextlib.contextmanager
 def started(argv: list[str], env: Mapping[str, str]) -> Iterator[tuple[int, int]]:
-    """A program on a terminal of its own: its pid, and where a person would sit."""
+    """A program on its own terminal: its pid, and the master side of the terminal."""
     import pty
 
     pid, master = pty.fork()
@@ -110,7 +110,7 @@ def begin(path: str, what: Spawn) -> LoginCommand:
 def on_terminal(
     name: str, tmp_path: Path, text: str, host: Mapping[str, str] | None = None, **more: object
 ) -> tuple[bytes, bytes]:
-    """Run a text as a server would: what was printed before it began, and by it."""
+    """Run a text like a server: return the output before the start of the text, and the output of the text."""
     argv, path, own = login_shell(name, tmp_path)
     start = begin(path, spawn(text, terminal=Terminal(), **more))
     with started([*argv, start.line], {**own, **(host or {})}) as (_, master):
@@ -155,9 +155,7 @@ def test_values_and_script_reach_a_terminal_unchanged_and_unseen(name: str, tmp_
         ),
     ],
 )
-def test_nothing_that_a_startup_file_sets_up_shows_it(
-    name: str, file: str, text: str, tmp_path: Path
-) -> None:
+def test_startup_files_do_not_reveal_values(name: str, file: str, text: str, tmp_path: Path) -> None:
     (tmp_path / file).write_text(f"{text}\n")
     secret = secrets.token_hex(8)
     read = {"BASH_ENV": str(tmp_path / "startup")} if name == "bash" else {"ZDOTDIR": str(tmp_path)}
@@ -174,8 +172,8 @@ def test_nothing_that_a_startup_file_sets_up_shows_it(
 
 
 @pytest.mark.parametrize("name", SHELLS)
-def test_a_text_in_a_file_arrives_whole_whatever_the_hosts_tools(name: str, tmp_path: Path) -> None:
-    """busybox's head reads on behind what it was told to copy."""
+def test_script_file_arrives_complete_with_any_host_tools(name: str, tmp_path: Path) -> None:
+    """busybox's head reads beyond the requested number of bytes."""
     argv, path, env = login_shell(name, tmp_path)
     start = begin(path, spawn('cat "$ANYSHELL_SCRIPT"', script=KEYS * 20_000))
     with subprocess.Popen(
@@ -189,7 +187,7 @@ def test_a_text_in_a_file_arrives_whole_whatever_the_hosts_tools(name: str, tmp_
 
 
 @pytest.mark.parametrize("name", SHELLS)
-def test_command_says_where_and_since_when_its_pid_is_its_own(name: str, tmp_path: Path) -> None:
+def test_start_message_identifies_the_process(name: str, tmp_path: Path) -> None:
     argv, path, env = login_shell(name, tmp_path)
     start = begin(path, spawn("cat /proc/$$/stat; env; exit 7", terminal=Terminal()))
     with started([*argv, start.line], env) as (_, master):
@@ -205,7 +203,7 @@ def test_command_says_where_and_since_when_its_pid_is_its_own(name: str, tmp_pat
     assert not re.search("ANYSHELL_(?!MARK_1)", environment)
 
 
-def test_a_host_without_stty_is_said_before_anything_is_sent(tmp_path: Path) -> None:
+def test_missing_stty_is_reported_before_values_are_sent(tmp_path: Path) -> None:
     (tmp_path / "head").symlink_to(shutil.which("head") or "")
     start = begin("/bin/sh", spawn("true", terminal=Terminal(), env={"GIVEN": "x"}))
     with started(["/bin/sh", "-c", start.line], {"PATH": str(tmp_path)}) as (_, master):

@@ -1,4 +1,4 @@
-"""The corpus of logs, `tests/data/logs/`, and what is measured on it."""
+"""The corpus of logs, `tests/data/logs/`, and the measurements on the corpus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOSTS = frozenset((
     "repo.maven.apache.org", "www.debian.org", "www.netlib.org", "www.shellcheck.net",
 ))
 # fmt: on
-"""The hosts that the addresses of a log may name: public ones, and those of no one."""
+"""The hosts that addresses in a log may name: public hosts, and names without an owner."""
 
 PRIVATE = re.compile(
     rb"/home/(?!dev\b)\w+|/Users/\w+"
@@ -43,7 +43,7 @@ def test_signals_and_facts_stand_in_one_line_of_their_log() -> None:
 
 
 def test_log_within_the_limit_shows_all_causes_and_facts() -> None:
-    """A text that cleaning takes out of the log would measure the cleaning, not the bounding."""
+    """A text that cleaning removes from the log would measure the cleaning, not the bounding."""
     wrong: list[tuple[str, str]] = []
     for log in logs():
         text = shown(log.data, 10 * len(log.data) + 1_000)
@@ -64,7 +64,7 @@ def test_log_names_no_private_place() -> None:
     assert (private, unknown) == ({}, set())
 
 
-def test_held_out_are_those_with_an_odd_hash_of_their_name() -> None:
+def test_logs_with_an_odd_hash_of_their_name_are_held_out() -> None:
     odd = {log.name for log in logs() if hashlib.sha256(log.name.encode()).digest()[0] % 2}
     assert {log.name for log in logs() if log.held_out} == odd
 

@@ -1,7 +1,7 @@
 """``docs/explanation/architecture.md`` names every file of the package, and no other.
 
-Its first table has the packages and the modules at the top, each with its floor. The rows of its last table begin with a
-package and name files of it, each in code and followed by a colon; the row of a package stands for its ``__init__``, too.
+The first table of the page has the packages and the top-level modules, each with its floor. A row of the last table begins
+with a package and names its files, each in code and followed by a colon; the row also stands for the ``__init__``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PATH = re.compile(r"[\w.-]+/[\w./-]*|\w+\.py")
 
 
 def rows(heading: str) -> list[list[str]]:
-    """The cells of the table of a section, without its head."""
+    """The cells of the table in a section, without the header."""
     section = TEXT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
 
@@ -38,7 +38,7 @@ FILES = [(cells[0].strip("`"), _FILE.findall(cells[1])) for cells in rows("The f
 
 
 def place(path: str) -> Path:
-    """The file or directory that the page means."""
+    """The file or directory of a path on the page."""
     outside = path.split("/")[0] in ("docs", "tests", "descriptions", "bench", "src", ".github")
     return TOP / path if outside else PACKAGE / path
 
@@ -63,7 +63,7 @@ def test_page_names_every_file_once_and_no_other() -> None:
 
 
 def to_add(file: str) -> str:
-    """What to write for a file that the page does not have."""
+    """The message for a file that is missing on the page."""
     package, _, name = file.rpartition("/")
     name = name.removesuffix(".py")
     if not package:
@@ -82,8 +82,8 @@ def test_every_path_on_the_page_exists() -> None:
     assert not [path for path in sorted(paths) if not place(path).exists()]
 
 
-def test_every_change_names_a_file_and_the_names_in_it() -> None:
-    """A name beside a path, such as ``SHELLS``, stands in a file of the same row."""
+def test_every_change_names_a_file_with_its_names() -> None:
+    """A name beside a path, such as ``SHELLS``, occurs in a file of the same row."""
     changes = rows("To change a thing")
     assert len(changes) >= 30
     problems = []

@@ -1,4 +1,4 @@
-"""The server of MCP with the SDK's own client, in both eras of the protocol."""
+"""The MCP server with the client of the SDK, in both eras of the protocol."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def served(env: Environment, **features: bool) -> InMemoryTransport:
 
 @dataclass
 class User:
-    """Who is asked by the client."""
+    """The user, whom the client asks."""
 
     content: dict[str, Any] | None = field(default_factory=lambda: dict(YES))
     action: Any = "accept"
@@ -91,7 +91,7 @@ def printed(result: types.CallToolResult) -> str:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_tools_are_described_as_the_tools_describe_themselves(env: Environment, mode: str) -> None:
+async def test_listed_tools_match_their_definitions(env: Environment, mode: str) -> None:
     tool = ShellTool(env, approver=deny_all, jobs=True)
     async with Client(served(env, jobs=True), mode=mode) as client:
         listed = (await client.list_tools()).tools
@@ -149,7 +149,7 @@ async def test_each_revision_by_handshake_calls_a_tool(
         ("job", {"action": "stop", "id": "j9"}, True, "failed"),
     ],
 )
-async def test_structured_content_is_what_the_schema_says(
+async def test_structured_content_matches_the_schema(
     env: Environment, mode: str, name: str, arguments: dict[str, Any], is_error: bool, status: str
 ) -> None:
     async with Client(served(env, jobs=True), mode=mode, elicitation_callback=User()) as client:
@@ -164,14 +164,14 @@ async def test_structured_content_is_what_the_schema_says(
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_tool_that_is_not_there_is_an_error_of_the_protocol(env: Environment, mode: str) -> None:
+async def test_unknown_tool_is_a_protocol_error(env: Environment, mode: str) -> None:
     async with Client(served(env), mode=mode) as client:
         with pytest.raises(MCPError, match="no tool 'job'"):
             await client.call_tool("job", {"action": "list"})
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_progress_tells_the_end_of_the_output(env: Environment, mode: str) -> None:
+async def test_progress_has_the_end_of_the_output(env: Environment, mode: str) -> None:
     told: list[tuple[float, str | None]] = []
     seen = asyncio.Event()
 
@@ -204,7 +204,7 @@ async def test_cancellation_stops_the_tree(env: Environment, mode: str, tmp_path
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_timeout_and_end_leave_nothing_alive(env: Environment, mode: str) -> None:
+async def test_timeout_and_end_leave_no_process(env: Environment, mode: str) -> None:
     seconds = unique_seconds()
     async with Client(served(env), mode=mode, elicitation_callback=User()) as client:
         late = await client.call_tool("shell", {"command": f"sleep {seconds} & wait", "timeout": 1})
@@ -236,7 +236,7 @@ async def test_calls_over_the_limit_wait_for_their_turn(
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_tool_only_reads_where_no_approver_exists(tmp_path: Path, mode: str) -> None:
+async def test_tool_is_read_only_without_an_approver(tmp_path: Path, mode: str) -> None:
     async with Environment.detect(cwd=tmp_path, policy=Policy.preset("read-only")) as env:
         for user, only_reads in ((None, True), (User(), False)):
             async with Client(served(env, jobs=True), mode=mode, elicitation_callback=user) as client:
@@ -247,7 +247,7 @@ async def test_tool_only_reads_where_no_approver_exists(tmp_path: Path, mode: st
             assert job.annotations.read_only_hint is False
 
 
-async def test_a_message_that_is_too_long_is_passed_over_in_bounded_memory(
+async def test_oversized_message_is_skipped_in_bounded_memory(
     monkeypatch: pytest.MonkeyPatch, anyio_backend: str
 ) -> None:
     monkeypatch.setattr(stdio, "LONGEST_MESSAGE", 60)
@@ -282,7 +282,7 @@ async def test_a_message_that_is_too_long_is_passed_over_in_bounded_memory(
         ("cancel", None, "the question was left without an answer"),
     ],
 )
-async def test_nothing_but_a_yes_runs_a_command(
+async def test_command_runs_only_after_a_yes(
     env: Environment, tmp_path: Path, mode: str, action: str, content: dict[str, Any] | None, said: str
 ) -> None:
     user = User(content, action)
@@ -296,7 +296,7 @@ async def test_nothing_but_a_yes_runs_a_command(
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_yes_for_the_same_again_is_for_the_same_alone(env: Environment, mode: str) -> None:
+async def test_repeated_approval_covers_only_the_same_command(env: Environment, mode: str) -> None:
     user = User(dict(AGAIN))
     async with Client(served(env), mode=mode, elicitation_callback=user) as client:
         for command in ("echo a", "echo a", "echo b", "echo a"):
@@ -305,7 +305,7 @@ async def test_a_yes_for_the_same_again_is_for_the_same_alone(env: Environment, 
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_without_elicitation_the_refusal_names_the_option(env: Environment, mode: str) -> None:
+async def test_refusal_without_elicitation_names_the_option(env: Environment, mode: str) -> None:
     async with Client(served(env), mode=mode) as client:
         result = await client.call_tool("shell", {"command": "touch a"})
     assert result.is_error
@@ -313,7 +313,9 @@ async def test_without_elicitation_the_refusal_names_the_option(env: Environment
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_equal_calls_at_once_are_each_asked_about(env: Environment, tmp_path: Path, mode: str) -> None:
+async def test_concurrent_equal_calls_are_asked_about_separately(
+    env: Environment, tmp_path: Path, mode: str
+) -> None:
     user = User()
     async with Client(served(env), mode=mode, elicitation_callback=user) as client:
         await asyncio.gather(*(client.call_tool("shell", {"command": "echo x >> a"}) for _ in range(5)))
@@ -364,7 +366,7 @@ async def test_input_for_a_terminal_is_asked_about(env: Environment, mode: str) 
 
 
 class Stateless:
-    """A client that drives the rounds of a call itself."""
+    """A client that itself drives the rounds of a call."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -409,7 +411,7 @@ async def test_an_approval_runs_its_call_once(client: Stateless, tmp_path: Path)
     assert (tmp_path / "a").read_text() == "x\n"
 
 
-async def test_an_approval_is_of_its_arguments(client: Stateless, tmp_path: Path) -> None:
+async def test_approval_is_bound_to_its_arguments(client: Stateless, tmp_path: Path) -> None:
     asked = await client.ask(command="echo x > a")
     await client.is_refused("what was approved is another call", asked.request_state, command="echo y > a")
     assert not (tmp_path / "a").exists()
@@ -434,7 +436,7 @@ async def test_a_late_approval_runs_nothing(
     assert not (tmp_path / "a").exists()
 
 
-async def test_a_no_closes_the_question(client: Stateless, tmp_path: Path) -> None:
+async def test_answer_no_closes_the_question(client: Stateless, tmp_path: Path) -> None:
     asked = await client.ask(command="echo x > a")
     refused = await client.answer(asked.request_state, NO, command="echo x > a")
     assert "refused by the user" in printed(refused)
@@ -452,9 +454,7 @@ async def test_oldest_question_over_the_limit_is_closed(
         assert not (await client.answer(asked[number].request_state, command=f"echo {number}")).is_error
 
 
-async def test_a_question_that_is_too_long_is_not_asked(
-    env: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_oversized_question_is_not_asked(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     user = User()
     async with Client(served(env), mode=ERAS[1], elicitation_callback=user) as client:
         result = await client.call_tool("shell", {"command": "echo " + "x" * approval.LONGEST_QUESTION})
@@ -508,7 +508,7 @@ async def test_a_kept_output_is_a_resource_with_ranges(env: Environment, mode: s
             assert raised.value.error.code == types.INVALID_PARAMS
 
 
-async def test_a_kept_output_that_is_no_text_is_given_as_bytes(env: Environment) -> None:
+async def test_binary_artifact_is_returned_as_bytes(env: Environment) -> None:
     async with Client(served(env), mode=ERAS[1], elicitation_callback=User()) as client:
         await client.call_tool("shell", {"command": "printf '\\377\\n%.0s' $(seq 100000)"})
         [resource] = (await client.list_resources()).resources
@@ -518,7 +518,7 @@ async def test_a_kept_output_that_is_no_text_is_given_as_bytes(env: Environment)
 
 
 async def begun(client: Client, command: str) -> str:
-    """Begin a job, and give its address."""
+    """Start a job, and return its address."""
     result = await client.call_tool("shell", {"command": command, "run_in_background": True})
     return f"job://{result.structured_content['details']['job']}"
 
@@ -544,7 +544,7 @@ async def test_news_of_a_job_come_on_a_stream(env: Environment, tmp_path: Path) 
         assert text_of(await client.read_resource(f"{uri}?since=6")) == "last\n"
 
 
-async def test_end_of_a_job_is_news_though_it_comes_while_nothing_is_asked() -> None:
+async def test_end_of_a_job_between_requests_is_news() -> None:
     class Printing:
         printed, status = 0, "running"
 
@@ -559,9 +559,7 @@ async def test_end_of_a_job_is_news_though_it_comes_while_nothing_is_asked() -> 
     assert told == ["running", "exited"]
 
 
-@pytest.mark.filterwarnings(
-    "ignore::mcp.shared.exceptions.MCPDeprecationWarning"
-)  # says that it is of that era
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")  # names this era
 async def test_news_of_a_job_come_by_notification(env: Environment, tmp_path: Path) -> None:
     told: asyncio.Queue[str] = asyncio.Queue()
 
@@ -608,7 +606,7 @@ async def test_arguments_are_completed(
         assert await values("command", "l") == []
 
 
-async def test_the_prompt_says_what_to_run(env: Environment) -> None:
+async def test_prompt_has_the_command_and_host(env: Environment) -> None:
     async with Client(served(env), mode=ERAS[1]) as client:
         [listed] = (await client.list_prompts()).prompts
         said = await client.get_prompt(listed.name, {"command": "uptime", "host": "web-1"})

@@ -1,6 +1,6 @@
-"""The protocol's own conformance suite, and the CLI of its inspector, against the server.
+"""The conformance suite of the protocol, and the CLI of its inspector, against the server.
 
-``ANYSHELL_MCP_CONFORMANCE`` is a directory in which these were installed, with a Node that runs them:
+``ANYSHELL_MCP_CONFORMANCE`` is a directory with these packages and a Node that runs them:
 ``npm install --prefix DIR node@22 @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@0.15.0``.
 """
 
@@ -54,7 +54,7 @@ TOOLS = {
     "test_streaming_elicitation": _ASKS,
     "test_logging_tool": "echo x",
 }
-"""The tools that the suite calls, as commands of the tool shell: what a shell server has to show."""
+"""The tools that the suite calls, as commands of the tool shell."""
 
 _NO_TOOL = "its tools, prompts or resources give what no shell does"
 NOT_FOR_A_SHELL = {
@@ -87,11 +87,11 @@ NOT_FOR_A_SHELL = {
     "tools-call-sampling": "sampling is deprecated",
     "tools-call-with-logging": "logging is deprecated",
 }
-"""Scenarios that do not hold, and why: each of the rest has to."""
+"""Scenarios that fail, with the reason: every other scenario has to pass."""
 
 
 class WithTestTools(http.HTTPClients):
-    """Clients that are offered the tools of the suite as well."""
+    """Clients that also see the tools of the suite."""
 
     async def list_tools(self, context: Context) -> list[types.Tool]:
         own = await super().list_tools(context)
@@ -129,7 +129,7 @@ async def url(tmp_path: Path, anyio_backend: str) -> AsyncIterator[str]:
         app = http.application(make(clients), clients, "secret", port)
 
         async def with_token(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == "http":  # the suite knows none
+            if scope["type"] == "http":  # the suite knows no token
                 scope = {**scope, "headers": [*scope["headers"], (b"authorization", b"Bearer secret")]}
             await app(scope, receive, send)
 
@@ -158,7 +158,7 @@ async def run(program: str, *arguments: str) -> str:
 @pytest.mark.parametrize(
     "which", [("--spec-version", "2025-11-25"), ("--requirements", "2026-07-28")], ids=lambda which: which[1]
 )
-async def test_each_scenario_that_is_for_a_shell_holds(url: str, which: tuple[str, str]) -> None:
+async def test_scenarios_for_a_shell_pass(url: str, which: tuple[str, str]) -> None:
     printed = await run("conformance", "server", "--url", url, *which)
     summary = printed.partition("=== SUMMARY ===")[2].partition("Total:")[0]
     found = {name: mark == "✓" for mark, name in re.findall(r"^([✓✗]) ([\w-]+):", summary, re.MULTILINE)}

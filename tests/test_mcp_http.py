@@ -1,4 +1,4 @@
-"""The server of MCP over HTTP on loopback: the token, Host and Origin, and an environment for each client."""
+"""The MCP server over HTTP on loopback: the token, Host and Origin, and an environment for each client."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.anyio
 
 @dataclass
 class Served:
-    """A server, and how to reach it."""
+    """A server, with its address and token."""
 
     url: str
     token: str
@@ -143,8 +143,8 @@ async def test_the_token_stays_and_must_be_private(tmp_path: Path) -> None:
         http.read_token(file)
 
 
-async def test_servers_that_start_at_once_have_one_token(tmp_path: Path) -> None:
-    """Each of many directories is given to eight at once."""
+async def test_concurrent_servers_have_one_token(tmp_path: Path) -> None:
+    """Eight servers start at once in each of many directories."""
     with ThreadPoolExecutor(8) as pool:
         for number in range(100):
             file = tmp_path / str(number) / "token"
@@ -152,10 +152,10 @@ async def test_servers_that_start_at_once_have_one_token(tmp_path: Path) -> None
             assert [*file.parent.iterdir()] == [file]
 
 
-async def test_connections_without_a_request_lock_out_no_other(
+async def test_connections_without_a_request_do_not_block_others(
     server: AbstractAsyncContextManager[Served],
 ) -> None:
-    """Silent ones, ones with a head that does not end, and ones that go on so after an answer."""
+    """Connections are silent, have an endless header, or continue with one after an answer."""
     async with server as served, contextlib.AsyncExitStack() as opened:
         port = int(served.url.split(":")[2].split("/")[0])
 
@@ -177,16 +177,14 @@ async def test_connections_without_a_request_lock_out_no_other(
             await client.list_tools()
 
 
-async def test_a_port_that_is_taken_is_said(
-    server: AbstractAsyncContextManager[Served], tmp_path: Path
-) -> None:
+async def test_port_in_use_is_reported(server: AbstractAsyncContextManager[Served], tmp_path: Path) -> None:
     async with server as served:
         port = int(served.url.split(":")[2].split("/")[0])
         with pytest.raises(AnyshellError, match=f"port {port}"):
             await http.serve(make(served.clients), served.clients, port=port, tell=print)
 
 
-async def test_each_session_has_an_environment_that_ends_with_it(
+async def test_each_session_has_its_own_environment_until_its_end(
     server: AbstractAsyncContextManager[Served],
 ) -> None:
     async with server as served:
@@ -231,7 +229,7 @@ async def test_a_stateless_client_keeps_its_state_by_a_handle(
         assert "there is no such state" in said.text
 
 
-async def test_a_first_call_that_takes_long_is_not_idle(
+async def test_client_with_a_running_first_call_is_not_evicted(
     server: AbstractAsyncContextManager[Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "CLIENTS", 1)
@@ -246,7 +244,7 @@ async def test_a_first_call_that_takes_long_is_not_idle(
         assert (await call).structured_content["output"] == "last\n"
 
 
-async def test_without_state_there_is_no_handle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stateless_tools_have_no_handle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path))
     async with serving(tmp_path) as served, served.client(ERAS[1]) as client:
         [tool] = (await client.list_tools()).tools
@@ -276,7 +274,7 @@ async def test_an_idle_client_ends_and_the_longest_idle_makes_room(
         await asyncio.to_thread(wait_until, lambda: third not in served.clients.known, "it has ended")
 
 
-async def test_a_session_is_told_that_its_shell_has_ended(
+async def test_session_reports_the_end_of_its_shell(
     server: AbstractAsyncContextManager[Served],
 ) -> None:
     async with server as served, served.client("legacy") as one:
@@ -291,7 +289,7 @@ async def test_a_session_is_told_that_its_shell_has_ended(
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_client_that_vanishes_has_its_command_stopped(
+async def test_vanished_client_has_its_command_stopped(
     server: AbstractAsyncContextManager[Served], mode: str
 ) -> None:
     async with server as served:
@@ -307,7 +305,7 @@ async def test_a_client_that_vanishes_has_its_command_stopped(
         await asyncio.to_thread(wait_until, lambda: not is_alive(pid), "the command has ended")
 
 
-async def test_the_end_of_the_server_ends_what_runs(server: AbstractAsyncContextManager[Served]) -> None:
+async def test_end_of_the_server_stops_running_commands(server: AbstractAsyncContextManager[Served]) -> None:
     async with contextlib.AsyncExitStack() as stack:
         async with server as served:
             client = await stack.enter_async_context(served.client(ERAS[1]))
@@ -323,11 +321,11 @@ async def test_the_end_of_the_server_ends_what_runs(server: AbstractAsyncContext
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_first_call_that_goes_on_is_not_idle(
+async def test_long_first_call_is_not_idle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path))
-    monkeypatch.setattr(http, "IDLE_SECONDS", 1.5)  # a busy machine may take some of it before the call
+    monkeypatch.setattr(http, "IDLE_SECONDS", 1.5)  # a busy machine may use some of this time before the call
     async with serving(tmp_path) as served, served.client(mode, User(dict(AGAIN))) as client:
         result = await client.call_tool("shell", {"command": "sleep 3; echo end"})
         assert printed(result) == "end\n\n[anyshell] Exit code 0."

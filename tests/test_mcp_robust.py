@@ -1,4 +1,4 @@
-"""Many calls, many clients, and clients that misbehave: nothing is left of any."""
+"""Many calls, many clients, and misbehaving clients: none leaves a process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["server"]  # a fixture
 
 @pytest.fixture(name="left")
 def _left() -> Callable[[], list[psutil.Process]]:
-    """The processes that the test has started and that are alive; others of the worker's belong to other modules."""
+    """The living processes that the test has started; other processes of the worker belong to other modules."""
     me = psutil.Process()
     before = me.children(recursive=True)
     return lambda: [process for process in me.children(recursive=True) if process not in before]
@@ -44,7 +44,7 @@ def _left() -> Callable[[], list[psutil.Process]]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_thousand_calls_leave_nothing_behind(
+async def test_thousand_calls_leave_no_process(
     tmp_path: Path, anyio_backend: str, mode: str, left: Callable[[], list[psutil.Process]]
 ) -> None:
     approvals = ClientApprovals()
@@ -52,7 +52,7 @@ async def test_a_thousand_calls_leave_nothing_behind(
         made = make(ClientTools(env, approvals, jobs=True))
         transport = InMemoryTransport(made)
         async with Client(transport, mode=mode, elicitation_callback=User(dict(AGAIN))) as client:
-            await client.call_tool("shell", {"command": "echo $$ >> pids"})  # approved for all that follow
+            await client.call_tool("shell", {"command": "echo $$ >> pids"})  # approved for later calls
             calls = [client.call_tool("shell", {"command": "echo $$ >> pids"}) for _ in range(500)]
             results = await asyncio.gather(*calls)
         assert not any(result.is_error for result in results)
@@ -64,7 +64,7 @@ async def test_a_thousand_calls_leave_nothing_behind(
 
 
 @pytest.mark.anyio
-async def test_twenty_clients_at_once_do_not_meet(
+async def test_twenty_concurrent_clients_are_isolated(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     anyio_backend: str,
@@ -87,7 +87,7 @@ async def test_twenty_clients_at_once_do_not_meet(
 
 
 @pytest.mark.anyio
-async def test_connections_that_say_half_of_something_hold_up_no_other(
+async def test_partial_requests_do_not_block_other_connections(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     anyio_backend: str,
@@ -118,12 +118,12 @@ async def test_connections_that_say_half_of_something_hold_up_no_other(
         assert not left()
 
 
-def test_a_client_that_freezes_holds_up_neither_its_commands_nor_the_end(server: Server) -> None:
+def test_frozen_client_blocks_neither_its_commands_nor_the_end(server: Server) -> None:
     pid = server.begin_stubborn()
     for number in range(2, 40):
         server.call(number, f"seq 3000; echo >> done-{number}")
     done = [server.directory / f"done-{number}" for number in range(2, 40)]
-    # More is answered than the pipe has room for: the commands run all the same.
+    # The answers exceed the size of the pipe, and the commands still run.
     wait_until(lambda: all(path.exists() for path in done), "all of them have run")
     for path in done:
         path.unlink()

@@ -1,4 +1,4 @@
-"""The rules for noise, what they leave of real logs, and the command that they are about."""
+"""The rules for noise, their results on real logs, and the recognition of the command."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PASSED = "".join(f"tests/test_a.py::test_{number} PASSED [ 50%]\n" for number in
 
 
 def rule(**keys: object) -> NoiseRule:
-    """One rule, as in a file."""
+    """One rule, as in a rules file."""
     entries = {"name": "x", "command": ["x"], "strip": ["noise"], **keys}
     text = "[[rule]]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in entries.items())
     return load(text.encode(), "mine.toml")[0]
@@ -69,14 +69,14 @@ def test_every_signal_and_fact_of_the_corpus_survives() -> None:
             continue
         shown = bench.ungrouped(left.text) if left.grouped else left.text
         missing += [(log.name, each) for each in bench.missing(log, shown)]
-        # What is shown is text of the output, in order: nothing is said that the program has not said.
+        # The shown lines are lines of the output, in order: the minimizer adds no text.
         lines = iter(text.split("\n"))
         if not all(line in lines for line in shown.removesuffix("\n").split("\n")):
             said.append(log.name)
     assert (missing, said) == ([], [])
 
 
-def test_logs_of_commands_that_are_not_simple_are_not_minimized() -> None:
+def test_logs_of_compound_commands_are_not_minimized() -> None:
     compound = [log for log in logs() if re.search(r"&&|\||;|\$\(|`| > ", log.command)]
     assert len(compound) >= 40
     for log in compound:
@@ -168,9 +168,7 @@ def test_commands_of_other_shells_have_no_words() -> None:
         ("$env:PATH = 'C:/x'; git status", None),
     ],
 )
-def test_command_of_powershell_has_the_words_that_its_own_parser_told_a_policy(
-    text: str, words: tuple[str, ...] | None
-) -> None:
+def test_powershell_command_has_the_words_of_its_verdict(text: str, words: tuple[str, ...] | None) -> None:
     recorded = json.loads((CORPUS.parent / "policy" / "powershell.json").read_text(encoding="utf-8"))
     parsed = answered(0, text, "pwsh", json.dumps(recorded[text]).encode())
     verdict = Verdict(
@@ -230,14 +228,14 @@ def test_rule_holds_for_no_other_exit_code() -> None:
         assert minimize(found, code, PASSED + "1 failed\n") is None
 
 
-def test_nothing_remains_is_shown_whole_unless_the_rule_has_words() -> None:
+def test_fully_dropped_output_is_shown_whole_without_on_empty() -> None:
     text = "noise\n" * 500
     assert minimize(rule(), 0, text) is None
     told = rule(on_empty="(500 lines of progress)")
     assert minimize(told, 0, text) == Minimized("(500 lines of progress)\n", 0)
 
 
-def test_lines_that_look_like_errors_or_warnings_are_never_dropped() -> None:
+def test_error_and_warning_lines_are_never_dropped() -> None:
     every = rule(strip=["."], exit_codes=[0, 1], noise=["."], facts=["never"])
     text = "x\n" * 1000 + "a.c:1:2: error: oh\nWarning: old\nTraceback (most recent call last):\n" + "x\n" * 9
     for code in (0, 1):
@@ -255,8 +253,8 @@ def test_minimize_returns_nothing_over_the_time_limit(monkeypatch: pytest.Monkey
     assert minimize(rule(), 0, "noise\n" * 500 + "rest\n") is None
 
 
-def test_pattern_that_is_slow_on_every_line_is_given_up() -> None:
-    slow = "a" * 390 + "b\n"  # 9,000 such lines would take longer than a test may
+def test_slow_pattern_raises_a_timeout() -> None:
+    slow = "a" * 390 + "b\n"  # 9,000 of these lines would exceed the time of a test
     for keys in (
         {"strip": ["a*a*c"]},
         {"strip": ["never"], "group": "a*a*c"},
@@ -269,7 +267,7 @@ def test_pattern_that_is_slow_on_every_line_is_given_up() -> None:
             module.shortened(rule(**keys), code, slow * 9_000, until=time.monotonic() + 0.05)
 
 
-def test_lines_of_files_that_an_error_names_stay_after_a_failure() -> None:
+def test_lines_of_files_named_by_an_error_stay_after_a_failure() -> None:
     found = rule(failed=["cc -c "], facts=["never"], exit_codes=[0, 2])
     text = "".join(f"cc -c src/{name}.c -o {name}.o\n" for name in "abcd") * 20
     text += "/srv/src/b.c:3: undefined reference\nld: error: ./c.o\n" + "z" * 400 + "\n"
@@ -279,7 +277,7 @@ def test_lines_of_files_that_an_error_names_stay_after_a_failure() -> None:
     assert minimize(found, 0, text) is None
 
 
-def test_block_is_left_out_as_a_whole_or_not_at_all() -> None:
+def test_block_is_dropped_completely_or_kept() -> None:
     found = rule(
         blocks=[{"begin": "run ", "inside": "  ", "end": "passed$"}], facts=["never"], exit_codes=[0, 1]
     )
@@ -299,7 +297,7 @@ def test_block_is_left_out_as_a_whole_or_not_at_all() -> None:
     assert left == Minimized("run b\nerror: x\n", 2)
 
 
-def test_lines_are_grouped_under_what_they_share_where_all_of_them_have_room() -> None:
+def test_lines_are_grouped_by_prefix_if_all_fit() -> None:
     found = rule(strip=["noise"], group="[^:]+:")
     text = "".join(f"some/long/directory/a.py:{at}: x\n" for at in range(50)) + "b.py:1: y\nnoise\n"
     left = minimize(found, 0, text)
@@ -314,7 +312,7 @@ def test_lines_are_grouped_under_what_they_share_where_all_of_them_have_room() -
     assert minimize(found, 0, text + "  an indented line\n") is None
 
 
-def test_failure_that_no_line_tells_of_is_shown_whole() -> None:
+def test_failure_without_an_error_line_is_shown_whole() -> None:
     found = find(packaged(), ["make"])
     assert found is not None
     silent = "".join(f"cc -c -o {number}.o {number}.c\n" for number in range(100))
@@ -322,7 +320,7 @@ def test_failure_that_no_line_tells_of_is_shown_whole() -> None:
     assert minimize(found, 2, silent + "cc: error: x\n") == Minimized("cc: error: x\n", 1)
 
 
-def test_blank_lines_around_what_was_dropped_are_one() -> None:
+def test_blank_lines_around_dropped_lines_are_merged() -> None:
     text = "a\n\n" + "noise\n\n" * 200 + "b\n\n\nc\n" + "z" * 1000 + "\n"
     assert minimize(rule(), 0, text) == Minimized("a\n\nb\n\n\nc\n" + "z" * 1000 + "\n", 7)
 
@@ -389,7 +387,7 @@ EXAMPLES = {
 
 @st.composite
 def outputs(draw: st.DrawFn) -> tuple[NoiseRule, int, str]:
-    """A rule, an exit code, and a text of its examples' lines, each several times, with others between."""
+    """A rule, an exit code, and a text with repeated lines of the rule's examples, and other lines between."""
     found = draw(st.sampled_from(packaged()))
     own = st.sampled_from(EXAMPLES[found.name])
     other = st.sampled_from(OTHER_LINES) | st.text(st.characters(exclude_characters="\n"), max_size=60)
@@ -421,7 +419,7 @@ def test_minimizer_invents_no_line_and_counts_omitted_ones(
     assert all(line in rest for line in remaining)
 
     def stay(lines: list[str]) -> list[str]:
-        """Those that no rule may touch."""
+        """The lines that no rule may drop."""
         return [
             line
             for line in lines
@@ -462,7 +460,7 @@ def test_rule_without_facts_leaves_every_failure_alone(output: tuple[NoiseRule, 
     ),
     pattern=st.sampled_from([r"[^:]+:", r".*/", r"\w", r"\s+", r"a"]),
 )
-def test_lines_that_are_grouped_can_be_told_again(lines: list[str], pattern: str) -> None:
+def test_grouped_lines_can_be_restored(lines: list[str], pattern: str) -> None:
     headed = grouped(re.compile(pattern), lines)
     if headed is None:
         assert any(line.startswith(INDENT) for line in lines)
@@ -471,7 +469,7 @@ def test_lines_that_are_grouped_can_be_told_again(lines: list[str], pattern: str
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"x", b"x = 1", b"[rule]", b"#" * (1024 * 1024 + 1)])
-def test_file_that_is_none_of_rules_is_refused(data: bytes) -> None:
+def test_file_without_valid_rules_is_refused(data: bytes) -> None:
     with pytest.raises(AnyshellError, match=r"^mine\.toml"):
         load(data, "mine.toml")
 
@@ -495,7 +493,7 @@ def test_page_has_the_measured_table() -> None:
     assert [row for row in rows if row not in measured] == []
 
 
-def test_rules_that_were_never_seen_to_shorten_a_log_are_named_and_lose_no_fact() -> None:
+def test_rules_unproven_by_a_log_are_documented_and_lose_no_fact() -> None:
     seen = {
         rule.name for rule, _, left in map(bench.minimized, logs()) if rule is not None and left is not None
     }

@@ -1,4 +1,4 @@
-"""What the library and the command line say of mistakes: reviewed once, and bounded. ``ANYSHELL_UPDATE_SNAPSHOTS=1`` writes it anew."""
+"""Messages of the library and the command line for mistakes: reviewed and bounded. ``ANYSHELL_UPDATE_SNAPSHOTS=1`` writes the snapshots again."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PYTHONS_OWN = (
     "AttributeError: the env",
     "AttributeError: an Outcome has no",
 )
-"""What is raised by Python, or as Python raises it: every other message is of an exception of anyshell's."""
+"""Exceptions raised by Python, or with the type that Python raises: every other exception is anyshell's."""
 
 
-async def test_each_mistake_is_told_in_two_lines_as_was_reviewed() -> None:
+async def test_library_messages_are_short_and_reviewed() -> None:
     said = await mistakes.messages()
     assert len(said) >= 90
-    assert [mistake for mistake, text in said.items() if not text] == []  # nothing is said of it
+    assert [mistake for mistake, text in said.items() if not text] == []  # a mistake without a message
     assert [text for text in said.values() if text.count("\n") > 1 or len(text) > LONGEST] == []
     foreign = [text for text in said.values() if not text.startswith(("anyshell.", *PYTHONS_OWN))]
     assert foreign == []
@@ -35,7 +35,7 @@ async def test_each_mistake_is_told_in_two_lines_as_was_reviewed() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="each is a fork of one process")
-def test_each_mistake_on_the_command_line_is_told_in_two_lines_as_was_reviewed(tmp_path: Path) -> None:
+def test_command_line_messages_are_short_and_reviewed(tmp_path: Path) -> None:
     said = cli_mistakes.messages(tmp_path)
     assert len(said) >= 46
     assert [line for line, (code, text) in said.items() if code not in (1, 2, 125) or not text] == []

@@ -1,4 +1,4 @@
-"""The package as others get it: built, and installed away from the checkout."""
+"""The package as a user gets it: built, and installed away from the checkout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DESCRIPTIONS = sorted(path.name for path in (ROOT / "descriptions").iterdir())
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build as `pip install .` does, by way of the source distribution, with what is installed here."""
+    """Build as `pip install .` does, by way of the source distribution, with the packages that are installed here."""
     target = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(target), str(ROOT)]
     result = subprocess.run(build, capture_output=True, text=True)
@@ -54,7 +54,7 @@ def test_the_wheel_works_in_a_fresh_environment_outside_the_checkout(wheel: Path
         "--no-index",
     ]
     subprocess.run([*install, str(wheel)], check=True)
-    # What anyshell depends on is lent from here, behind the fresh environment's own packages.
+    # The dependencies of anyshell come from here, after the packages of the fresh environment.
     own = subprocess.run(
         [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
         capture_output=True,

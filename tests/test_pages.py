@@ -1,4 +1,4 @@
-"""Output of Windows' code pages: what becomes of it does not depend on how it came."""
+"""Output in the code pages of Windows: the decoded text does not depend on how the bytes were cut."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def page_of(number: int) -> Page:
 
 
 def boundary(data: bytes) -> int:
-    """Where a stream stops being UTF-8, by Python's own word."""
+    """The place where a stream stops being UTF-8, according to Python."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -68,7 +68,7 @@ def boundary(data: bytes) -> int:
 
 
 def recoded(data: bytes, number: int) -> bytes:
-    """The rule once more, all at once."""
+    """The decoding rule again, applied to all the data at once."""
     end = boundary(data)
     text = data[end:].decode(f"cp{number}", "replace")
     return data[:end] + re.sub("[\x80-\x9f]", "\ufffd", text).encode()
@@ -83,11 +83,11 @@ def build(
     return builder.finish()
 
 
-# which pages there are
+# known code pages
 
 
 @pytest.mark.parametrize("number", [*OEM, *ANSI, *DOUBLE])
-def test_a_page_of_windows_is_known(number: int) -> None:
+def test_windows_code_pages_are_known(number: int) -> None:
     assert page_of(number).decode(b"plain\r\n\t\x1b[K") == "plain\r\n\t\x1b[K"
 
 
@@ -97,17 +97,17 @@ def test_utf8_and_unknown_numbers_have_no_page(number: int | None) -> None:
 
 
 @pytest.mark.parametrize("number", [*OEM, *ANSI, *DOUBLE])
-def test_the_size_of_a_text_is_that_of_the_bytes_it_was(number: int) -> None:
+def test_size_of_decoded_text_equals_size_of_its_bytes(number: int) -> None:
     page = page_of(number)
     for first in range(0x80, 0x100):
         for second in range(0x100):
             data = bytes((first, second))
             assert page.size(page.decode(data)) == 2
-            # Controls begin a character wherever they stand: a line feed is never lost.
+            # A control byte begins a character in any place: no line feed is lost.
             assert second >= 0x30 or page.decode(data)[-1] == chr(second)
 
 
-# what becomes of the bytes
+# decoding of bytes
 
 
 @pytest.mark.parametrize(
@@ -121,21 +121,25 @@ def test_the_size_of_a_text_is_that_of_the_bytes_it_was(number: int) -> None:
         ("ソ [K".encode("cp932") + b"\n", 932, "ソ [K\n"),  # a letter whose second byte is a backslash
         (b"\x82 50%\r\x82 99%\n", 850, "é 99%\n"),
         (b"\x1b[31m\x82\x1b[0m\n", 850, "é\n"),
-        (b"\x82\x9b\n", 850, "éø\n"),  # no control, as U+009B would be
-        (b"\x1b]0;a\x82b\x07shown\n", 850, "shown\n"),  # begun before the page, and ended after
-        (b"\x81\x8d", 1252, "��"),  # Windows' own page has no character there
-        ("é".encode() + b"\xe2\x82", 850, "é�"),  # cut short
-        (b"\xe9", 1252, "é"),  # the same at the end of what was ASCII
-        (b"W\0S\0L\0\r\0\n\0", 850, "WSL\n"),  # UTF-16, as far as it is ASCII
+        (b"\x82\x9b\n", 850, "éø\n"),  # no control character, as U+009B would be
+        (
+            b"\x1b]0;a\x82b\x07shown\n",
+            850,
+            "shown\n",
+        ),  # a sequence that begins before the code page and ends after
+        (b"\x81\x8d", 1252, "��"),  # code page 1252 has no character there
+        ("é".encode() + b"\xe2\x82", 850, "é�"),  # an incomplete sequence
+        (b"\xe9", 1252, "é"),  # the same at the end of the ASCII part
+        (b"W\0S\0L\0\r\0\n\0", 850, "WSL\n"),  # UTF-16 with ASCII characters
     ],
 )
-def test_non_utf8_bytes_are_text_of_the_page(data: bytes, number: int, text: str) -> None:
+def test_non_utf8_bytes_are_decoded_by_the_code_page(data: bytes, number: int, text: str) -> None:
     output = build(data, number)
     assert output.text == text
     assert (output.total_bytes, output.total_lines) == (len(data), data.count(b"\n"))
 
 
-def test_without_a_page_it_is_replaced() -> None:
+def test_non_utf8_bytes_are_replaced_without_a_code_page() -> None:
     assert build(b"caf\x82\n", None).text == build(b"caf\x82\n", 65001).text == "caf�\n"
 
 
@@ -150,7 +154,7 @@ def test_utf8_is_never_changed(data: bytes, number: int) -> None:
 
 @given(data=outputs, places=cuts, number=pages)
 @example(data="\N{CJK UNIFIED IDEOGRAPH-6F22}".encode() + b"\xed\xa0", places=[], number=437)
-def test_a_short_output_is_the_text_of_its_utf8(data: bytes, places: list[int], number: int) -> None:
+def test_short_output_equals_its_recoded_text(data: bytes, places: list[int], number: int) -> None:
     expected = clean(recoded(data, number))
     assert build(cut(data, places), number).text == expected
     decoder = TextDecoder(Page.of(number))
@@ -162,7 +166,7 @@ def test_a_short_output_is_the_text_of_its_utf8(data: bytes, places: list[int], 
 def test_a_bounded_output_does_not_depend_on_its_pieces(
     data: bytes, places: list[int], number: int, limit: int, line: int
 ) -> None:
-    # What stands between two pieces makes each so large that it is taken at once, and not gathered with the next.
+    # The filler between two pieces makes each piece so large that it is taken at once, and not gathered with the next.
     between = b"\0" * COALESCE
     pieces = [piece + between for piece in cut(data, places)]
     whole = build(b"".join(pieces), number, limit=limit, line=line)
@@ -176,9 +180,7 @@ def test_a_bounded_output_does_not_depend_on_its_pieces(
 
 
 @given(data=outputs, places=cuts, number=pages)
-def test_lines_are_those_of_its_utf8_and_their_bytes_are_the_input(
-    data: bytes, places: list[int], number: int
-) -> None:
+def test_lines_keep_input_bytes_and_have_recoded_text(data: bytes, places: list[int], number: int) -> None:
     decoder = LineDecoder(Page.of(number))
     lines = [line for piece in cut(data, places) for line in decoder.feed(piece)] + decoder.flush()
     assert b"".join(line.data for line in lines) == data
@@ -196,7 +198,7 @@ def test_unfinished_characters_can_wait_for_the_next_piece(data: bytes, at: int,
     assert first.to_utf8() + second.to_utf8() == whole.to_utf8()
 
 
-# what is left out
+# omitted output
 
 
 @pytest.mark.parametrize("number", [850, 932])
@@ -209,14 +211,14 @@ def test_omitted_bytes_are_counted_in_the_written_encoding(number: int) -> None:
         before, after = MARKER.split(output.text)
         shown = len(before.encode(f"cp{number}")) + len(after.encode(f"cp{number}"))
         assert output.truncated
-        # A line feed that the head may lack is put there, so that the marker has a line of its own.
+        # The head may lack its final line feed; one is added there, so that the marker has a line of its own.
         assert output.total_bytes - output.omitted_bytes - shown in (0, -1)
         assert data.decode(f"cp{number}").startswith(before.rstrip("\n"))
         assert data.decode(f"cp{number}").endswith(after)
         assert 2000 < len(output.text.encode()) < 3200
 
 
-def test_a_line_that_is_cut_says_how_many_bytes_were_written() -> None:
+def test_cut_line_counts_bytes_of_the_code_page() -> None:
     output = build("é".encode("cp850") * 3000 + b"\n", 850, line=1000)
     assert output.text == "é" * 1000 + " [line cut: 2,000 more bytes]\n"
     assert output.omitted_bytes == 2000
@@ -224,14 +226,14 @@ def test_a_line_that_is_cut_says_how_many_bytes_were_written() -> None:
     assert output.omitted_bytes + len(MARKER.sub("", output.text).encode("cp932")) in (6601, 6602)
 
 
-def test_the_page_begins_in_what_is_left_out() -> None:
+def test_code_page_beginning_in_the_omitted_part_decodes_the_end() -> None:
     data = b"ascii\n" * 2000 + b"\x82\n" + b"more\n" * 2000 + b"caf\x82\n"
     output = build(data, 850, limit=200)
     assert output.text.endswith("more\ncafé\n")
     assert output.text.startswith("ascii\n")
 
 
-def test_a_long_line_of_the_page_comes_in_pieces_that_end_with_whole_characters() -> None:
+def test_long_code_page_line_is_split_between_characters() -> None:
     data = "日本".encode("cp932") * 50_000 + b"\n"
     decoder = LineDecoder(Page.of(932))
     chance = random.Random(7)
@@ -250,11 +252,11 @@ def test_three_bytes_are_held_at_most() -> None:
     assert recognizer.feed(b"b") == (b"", b"\xf0\x9f\x98b")
 
 
-# everywhere the same
+# every way to read output
 
 
 @given(data=outputs, places=cuts)
-def test_a_log_tells_what_the_text_of_its_pieces_is(data: bytes, places: list[int]) -> None:
+def test_log_recodes_its_pieces(data: bytes, places: list[int]) -> None:
     log = OutputLog(None, code_page=850)
     for piece in cut(data, places):
         log.write(piece)
@@ -265,13 +267,13 @@ def test_a_log_tells_what_the_text_of_its_pieces_is(data: bytes, places: list[in
         stretch = log.stretch(at, piece)
         rest = stretch.unfinished() if at + len(piece) < len(data) else 0
         if rest == len(piece):
-            break  # a sequence that is longer than what is read at once
+            break  # a sequence longer than one read
         texts.append(stretch.part(0, len(piece) - rest).to_utf8())
         at += len(piece) - rest
     assert recoded(data, 850).startswith(b"".join(texts))
 
 
-def test_a_search_finds_text_of_the_page_however_it_is_cut() -> None:
+def test_search_finds_code_page_text_across_any_cut() -> None:
     data = b"ready: caf\x82 \x1b[1m\x84\x1b[0m\n"
     for at in range(len(data)):
         search = Search(re.compile("café ä"))
@@ -286,7 +288,7 @@ def test_a_search_finds_text_of_the_page_however_it_is_cut() -> None:
 
 
 @pytest.mark.anyio
-async def test_runs_streams_and_jobs_read_it_alike() -> None:
+async def test_runs_streams_and_jobs_decode_code_pages_alike() -> None:
     data = [b"caf", b"\x82\nsecond \xc3", b"\xa9\n"]
     text = "café\nsecond ├®\n"
     host = replace(FAKE_HOST, code_page=850)
@@ -308,7 +310,7 @@ async def test_runs_streams_and_jobs_read_it_alike() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_tool_tells_it_alike_while_it_runs_and_afterwards() -> None:
+async def test_tool_decodes_code_page_during_and_after_a_run() -> None:
     host = replace(FAKE_HOST, code_page=850)
     told: list[str] = []
     async with Environment.detect(
@@ -323,7 +325,7 @@ async def test_a_tool_tells_it_alike_while_it_runs_and_afterwards() -> None:
         await env.jobs.get(started.details.job).wait()
         read = await tool.job_tool({"action": "output", "id": started.details.job, "offset": 3})
         assert read.output == "é ä\n"
-        # From the middle of a character of UTF-8 on, too, what was UTF-8 is none of the page.
+        # From the middle of a UTF-8 character on, too, bytes that were UTF-8 are not decoded by the code page.
         backend = FakeBackend(lambda spawn: Script(stdout=["☃ ok\n".encode()]), info=host)
         async with Environment.detect(backend) as other:
             job = await other.start("x")

@@ -1,4 +1,4 @@
-"""What models say that have learnt other agents' tools: taken as it is meant, or refused with the fix."""
+"""Parameters from models that know the tools of other agents: accepted as meant, or refused with the fix."""
 
 from __future__ import annotations
 

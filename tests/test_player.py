@@ -1,4 +1,4 @@
-"""Files that anyshell writes play in asciinema's own player: a browser shows what it shows."""
+"""Recordings of anyshell play in asciinema's own player: a browser shows the recorded screen."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
 from . import player
 from .cli_program import anyshell
@@ -29,7 +29,7 @@ exit 3
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a page with the player."""
+    """The directory of a web page with the player."""
     if player.CHROMIUM is None:
         missing("Chromium", "install chromium")
     directory = tmp_path_factory.mktemp("player")
@@ -58,7 +58,7 @@ def test_recording_of_a_terminal_plays(page: Path, tmp_path: Path, version: str)
     colours = {text.strip(): colour for text, colour in frame.runs}
     assert colours["own"] == "rgb(1, 2, 3)"
     assert colours["red"] not in (colours["own"], colours["plain"])
-    # The same stands on the screen that is drawn here.
+    # The emulator of anyshell draws the same screen.
     assert anyshell("screenshot", str(file)).stdout.decode().split("\n")[:6] == [
         row.rstrip() for row in frame.rows[:6]
     ]
@@ -70,11 +70,15 @@ def test_recording_of_pipes_plays(page: Path, tmp_path: Path) -> None:
     frame = player.play(page, file.read_bytes())
     assert (frame.end, frame.failed, frame.said) == ("ended", False, [])
     assert len(frame.rows) == 24
-    assert [row.rstrip() for row in frame.rows[:3]] == ["one", "two", ""]  # neither is shifted to the right
+    assert [row.rstrip() for row in frame.rows[:3]] == [
+        "one",
+        "two",
+        "",
+    ]  # neither line is shifted to the right
 
 
-def test_a_player_that_cannot_play_a_file_is_seen_to_fail(page: Path, tmp_path: Path) -> None:
-    """Otherwise the tests above could not fail."""
+def test_failure_of_the_player_is_detected(page: Path, tmp_path: Path) -> None:
+    """Without this test, the tests above might be unable to fail."""
     file = v2(tmp_path / "f.cast", (0.1, "text"), version=9)
     frame = player.play(page, file.read_bytes())
     assert frame.end == "failed"

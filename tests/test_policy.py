@@ -1,4 +1,4 @@
-"""Who is asked, what is shown, and what counts as an answer."""
+"""Approval: the asked party, the displayed request, and valid answers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_an_answer_is_passed_on(answer: Approved | Refused) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("answer", [None, True, 1, "yes", "approved", Approved, object()])
-async def test_anything_else_is_a_refusal(answer: object) -> None:
+async def test_invalid_answer_is_a_refusal(answer: object) -> None:
     async def approver(request: ApprovalRequest) -> object:
         return answer
 
@@ -60,7 +60,7 @@ async def test_anything_else_is_a_refusal(answer: object) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_approver_that_raises_has_refused_and_its_text_goes_nowhere() -> None:
+async def test_raising_approver_refuses_without_leaking_its_message() -> None:
     async def approver(request: ApprovalRequest) -> Approved:
         raise RuntimeError("the token is hunter2")
 
@@ -74,7 +74,7 @@ async def test_invalid_approver_counts_as_a_refusal(approver: object) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_approver_that_cancels_itself_has_refused() -> None:
+async def test_self_cancelling_approver_refuses() -> None:
     async def approver(request: ApprovalRequest) -> Approved:
         raise asyncio.CancelledError
 
@@ -82,7 +82,7 @@ async def test_an_approver_that_cancels_itself_has_refused() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_approver_that_never_answers_has_refused() -> None:
+async def test_unanswered_request_is_refused_after_the_timeout() -> None:
     async def approver(request: ApprovalRequest) -> Approved:
         await asyncio.Event().wait()
         return Approved()
@@ -91,7 +91,7 @@ async def test_an_approver_that_never_answers_has_refused() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_answer_that_comes_too_late_is_none() -> None:
+async def test_late_answer_is_a_refusal() -> None:
     async def approver(request: ApprovalRequest) -> Approved:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
@@ -101,9 +101,9 @@ async def test_an_answer_that_comes_too_late_is_none() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_answer_from_an_approver_that_blocked_the_loop_beyond_its_bound_is_none() -> None:
+async def test_late_answer_of_a_loop_blocking_approver_is_a_refusal() -> None:
     async def approver(request: ApprovalRequest) -> Approved:
-        time.sleep(0.2)  # more than it has
+        time.sleep(0.2)  # longer than the timeout
         return Approved()
 
     assert await answer_of(approver, 0.1) == Refused("no answer within 0.1 s", by="unanswered")
@@ -111,7 +111,7 @@ async def test_an_answer_from_an_approver_that_blocked_the_loop_beyond_its_bound
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("reason", [None, 3, b"no", ["no"]])
-async def test_a_reason_that_is_no_text_is_none(reason: Any) -> None:
+async def test_reason_other_than_text_is_dropped(reason: Any) -> None:
     async def approver(request: ApprovalRequest) -> Refused:
         return Refused(reason)
 
@@ -128,7 +128,7 @@ async def test_refusal_by_an_unknown_party_counts_as_the_users() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("always", ["no", 1, None])
-async def test_always_is_only_what_is_true(always: Any) -> None:
+async def test_only_true_counts_as_always(always: Any) -> None:
     async def approver(request: ApprovalRequest) -> Approved:
         return Approved(always=always)
 
@@ -136,7 +136,7 @@ async def test_always_is_only_what_is_true(always: Any) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_approver_that_does_not_heed_its_end_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_approver_ignoring_cancellation_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "CANCEL_BOUND", 0.05)
     end = asyncio.Event()
     ended = asyncio.Event()
@@ -156,7 +156,7 @@ async def test_an_approver_that_does_not_heed_its_end_is_left_alone(monkeypatch:
 
 
 @pytest.mark.anyio
-async def test_cancelling_who_asks_cancels_the_approver() -> None:
+async def test_cancelled_question_cancels_the_approver() -> None:
     asked, cancelled = asyncio.Event(), asyncio.Event()
 
     async def approver(request: ApprovalRequest) -> Approved:
@@ -176,7 +176,7 @@ async def test_cancelling_who_asks_cancels_the_approver() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_approvers_that_ship_answer_a_question() -> None:
+async def test_built_in_approvers_answer_a_question() -> None:
     assert await answer_of(approve_all) == Approved()
     assert isinstance(await answer_of(deny_all), Refused)
 
@@ -191,7 +191,7 @@ async def test_an_approver_may_ask_another() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("approver", [approve_all, deny_all, ask_on_terminal])
-async def test_an_approver_is_not_called_by_itself(approver: object) -> None:
+async def test_direct_call_of_a_built_in_approver_is_an_error(approver: object) -> None:
     with pytest.raises(AnyshellError, match="pass it as approver="):
         await approver(REQUEST)  # type: ignore[operator]  # bad input is the point
 
@@ -215,7 +215,7 @@ async def test_a_task_that_outlives_its_question_cannot_approve() -> None:
         await later[0]
 
 
-# What is shown.
+# Display of a request.
 
 HIDDEN = [
     "\x00", "\x07", "\x08", "\t", "\r", "\x1b", "\x7f", "\x85", "\x9b", "\xa0", "\xad", "\u034f", "\u061c", "\u115f",
@@ -245,12 +245,12 @@ def test_visible_text_is_shown_unchanged(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["ä", "a\u0308", "กี่", "नमस्ते", "ש\u05b8\u05c1", "한국"])
-def test_a_mark_on_a_letter_stays_where_it_is(text: str) -> None:
+def test_combining_mark_on_a_letter_is_unchanged(text: str) -> None:
     assert visible(text) == text
 
 
 @pytest.mark.parametrize("text", [" \u0338", "\u0301", "1\u0336", "-\u0335", "a" + "\u0300" * 5, "a \u20dd"])
-def test_a_mark_that_would_cover_something_else_is_shown_by_its_number(text: str) -> None:
+def test_misplaced_combining_mark_is_shown_by_its_number(text: str) -> None:
     shown = visible(text)
     assert not [char for char in shown if unicodedata.category(char).startswith("M")]
     assert f"{ord(text[-1]):x}" in shown
@@ -264,16 +264,16 @@ def test_a_mark_that_would_cover_something_else_is_shown_by_its_number(text: str
         ("\u03bfpen", r"\u03bfpen"),  # Greek
         ("l\u0561s", r"l\u0561s"),  # Armenian
         ("\uff52\uff4d -rf", r"\uff52\uff4d -rf"),  # full width
-        ("\U0001d42b\U0001d426", r"\U0001d42b\U0001d426"),  # of mathematics
-        ("\u212aelvin", r"\u212aelvin"),  # the sign
-        ("\u0261it", r"\u0261it"),  # of phonetics
+        ("\U0001d42b\U0001d426", r"\U0001d42b\U0001d426"),  # mathematical letters
+        ("\u212aelvin", r"\u212aelvin"),  # a symbol
+        ("\u0261it", r"\u0261it"),  # phonetic letters
         ("rm \u2013rf", r"rm \u2013rf"),
         ("rm \u2212rf", r"rm \u2212rf"),
         ("a\u2215b a\u2044b", r"a\u2215b a\u2044b"),
         ("x\u037e y", r"x\u037e y"),
     ],
 )
-def test_a_letter_that_passes_for_another_is_shown_by_its_number(text: str, shown: str) -> None:
+def test_confusable_letter_is_shown_by_its_number(text: str, shown: str) -> None:
     assert visible(text) == shown
     assert f"  | {shown}\n" in display(replace(REQUEST, text=text))
 
@@ -289,7 +289,7 @@ def test_a_letter_that_passes_for_another_is_shown_by_its_number(text: str, show
         "“a” \u2018b\u2019",
     ],
 )
-def test_letters_of_one_script_in_a_word_stay_as_they_are(text: str) -> None:
+def test_single_script_words_are_unchanged(text: str) -> None:
     assert visible(text) == text
 
 
@@ -304,7 +304,7 @@ def test_a_long_run_of_spaces_is_shown_by_its_length() -> None:
 
 
 @given(st.text(alphabet=" \\x20{9}a"), st.text(alphabet=" \\x20{9}a"))
-def test_a_run_of_spaces_looks_like_nothing_else(one: str, other: str) -> None:
+def test_displayed_run_of_spaces_is_unambiguous(one: str, other: str) -> None:
     shown = [display(replace(REQUEST, text=text * 3)) for text in (one, other)]
     assert (shown[0] == shown[1]) == (one == other)
 
@@ -313,7 +313,7 @@ RIGHT_TO_LEFT = "  ! the line above holds right-to-left letters: its order on a 
 
 
 @pytest.mark.parametrize("letters", ["אב", "عربي", "\u0661"])
-def test_a_line_with_right_to_left_letters_says_so(letters: str) -> None:
+def test_right_to_left_line_is_marked(letters: str) -> None:
     request = replace(REQUEST, text=f"ls\nrm {letters} /\nls", env=(("A", letters),), host=letters)
     lines = display(request).splitlines()
     marked = [lines[at - 1] for at, line in enumerate(lines) if line == RIGHT_TO_LEFT]
@@ -321,7 +321,7 @@ def test_a_line_with_right_to_left_letters_says_so(letters: str) -> None:
     assert RIGHT_TO_LEFT not in display(replace(REQUEST, text=f"ls\n{RIGHT_TO_LEFT}")).splitlines()
 
 
-def test_an_output_looks_as_it_did_but_gives_no_orders() -> None:
+def test_printable_output_keeps_text_and_escapes_controls() -> None:
     harmless = "ls  \ta\n\u00e4 \u65e5 \u26a0\ufe0f \xa0 \ue0b0 \\x1b " + "עברית"
     assert printable(harmless) == harmless
     assert printable("a\x1b[2J\u202e\u2066\u2028\x9b\ud800\r") == (
@@ -329,7 +329,7 @@ def test_an_output_looks_as_it_did_but_gives_no_orders() -> None:
     )
 
 
-# Folded for a terminal.
+# Folding for a terminal.
 
 
 @given(st.text(), st.integers(1, 40))
@@ -361,7 +361,7 @@ def test_a_text_cannot_pass_for_an_escape(one: str, other: str) -> None:
 
 
 @given(st.text(alphabet=st.characters()))
-def test_nothing_shown_is_hidden(text: str) -> None:
+def test_shown_text_has_no_hidden_characters(text: str) -> None:
     assert not {unicodedata.category(char) for char in visible(text)} & {
         "Cc",
         "Cf",
@@ -373,7 +373,7 @@ def test_nothing_shown_is_hidden(text: str) -> None:
     }
 
 
-def test_everything_that_decides_is_shown() -> None:
+def test_request_shows_all_deciding_fields() -> None:
     request = CommandRequest(
         text="make test\nmake install",
         original="cd sub && make test\nmake install",
@@ -408,7 +408,7 @@ def test_everything_that_decides_is_shown() -> None:
     )
 
 
-def test_a_command_shows_what_it_runs_in() -> None:
+def test_command_request_shows_directory_shell_and_session() -> None:
     shown = display(replace(REQUEST, session=True, fresh=True, prefix="nice", snapshot="/s")).splitlines()
     assert shown[2:] == [
         "Directory: /src",
@@ -515,7 +515,7 @@ def test_a_request_has_the_fields_of_its_type_alone() -> None:
         assert type(request).__match_args__ == ()
 
 
-def test_a_request_shows_none_of_what_may_be_a_secret() -> None:
+def test_request_repr_hides_possible_secrets() -> None:
     for request in (
         replace(REQUEST, env=(("A", "hunter2"),), stdin=b"hunter2", display="hunter2"),
         replace(JOB_INPUT, stdin=b"hunter2", display="hunter2"),
@@ -547,7 +547,7 @@ def verdict_of(text: str, program: str = "rm", **access: Any) -> Verdict:
     return Verdict("ask", (reason,), (each,), understood=True)
 
 
-def test_a_request_says_why_it_is_asked_and_what_it_touches() -> None:
+def test_request_shows_policy_reasons_and_touched_paths() -> None:
     verdict = verdict_of(
         "rm /etc x",
         reads=("/a", "/b\u202e"),
@@ -583,7 +583,7 @@ def test_verdict_shown_in_a_request_is_bounded() -> None:
     assert f"Deletes: /{'x' * 99} … {'x' * 100}\n" in shown
 
 
-def test_a_verdict_says_nothing_of_what_runs() -> None:
+def test_verdict_is_outside_request_equality_and_repr() -> None:
     assert replace(REQUEST, verdict=verdict_of("rm")) == REQUEST
     assert "verdict" not in repr(replace(REQUEST, verdict=verdict_of("rm")))
 
@@ -608,7 +608,7 @@ def test_two_long_inputs_that_differ_at_the_end_look_different() -> None:
     assert "100,001 bytes" in shown
 
 
-# On a terminal.
+# Questions on a terminal.
 
 ASKER = """
 import asyncio, fcntl, os, sys, termios
@@ -638,7 +638,7 @@ on_posix = pytest.mark.skipif(sys.platform == "win32", reason="a terminal of POS
 
 
 class Person:
-    """A person at a terminal on which a program asks."""
+    """A person at a terminal, on which a program asks questions."""
 
     def __init__(
         self,
@@ -651,7 +651,7 @@ class Person:
         makes: str = "CommandRequest",
         judged: str = "",
     ) -> None:
-        # The slave stays open here: until the program has it, reading from the master would fail otherwise.
+        # The slave stays open here: until the program has opened the terminal, a read from the master would fail otherwise.
         posix: Any = os  # terminals of this kind are not on every platform
         self.master, self._slave = posix.openpty()
         os.write(self.master, typed_before)
@@ -671,7 +671,7 @@ class Person:
         )
 
     def wait_seen(self, text: bytes) -> None:
-        """Read until a text was printed; what is read counts only once."""
+        """Read until a text was printed; output counts only once."""
         while text not in self.seen:
             self.seen += os.read(self.master, 4096)
         self.before, self.seen = self.seen.split(text, 1)
@@ -746,7 +746,7 @@ def test_a_line_longer_than_the_terminal_is_folded_with_a_mark() -> None:
 
 
 @on_posix
-def test_a_person_is_asked_again_for_what_is_no_answer() -> None:
+def test_invalid_answer_on_a_terminal_is_asked_again() -> None:
     person = Person()
     for typed in (b"\n", b"what?\n", b"yes please\n", b"y\n"):
         person.wait_seen(PROMPT)
@@ -799,7 +799,7 @@ def test_impossible_grant_is_no_answer(judged: str, typed: bytes) -> None:
 
 
 @on_posix
-def test_a_person_is_shown_everything_when_they_ask_for_it() -> None:
+def test_full_request_is_shown_on_demand() -> None:
     lines = [f"  | line {count}" for count in range(100)]
     person = Person(display="\n".join(lines))
     person.wait_seen(PROMPT)
@@ -822,7 +822,7 @@ def test_input_typed_before_the_question_is_no_answer() -> None:
 
 
 @on_posix
-def test_one_question_stands_there_at_a_time() -> None:
+def test_terminal_questions_are_asked_one_at_a_time() -> None:
     person = Person(questions=2)
     for _ in range(2):
         person.wait_seen(b"SHOWN")
@@ -855,8 +855,8 @@ def test_no_terminal_is_a_refusal() -> None:
 
 @on_posix
 @pytest.mark.anyio
-async def test_a_terminal_that_cannot_be_asked_about_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system calls fail of one that was hung up, as they do of a file that is no terminal."""
+async def test_hung_up_terminal_counts_as_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system calls fail on a terminal that was hung up, as on a file that is not a terminal."""
     monkeypatch.setattr("anyshell.policy.approval._terminal.PATH", os.devnull)
     answer = Refused("approval cannot be asked for: there is no terminal", by="unanswered")
     assert await answer_of(ask_on_terminal) == answer

@@ -1,4 +1,4 @@
-"""What the presets say of a developer's day, and of what must not run unasked: `tests/data/policy/`.
+"""Verdicts of the presets on a developer's everyday commands, and on hostile commands: `tests/data/policy/`.
 
 No test runs a command, and the host is a value.
 """
@@ -73,7 +73,7 @@ NAMES = {
 
 
 class Host:
-    """A machine where every program but a few is in /usr/bin."""
+    """A machine with every program but a few in /usr/bin."""
 
     home = "/home/dev"
 
@@ -129,7 +129,7 @@ def test_rules_of_a_preset_hold_for_their_examples(preset: str) -> None:
     assert Policy.preset(preset).mistakes() == []
 
 
-def test_a_working_day_is_seldom_asked_about() -> None:
+def test_everyday_commands_seldom_ask() -> None:
     assert len(EVERYDAY) >= 300
     asked = [case for case in EVERYDAY if case.verdicts["workspace"] == "ask"]
     assert len(asked) <= 0.15 * len(EVERYDAY)
@@ -137,7 +137,7 @@ def test_a_working_day_is_seldom_asked_about() -> None:
     assert {case.verdicts["ask-everything"] for case in EVERYDAY} == {"ask"}
 
 
-def test_nothing_hostile_is_allowed() -> None:
+def test_no_hostile_command_is_allowed() -> None:
     assert len(HOSTILE) >= 300
     for case in HOSTILE:
         assert "allow" not in [
@@ -147,7 +147,7 @@ def test_nothing_hostile_is_allowed() -> None:
             assert {*case.verdicts.values()} == {"deny"}, case
 
 
-def test_each_command_stands_once() -> None:
+def test_each_command_is_listed_once() -> None:
     keys = [(case.text, case.shell, case.git) for case in EVERYDAY + HOSTILE]
     assert len(keys) >= 600
     assert len({*keys}) == len(keys)

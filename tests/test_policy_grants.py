@@ -1,4 +1,4 @@
-"""What an answer grants beyond the request that it was given to, for how long, and who is asked how often."""
+"""The commands that an answer grants beyond its own request, for how long, and how often the approver is asked."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def asked(text: str, **more: Any) -> CommandRequest:
     return replace(REQUEST, text=text, verdict=verdict_of(text), **more)
 
 
-# What a grant covers.
+# Coverage of a grant.
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ UNDESCRIBED = [
     "> out",
     "npm run test;" * 101,
 ]
-"""Texts whose words do not say all that they do."""
+"""Texts whose words do not describe all their effects."""
 
 
 @pytest.mark.parametrize("text", UNDESCRIBED)
@@ -193,7 +193,7 @@ def test_commands_not_described_by_their_words_have_no_grants(text: str) -> None
         ("sudo ls", "ls", False),
     ],
 )
-def test_a_grant_covers_what_does_no_more(text: str, later: str, *, is_covered: bool) -> None:
+def test_grant_covers_commands_that_do_no_more(text: str, later: str, *, is_covered: bool) -> None:
     given = grants(verdict_of(text))
     assert given
     assert covered(verdict_of(later), given) is is_covered
@@ -210,13 +210,13 @@ def test_a_grant_covers_what_does_no_more(text: str, later: str, *, is_covered: 
         ("git push http://here.example/x", 2, "git push http://here.example/x main", True),
     ],
 )
-def test_a_grant_for_other_hosts_is_wider_by_words_alone(
+def test_only_fewer_words_widen_a_grant_to_other_hosts(
     text: str, words: int, later: str, *, is_covered: bool
 ) -> None:
     assert covered(verdict_of(later), grants(verdict_of(text), words=words)) is is_covered
 
 
-def test_a_command_that_a_policy_denies_or_allows_is_not_covered() -> None:
+def test_grant_does_not_cover_denied_or_allowed_commands() -> None:
     given = grants(verdict_of("rm -r build"), words=1)
     rules = '[[deny]]\nname = "no"\nprogram = "rm"\n[[allow]]\nname = "yes"\ncommand = "ls"\n'
     policy = POLICY.extended(rules, "own")
@@ -235,7 +235,7 @@ def test_grant_does_not_cover_another_rule_that_asks() -> None:
     assert not covered(verdict_of("git push --force", policy), given)
 
 
-def test_the_table_of_words_is_a_table_of_programs() -> None:
+def test_table_of_word_counts_is_valid() -> None:
     assert len({words[0] for words in ARITY}) >= 80
     for words, count in ARITY.items():
         assert 1 <= len(words) <= 2
@@ -246,10 +246,10 @@ def test_the_table_of_words_is_a_table_of_programs() -> None:
     assert words_of_name(("unheard-of", "x")) == 0
 
 
-# What an answer says.
+# Contents of an answer.
 
 
-def test_always_true_is_the_scope_of_a_session() -> None:
+def test_always_true_means_session_scope() -> None:
     assert Approved(always=True) == Approved(True) == Approved(scope="session")
     assert Approved(scope="session").always
     assert Approved(scope="always").always
@@ -288,11 +288,11 @@ def test_approver_must_be_a_function(approver: Any) -> None:
         Approvals(approver, timeout=20)
 
 
-# Who is asked, and how often.
+# The number and order of questions.
 
 
 class Person:
-    """An approver that answers when it is told to."""
+    """An approver that answers when the test tells it to."""
 
     def __init__(self) -> None:
         self.requests: list[ApprovalRequest] = []
@@ -306,7 +306,7 @@ class Person:
         return await self.answers[-1]
 
     async def asked(self, count: int) -> None:
-        """Wait until so many questions were put, and see that no more are after every task has had its turn."""
+        """Wait for the given number of questions, and see that no more have come after every task has had its turn."""
         async with asyncio.timeout(20):
             while len(self.requests) < count:
                 self.changed.clear()
@@ -321,7 +321,7 @@ def start(approvals: Approvals, *requests: ApprovalRequest) -> list[asyncio.Task
 
 
 def granting() -> tuple[Approvals, list[str]]:
-    """An approver that grants each command for the session, and the texts that it was asked about."""
+    """An approver that grants each command for the session, and the texts of its questions."""
     texts: list[str] = []
 
     def approver(request: ApprovalRequest) -> Approved:
@@ -371,7 +371,7 @@ async def test_commands_not_described_by_their_words_are_granted_only_identicall
         {"session": True, "restart": True},
     ],
 )
-async def test_a_grant_holds_only_where_it_was_given(other: dict[str, Any]) -> None:
+async def test_grant_holds_only_in_its_original_context(other: dict[str, Any]) -> None:
     count = 0
 
     def approver(request: ApprovalRequest) -> Approved:
@@ -392,7 +392,7 @@ async def test_a_grant_holds_only_where_it_was_given(other: dict[str, Any]) -> N
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("answer", [Approved(), Approved(scope="session"), Refused("no")])
-async def test_identical_calls_at_once_are_asked_about_once(answer: Approved | Refused) -> None:
+async def test_identical_concurrent_calls_are_asked_about_once(answer: Approved | Refused) -> None:
     person = Person()
     tool = Approvals(person, timeout=20)
     tasks = start(tool, *[asked("make")] * 3)
@@ -407,7 +407,7 @@ async def test_identical_calls_at_once_are_asked_about_once(answer: Approved | R
 
 
 @pytest.mark.anyio
-async def test_calls_at_once_that_one_grant_covers_wait_for_its_answer() -> None:
+async def test_concurrent_calls_covered_by_a_grant_wait_for_its_answer() -> None:
     person = Person()
     tool = Approvals(person, timeout=20)
     tasks = start(tool, asked("npm run test a"), asked("npm run test b"), asked("npm run build"))
@@ -450,7 +450,7 @@ async def test_an_answer_after_a_cancellation_grants_nothing() -> None:
 
     async def stubborn(request: ApprovalRequest) -> Approved:
         begun.set()
-        with contextlib.suppress(asyncio.CancelledError):  # it does not heed its end
+        with contextlib.suppress(asyncio.CancelledError):  # the task ignores its cancellation
             await asyncio.Event().wait()
         return Approved(scope="session")
 
@@ -510,7 +510,7 @@ async def test_grants_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.skipif(sys.platform == "win32", reason="the local backend's shell of POSIX")
-async def test_an_approver_is_told_which_call_asks() -> None:
+async def test_approver_sees_the_calling_tool_and_its_arguments() -> None:
     requests: list[ApprovalRequest] = []
 
     def approver(request: ApprovalRequest) -> Refused:
@@ -555,7 +555,7 @@ async def test_a_tool_with_a_policy_asks_once_about_a_kind_of_command(
     assert texts == ["echo a", "echo e > f", "cd sub && echo g" if session else "echo g"]
 
 
-# For always.
+# Saved grants.
 
 
 def grant_of(text: str, **how: Any) -> Grant:
@@ -566,7 +566,9 @@ def grant_of(text: str, **how: Any) -> Grant:
 def test_a_grant_for_always_is_a_rule_that_holds(tmp_path: Path) -> None:
     file = tmp_path / "new" / "policy.toml"
     save([grant_of("npm run test x")], file)
-    save([grant_of("rm -r build"), grant_of("make"), grant_of("npm run test y")], file)  # the last is there
+    save(
+        [grant_of("rm -r build"), grant_of("make"), grant_of("npm run test y")], file
+    )  # the last rule exists already
     policy = Policy.load(file, preset="ask-everything")
     for text, action in (
         ("npm run test z", "allow"),
@@ -622,9 +624,7 @@ def test_grant_for_fewer_words_of_kubectl_cannot_be_saved() -> None:
         "nice python3",
     ],
 )
-def test_a_rule_for_always_holds_for_no_input_or_variable_that_was_not_shown(
-    text: str, tmp_path: Path
-) -> None:
+def test_saved_rule_excludes_unshown_input_and_variables(text: str, tmp_path: Path) -> None:
     file = tmp_path / "policy.toml"
     save([grant_of("python3")], file)
     rules = '[[allow]]\nname = "others"\nreads = "anywhere"\n[[allow]]\nname = "b"\nprogram = ["echo", "read", "nice"]\n'
@@ -637,7 +637,7 @@ def test_a_rule_for_always_holds_for_no_input_or_variable_that_was_not_shown(
 
 @pytest.mark.anyio
 @pytest.mark.skipif(sys.platform == "win32", reason="the local backend's shell of POSIX")
-async def test_an_answer_for_always_does_not_hold_for_other_input(tmp_path: Path) -> None:
+async def test_always_answer_does_not_cover_other_input(tmp_path: Path) -> None:
     file = tmp_path / "policy.toml"
     file.write_text("")
     texts: list[str] = []
@@ -681,9 +681,7 @@ def test_answer_for_always_holds_in_the_next_policy_of_the_user(
     assert verdict_of("make", Policy.load(own)).action == "ask"
 
 
-def test_rules_of_the_administrator_hold_wherever_a_policy_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_administrator_rules_apply_to_every_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "policy.toml"
     file.write_text('[[deny]]\nname = "no-make"\nprogram = "make"\n')
     monkeypatch.setattr(trust, "_ADMINISTRATOR", (tmp_path / "none", file))
@@ -693,7 +691,7 @@ def test_rules_of_the_administrator_hold_wherever_a_policy_is_made(
     assert verdict_of("make", Policy.preset("trusted")).action == "allow"
 
 
-def test_program_of_files_is_granted_with_the_files_that_it_had(tmp_path: Path) -> None:
+def test_file_program_is_granted_with_its_original_files(tmp_path: Path) -> None:
     file = tmp_path / "policy.toml"
     save([grant_of("rm -f"), grant_of("cat /etc/hosts")], file)
     policy = Policy.load(file, preset="ask-everything")
@@ -702,7 +700,7 @@ def test_program_of_files_is_granted_with_the_files_that_it_had(tmp_path: Path) 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
-def test_the_file_of_rules_is_its_users_alone_and_a_link_stays_one(tmp_path: Path) -> None:
+def test_rule_file_is_private_and_stays_a_link(tmp_path: Path) -> None:
     file, link = tmp_path / "dotfiles.toml", tmp_path / "policy.toml"
     file.write_text("# mine\n")
     link.symlink_to(file)
@@ -714,7 +712,7 @@ def test_the_file_of_rules_is_its_users_alone_and_a_link_stays_one(tmp_path: Pat
 
 
 @pytest.mark.parametrize("before", ["[[allow", "allow = 3\n", "[allow]\nx = 1\n"])
-def test_a_file_that_is_not_as_it_should_be_stays_as_it_is(before: str, tmp_path: Path) -> None:
+def test_malformed_rule_file_is_not_changed(before: str, tmp_path: Path) -> None:
     file = tmp_path / "policy.toml"
     file.write_text(before)
     with pytest.raises(AnyshellError, match="no rule was added"):
@@ -722,7 +720,7 @@ def test_a_file_that_is_not_as_it_should_be_stays_as_it_is(before: str, tmp_path
     assert file.read_text() == before
 
 
-def test_grants_at_the_same_time_are_all_written(tmp_path: Path) -> None:
+def test_concurrent_grants_are_all_written(tmp_path: Path) -> None:
     file = tmp_path / "policy.toml"
     given = [grant_of(f"deploy{number} a") for number in range(20)]
     with ThreadPoolExecutor(8) as pool:
@@ -774,7 +772,7 @@ async def test_unwritable_grant_holds_for_the_session(
         return Approved(scope="always", grants=grants(request.verdict))
 
     tool = Approvals(approver, timeout=20)
-    await tool.ask(asked("make b"))  # no file of rules is loaded: what is written would never hold
+    await tool.ask(asked("make b"))  # no file of rules is loaded: a written rule would never hold
     assert not file.exists()
     await tool.ask(replace(asked("make a"), rules=str(file)))
     assert 'command = "make a"' in file.read_text()
@@ -822,14 +820,14 @@ async def test_a_queue_is_bounded() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_question_whose_call_is_cancelled_is_closed_and_not_given() -> None:
+async def test_cancelled_call_closes_its_question() -> None:
     queue = ApprovalQueue(limit=2)
     tool = Approvals(queue, timeout=20)
     (first,) = start(tool, asked("make a"))
     given = await anext(queue)
     (second,) = start(tool, asked("make b"))
     for _ in range(20):
-        await asyncio.sleep(0)  # it is put as well
+        await asyncio.sleep(0)  # the question is queued as well
     for task in (first, second):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -848,7 +846,7 @@ async def test_a_closed_queue_refuses_and_its_iteration_ends() -> None:
     first, second = start(tool, asked("make a"), asked("make b"))
     given = await anext(queue)
     for _ in range(20):
-        await asyncio.sleep(0)  # the second is put as well
+        await asyncio.sleep(0)  # the second question is queued as well
     queue.close()
     rest = [question async for question in queue]
     assert [question.request.text for question in (given, *rest)] == ["make a", "make b"]
@@ -860,7 +858,7 @@ async def test_a_closed_queue_refuses_and_its_iteration_ends() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_unanswered_question_of_a_queue_is_closed_when_its_time_is_over() -> None:
+async def test_queued_question_is_closed_after_its_timeout() -> None:
     queue = ApprovalQueue()
     answer = await Approvals(queue, timeout=0.05).ask(asked("make a"))
     assert answer == Refused("no answer within 0.05 s", by="unanswered")

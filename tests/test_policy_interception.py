@@ -1,4 +1,4 @@
-"""Commands that another tool does better, and those that no tool replaces."""
+"""Commands that another tool does better, and commands that no tool replaces."""
 
 from __future__ import annotations
 
@@ -220,12 +220,12 @@ def test_commands_beyond_the_tools_are_not_intercepted(text: str) -> None:
 
 
 @pytest.mark.parametrize("shell", ["pwsh", "powershell"])
-def test_a_text_for_another_shell_is_left_alone_or_told(shell: Any) -> None:
+def test_powershell_text_is_not_intercepted(shell: Any) -> None:
     found = intercept(parse("echo hi", shell), tools=TOOLS)
     assert found is None
 
 
-def test_the_result_has_the_message_the_tool_by_its_name_and_the_command() -> None:
+def test_result_has_message_tool_name_and_command() -> None:
     text = "cd x && cat a"
     assert intercept(parse(text, "bash"), tools=["Read", "Bash"]) == Intercepted(
         "Read files with `Read`.", "Read", text
@@ -234,7 +234,7 @@ def test_the_result_has_the_message_the_tool_by_its_name_and_the_command() -> No
     assert intercept(parse(text, "bash"), tools=()) is None
 
 
-def test_rules_of_ones_own_have_a_pattern_or_a_function() -> None:
+def test_custom_rules_need_a_pattern_or_a_function() -> None:
     def is_piped_into(command: ParsedCommand, parsed: Parsed) -> bool:
         return command.background and parsed.shell == "bash"
 
@@ -257,13 +257,13 @@ def test_rules_of_ones_own_have_a_pattern_or_a_function() -> None:
         InterceptionRule("x", "y")
 
 
-def test_every_default_says_what_to_use() -> None:
+def test_default_rules_name_a_tool() -> None:
     assert {rule.tool for rule in DEFAULTS} == set(TOOLS)
     assert all("{tool}" in rule.message for rule in DEFAULTS)
 
 
 def test_a_command_within_a_word_is_found_among_many() -> None:
-    """It is looked for once in all words: comparing 10,000 commands with each word would take minutes."""
+    """All words are searched for inner commands once: comparing 10,000 commands with each word would take minutes."""
     words = tuple(Argument("x", literal=True, span=(0, 0)) for _ in range(4))
 
     def command(at: int) -> ParsedCommand:
@@ -280,10 +280,10 @@ def test_a_command_within_a_word_is_found_among_many() -> None:
 
     rule = InterceptionRule("x", "read", when=look)
     assert intercept(Parsed("x", "bash", commands, ()), tools=["read"], rules=[rule]) is None
-    assert looked == [*range(0, 100_000, 10)]  # but not the one within a word
+    assert looked == [*range(0, 100_000, 10)]  # but not the command within a word
 
 
-# In the tool.
+# Interception in the tool.
 
 on_posix = pytest.mark.skipif(sys.platform == "win32", reason="the local backend's shell of POSIX")
 
@@ -298,7 +298,7 @@ async def here(tmp_path: Path) -> AsyncIterator[Environment]:
 
 @on_posix
 @pytest.mark.anyio
-async def test_a_blocked_command_is_not_asked_about_and_does_not_run(here: Environment) -> None:
+async def test_blocked_command_does_not_ask_and_does_not_run(here: Environment) -> None:
     asked = []
 
     def approver(request: ApprovalRequest) -> Approved:
@@ -344,7 +344,7 @@ async def test_command_started_as_a_job_is_not_intercepted(here: Environment) ->
 
 @on_posix
 @pytest.mark.anyio
-async def test_rules_of_ones_own_are_checked_when_the_tool_is_made(here: Environment) -> None:
+async def test_custom_rules_are_checked_at_tool_creation(here: Environment) -> None:
     rule = InterceptionRule("Do not list with {tool}.", "read", "ls")
     tool = ShellTool(here, approver=lambda request: Approved(), tools=("read",), interception=[rule])
     assert (await tool({"command": "ls"})).message == "Not run. Do not list with `read`."

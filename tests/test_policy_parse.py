@@ -1,4 +1,4 @@
-"""What a text runs, as the parser of a policy reads it."""
+"""The programs that a text runs, as the parser of a policy finds them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONE_LINERS = Path(__file__).parent / "data" / "one_liners.txt"
 
 
 def words(command: ParsedCommand) -> str:
-    """A command in one line, for a table: what is not literal is in angle brackets."""
+    """A command in one line, for a table: words that are not literal are in angle brackets."""
     texts = [
         command.program or "?",
         *(each.text if each.literal else f"<{each.text}>" for each in command.arguments),
@@ -119,7 +119,7 @@ def test_every_command_of_a_text_is_read(text: str, expected: list[str] | None) 
         ("git bisect run a; git submodule foreach 'b'", "git a git b"),
     ],
 )
-def test_a_wrapper_and_what_it_runs_are_commands(text: str, programs: str) -> None:
+def test_wrappers_and_wrapped_programs_are_commands(text: str, programs: str) -> None:
     parsed = parse(text, "bash")
     assert parsed.understood
     assert [each.program for each in parsed.commands] == programs.split()
@@ -320,7 +320,7 @@ def test_everyday_lines_are_understood_by_each_shell(text: str, shell: ShellKind
     assert parse(text, shell).unknown == ()
 
 
-def test_everyday_lines_are_understood_but_for_those_that_evaluate_texts() -> None:
+def test_everyday_lines_are_understood_except_text_evaluations() -> None:
     lines = [line.replace("⏎", "\n") for line in ONE_LINERS.read_text(encoding="utf-8").splitlines()]
     unknown = {line: parse(line, "bash").unknown for line in lines if not parse(line, "bash").understood}
     assert len(lines) > 300
@@ -338,7 +338,7 @@ def test_commands_of_powershell_are_a_hint() -> None:
     assert not parsed.understood
 
 
-def test_a_blank_that_is_escaped_at_the_start_is_of_a_word() -> None:
+def test_text_with_an_escaped_leading_blank_is_unknown() -> None:
     assert not parse("\\ # a", "bash").understood
     assert not parse("\\ p a", "bash").understood
 
@@ -352,7 +352,7 @@ def test_a_span_is_where_a_word_is_written() -> None:
     assert text[slice(*inner.span)] == "'c | d'"
 
 
-def test_a_word_that_may_be_several_is_told_from_one() -> None:
+def test_splittable_word_is_distinguished_from_a_single_word() -> None:
     arguments = parse('a $x "$x" "$@" *.py ~/b $(c) "$(c "$x")" d$x', "bash").commands[0].arguments
     assert [each.single for each in arguments] == [False, True, False, False, True, False, True, False]
     assert not any(each.literal for each in arguments)
@@ -364,7 +364,7 @@ def test_functions_are_named() -> None:
     assert parsed.understood
 
 
-def test_a_text_that_is_too_large_is_unknown() -> None:
+def test_oversized_text_is_unknown() -> None:
     assert parse("a;" * 20_000, "bash").unknown == ("the text is too large: more than 32768 characters",)
 
 
@@ -459,13 +459,13 @@ def test_rules_load_with_the_first_policy_and_tree_sitter_with_the_first_parse()
         'cat x"' + "$abcdefgh/" * 30 + '\\"$x',
     ],
 )
-def test_words_that_run_into_each_other_are_read_in_one_way(text: str) -> None:
-    """Regression test: each name doubled the time several times, so that these took years."""
+def test_adjacent_expansions_are_parsed_in_time(text: str) -> None:
+    """Regression test: each name doubled the time several times, so that these texts took years."""
     assert not parse(text, "bash").understood
 
 
-def test_parser_is_given_no_more_of_a_text_once_the_deadline_is_over() -> None:
-    """It may read the text to its end a hundred times between two looks at its progress."""
+def test_parser_gets_no_text_after_the_deadline() -> None:
+    """The parser may read the text to its end a hundred times between two looks at its progress."""
 
     class Looks(grammar.Deadline):
         reads = 0

@@ -19,7 +19,7 @@ COUNT = int(os.environ.get("ANYSHELL_POLICY_LINES", "2000"))
 
 
 @pytest.mark.timeout(1800)
-def test_bash_runs_and_shfmt_names_no_program_that_an_understood_line_does_not_name() -> None:
+def test_bash_and_shfmt_find_no_program_missed_by_the_parser() -> None:
     if not shutil.which("bash"):
         missing("bash", "install bash")
     if not (Path(sys.executable).parent / "shfmt").exists():

@@ -1,4 +1,4 @@
-"""Texts of PowerShell as PowerShell's own parser has them, and what policies decide on these."""
+"""Texts of PowerShell as parsed by PowerShell's own parser, and the decisions of policies on these texts."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ SECONDS = 100
 
 @cache
 def _recorded() -> dict[str, object]:
-    """The answers of the real parser, of PowerShell 7.6.2."""
+    """The recorded answers of the real parser, of PowerShell 7.6.2."""
     recorded: dict[str, object] = json.loads((DATA / "powershell.json").read_text(encoding="utf-8"))
     return recorded
 
 
 def _parsed(text: str, shell: ShellKind = "pwsh") -> Parsed:
-    """The text as the tool has it parsed, by the recorded answer."""
+    """The text as the tool parses it, by the recorded answer."""
     if why := answers.unasked_because(text):
         return Parsed(text, shell, (), (why,))
     return answers.answered(0, text, shell, json.dumps(_recorded()[text]).encode())
@@ -137,14 +137,14 @@ def test_refused_commands_are_denied_under_every_preset() -> None:
 
 
 def _said(powershell: Windows, program: str, asked: bytes = b"") -> list[str]:
-    """The lines that PowerShell prints for a program of ours."""
+    """The lines that PowerShell prints for a test program."""
     argv = PWSH.argv(ShellInfo("pwsh", str(powershell.pwsh)), program)
     done = subprocess.run(argv, input=asked, capture_output=True, timeout=SECONDS, check=False)
     assert done.stderr == b""
     return done.stdout.decode().splitlines()
 
 
-def test_the_real_parser_answers_as_it_has_been_recorded(powershell: Windows) -> None:
+def test_real_parser_matches_recorded_answers(powershell: Windows) -> None:
     texts = [text for text in TEXTS if not answers.unasked_because(text)]
     lines = _said(powershell, answers.script(), b"".join(answers.question(0, text) for text in texts))
     told = dict(zip(texts, map(json.loads, lines), strict=True))
@@ -167,10 +167,10 @@ foreach ($name in '@NAMES@'.Split(' ')) {
 """
 
 
-def test_profiles_of_cmdlets_are_true_of_the_real_ones(powershell: Windows) -> None:
-    """Each alias is one of what it is said to be, each parameter takes a value or none as is said, and has its place.
+def test_cmdlet_profiles_match_real_cmdlets(powershell: Windows) -> None:
+    """Each alias has the declared target; each parameter takes a value or none as declared, and has its position.
 
-    A parameter that is not listed must not be the beginning of one that is: it would be taken for that.
+    No unlisted parameter is the beginning of a listed one: it would be taken for the listed one.
     """
     cmdlets = Policy.preset("workspace").cmdlets
     names = {name for name, profile in cmdlets.values() if profile.style == "cmdlet" and name != "mkdir"}
@@ -252,7 +252,7 @@ def test_links_of_windows_are_followed(powershell: Windows) -> None:
         b'{"n":7,"f":"eA"}',
     ],
 )
-def test_a_malformed_answer_about_the_host_tells_nothing(line: bytes) -> None:
+def test_malformed_answer_about_the_host_gives_no_facts(line: bytes) -> None:
     assert answers.host_answers(7, 2, b'{"n":7,"f":["eA==",null]}') == ["x", None]
     assert answers.host_answers(7, 2, line) is None
 
@@ -262,7 +262,7 @@ def test_the_program_that_parses_fits_on_a_command_line_of_windows() -> None:
         assert fits(shell.argv(ShellInfo(shell.kind, path), answers.script()))
 
 
-# --- what an answer may be ------------------------------------------------------------------------------------
+# # --- malformed answers ----------------------------------------------------------------------------------------
 
 GOOD = {
     "n": 0,
@@ -322,13 +322,13 @@ MISTAKES: list[tuple[list[str | int], object]] = [
         *(json.dumps(_changed(path, value)).encode() for path, value in MISTAKES),
     ],
 )
-def test_an_answer_that_is_malformed_is_not_understood(answer: bytes) -> None:
+def test_malformed_answer_is_not_understood(answer: bytes) -> None:
     assert answers.answered(0, "ls x", "pwsh", json.dumps(GOOD).encode()).understood
     assert answers.answered(0, "ls x", "pwsh", answer).unknown == (answers.MALFORMED,)
 
 
 def test_spans_are_of_characters() -> None:
-    """PowerShell counts units of UTF-16; half a pair is the place of nothing."""
+    """PowerShell counts units of UTF-16; half a pair is no valid position."""
     answer = _changed(["c", 0, "s"], [0, 6])
     answer["c"][0]["a"] = [["8J+OiQ==", 1, 1, 3, 5], ["eA==", 1, 1, 5, 6]]  # type: ignore[index]
     parsed = answers.answered(0, "ls \U0001f389x", "pwsh", json.dumps(answer).encode())
@@ -342,7 +342,7 @@ def test_spans_are_of_characters() -> None:
     "text",
     ["using module x", " ;\n using assembly x", "<# a #> USING module x", "& { using <# #> module x }", "configuration C { }", "ls \u2018a\u2019", "a --% b", "#REQUIRES -Modules x", "ls \ud800", "a\0b"],
 )  # fmt: skip
-def test_a_text_that_could_load_what_it_names_is_not_given_to_the_parser(text: str) -> None:
+def test_text_that_could_load_code_is_not_parsed(text: str) -> None:
     assert answers.unasked_because(text)
 
 
@@ -351,7 +351,7 @@ def test_everyday_texts_are_given_to_the_parser(text: str) -> None:
     assert not answers.unasked_because(text)
 
 
-# --- programs beneath PowerShell ------------------------------------------------------------------------------
+# # --- programs started by PowerShell ---------------------------------------------------------------------------
 
 
 class _Scripts(_Windows):
@@ -369,7 +369,7 @@ class _Scripts(_Windows):
 
 
 def _command(text: str) -> Parsed:
-    """A text of one command whose words are bare."""
+    """A text of one command with bare words."""
     words, start = [], 0
     for word in text.split(" "):
         words.append(Argument(word, True, (start, start + len(word))))
@@ -389,14 +389,14 @@ def _command(text: str) -> Parsed:
         ("yarn run build&calc", "ask", "is a batch file"),
     ],
 )
-def test_a_script_or_a_batch_file_of_the_name_is_heeded(text: str, action: str, why: str) -> None:
+def test_script_or_batch_file_of_the_same_name_is_considered(text: str, action: str, why: str) -> None:
     facts = _Scripts()
     verdict = Policy.preset("workspace").decide(_command(text), cwd=facts.cwd, facts=facts)
     assert verdict.action == action
     assert re.search(why, " ".join(reason.text for reason in verdict.reasons))
 
 
-def test_a_script_is_found_on_path_without_a_bit(tmp_path: Path) -> None:
+def test_script_without_execute_bit_is_found_on_path(tmp_path: Path) -> None:
     facts = LocalFacts({"PATH": str(tmp_path)})
     assert facts.find("x.ps1") == ""
     (tmp_path / "x.ps1").touch(mode=0o600)
@@ -407,7 +407,7 @@ def test_a_script_is_found_on_path_without_a_bit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["Path", "PSModulePath", "PATHEXT", "Git_Dir", "DOTNET_STARTUP_HOOKS", "home"]
 )
-def test_variables_that_say_what_runs_are_so_in_any_case(name: str) -> None:
+def test_execution_variables_are_recognised_in_any_case(name: str) -> None:
     assert variable(name, "pwsh")
     assert not variable("NAME_OF_MINE", "pwsh")
 

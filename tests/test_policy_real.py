@@ -1,4 +1,4 @@
-"""What `read-only` allows, run for real: it changes nothing, and runs no program that others planted.
+"""Lines that `read-only` allows, run for real: they change nothing, and run no planted program.
 
 Lines are made of programs, of flags, also of those that write and run, and of files whose names are flags. The policy is asked about
 each; those that it allows are run by bash, all in one process, in a throwaway tree. One tree has a hostile configuration of
@@ -36,16 +36,16 @@ from anyshell.policy.rules.facts import LocalFacts
 from anyshell.policy.rules.policy import Policy
 
 CANDIDATES = 6_000
-"""Lines that are made up for a tree."""
+"""The number of generated lines for a tree."""
 
 SEEDS = {"plain": 49, "hostile": 51}
-"""Of the lines that are made up for each tree: another sample may have fewer that are allowed."""
+"""The seed of the generated lines of each tree: another sample may have fewer allowed lines."""
 
 LEAST_ALLOWED = 1_000
-"""Of them and of the corpus, those that have to be allowed in a tree for the test to say something."""
+"""The least number of allowed lines, generated and of the corpus, with which a tree is a valid test."""
 
 SECONDS = 50
-"""All lines of a tree together may take so long; on an idle machine they take a tenth of it."""
+"""The most seconds for all lines of a tree; on an idle machine they take a tenth of that."""
 
 PLANTED = [
     "planted",
@@ -103,13 +103,13 @@ FILES = {
     "README.md": "# Readme\n\nInstall.\n",
     "package.json": '{"name": "x", "version": "1.0", "scripts": {"test": "planted"}}\n',
     "with blank.txt": "x\n",
-    # Of which xargs makes a name that is there, and a flag.
+    # xargs splits this name into an existing name and a flag.
     "src/main.py -oout": "x\n",
     "names.txt": "a.txt\0b.txt\0",
     "script.sed": "w out\ne planted\n",
     "script.awk": 'BEGIN { system("planted") }\n',
     "Makefile": "all:\n\tplanted\n",
-    # Names that are flags, for what a pattern stands for.
+    # Names that are flags, as matches of a pattern.
     "-o": "x\n",
     "-delete": "x\n",
     "-i": "x\n",
@@ -495,7 +495,7 @@ def planted_tree(top: Path, *, hostile: bool) -> None:
         ]
         subprocess.run(git, cwd=project, env=environ, check=True, capture_output=True)
     (project / ".gitattributes").write_text(ATTRIBUTES, "utf-8")
-    (project / "a.txt").write_text("one\ntwo, changed\nthree\n", "utf-8")  # status has something to find out
+    (project / "a.txt").write_text("one\ntwo, changed\nthree\n", "utf-8")  # gives status a change to report
     os.utime(project / "b.txt")
     if hostile:
         with (project / ".git" / "config").open("a", encoding="utf-8") as configuration:
@@ -507,7 +507,7 @@ def planted_tree(top: Path, *, hostile: bool) -> None:
 
 
 def environment(top: Path) -> dict[str, str]:
-    """The variables that the lines find."""
+    """The variables of the lines' environment."""
     path = f"{top}/planted:/usr/local/bin:/usr/bin:/bin"
     home = f"{top}/home"
     variables = {"PATH": path, "HOME": home, "LC_ALL": "C", "TERM": "dumb"}
@@ -515,7 +515,7 @@ def environment(top: Path) -> dict[str, str]:
 
 
 def snapshot(top: Path) -> dict[str, tuple[object, ...]]:
-    """Every path with its kind, mode, time of change, and content; times of access aside."""
+    """Every path with its kind, mode, modification time and content; times of access are left out."""
     found: dict[str, tuple[object, ...]] = {}
     for directory, below, names in os.walk(top):
         for name in [*below, *names, "."]:
@@ -531,7 +531,7 @@ def snapshot(top: Path) -> dict[str, tuple[object, ...]]:
 
 
 def confined(top: Path, argv: list[str]) -> list[str]:
-    """The command, so that nothing else than the tree is writable, if bubblewrap works here."""
+    """The command in a sandbox with the tree as the only writable place, if bubblewrap works here."""
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         return argv
@@ -567,7 +567,7 @@ def confined(top: Path, argv: list[str]) -> list[str]:
 
 
 def set_by(preset: str) -> Mapping[str, str]:
-    """The variables that commands are given under a preset."""
+    """The variables of commands under a preset."""
     variables = Policy.preset(preset).variables
     assert variables is not None
     return variables.set
@@ -579,7 +579,7 @@ def run(top: Path, lines: list[str], script: Path) -> subprocess.CompletedProces
     each = """while IFS= read -r -d '' line; do (eval "$line") </dev/null >/dev/null 2>&1; done < "$0"; echo all"""
     argv = ["bash", "--norc", "--noprofile", "-c", each, str(script)]
     wrapped = confined(top, argv)
-    # A process of root's outside of a sandbox could write anywhere, so it becomes another user, whose the tree is.
+    # A process of root outside of a sandbox could write anywhere, so the process becomes the user that owns the tree.
     user = 65534 if wrapped == argv and os.geteuid() == 0 else None
     if user is not None:
         for path in [top, *top.rglob("*")]:
@@ -599,10 +599,10 @@ def run(top: Path, lines: list[str], script: Path) -> subprocess.CompletedProces
 
 
 def allowed(top: Path, seed: int) -> list[str]:
-    """The lines of a generator and of the corpus that `read-only` allows in a tree, once each."""
+    """The lines of a generator and of the corpus that `read-only` allows in a tree, without duplicates."""
     policy = Policy.preset("read-only")
     facts = LocalFacts(environment(top))
-    for name in ("find", "resolve", "names", "git_runs"):  # nothing changes meanwhile
+    for name in ("find", "resolve", "names", "git_runs"):  # nothing changes during the test
         setattr(facts, name, cache(getattr(facts, name)))
     project = str(top / "home" / "project")
     found: dict[str, None] = {}
@@ -620,7 +620,7 @@ def allowed(top: Path, seed: int) -> list[str]:
 def test_read_only_commands_can_change_nothing(tree: Path, request: pytest.FixtureRequest) -> None:
     lines = allowed(tree, seed=SEEDS[request.node.callspec.params["tree"]])
     assert len(lines) >= LEAST_ALLOWED
-    # With a hostile configuration, git is left those commands for which no key matters.
+    # With a hostile configuration, git has only the commands that no configuration key affects.
     counts = {
         each: sum(line.startswith(f"git {each}") for line in lines)
         for each in ("status", "diff", "rev-parse")
@@ -628,7 +628,7 @@ def test_read_only_commands_can_change_nothing(tree: Path, request: pytest.Fixtu
     assert counts["rev-parse"]
     assert bool(counts["status"]) is bool(counts["diff"]) is ("plain" in request.node.name)
     script = tree / "script"
-    run(tree, [], script)  # makes the script, and leaves the tree to the user who runs it
+    run(tree, [], script)  # writes the script, and gives the tree to the user that runs it
     ran = tree / "ran"
     before = snapshot(tree)
     result = run(tree, lines, script)
@@ -643,13 +643,13 @@ def test_read_only_commands_can_change_nothing(tree: Path, request: pytest.Fixtu
 
 
 def culprits(tree: Path, lines: list[str], script: Path) -> list[str]:
-    """The lines of a failure, by running them in halves; a line that does nothing twice is not found."""
+    """The lines of a failure, found by running them in halves; a line with no effect on its second run is not found."""
     found: list[str] = []
     waiting = [lines]
     while waiting and len(found) < 5:
         part = waiting.pop()
         (tree / "ran").unlink(missing_ok=True)
-        os.utime(tree / "home" / "project" / "b.txt")  # so that git has something to find out once more
+        os.utime(tree / "home" / "project" / "b.txt")  # gives git a change to report once more
         before = snapshot(tree)
         run(tree, part, script)
         after = snapshot(tree)

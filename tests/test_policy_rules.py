@@ -1,6 +1,6 @@
-"""What a policy says of commands: profiles, paths, directories, layers and files of rules.
+"""Verdicts of a policy: profiles, paths, directories, layers and files of rules.
 
-No test runs a command. The host is a value, but for the tests of `LocalFacts`.
+No test runs a command. The host is a value, except in the tests of `LocalFacts`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Host:
     """A host as a value.
 
     Args:
-        links: Where a path leads, and all below it.
-        found: What PATH gives for a name; any other name is in /usr/bin.
-        git: The keys by which git runs programs.
-        names: Those in a directory.
+        links: The target of each linked path, also for all paths below.
+        found: The path of a program by its name; any other program is in /usr/bin.
+        git: The configuration keys by which git runs programs.
+        names: The names in each directory.
     """
 
     home = HOME
@@ -174,7 +174,7 @@ def decide(policy: Policy, text: str, **host: object) -> Verdict:
 
 
 def touched(policy: Policy, text: str, **host: object) -> dict[str, tuple[str, ...]]:
-    """What the last command of a text touches, paths below the workspace relative to it."""
+    """The paths and hosts that the last command of a text touches; paths below the workspace are relative to the workspace."""
     access = decide(policy, text, **host).commands[-1].access
     paths = {kind: getattr(access, kind) for kind in ("reads", "writes", "deletes", "network")}
     return {
@@ -200,7 +200,7 @@ def touched(policy: Policy, text: str, **host: object) -> dict[str, tuple[str, .
         ("order -aoout a", {"reads": ("a",), "writes": ("out",)}),
         ("order --output=out a", {"reads": ("a",), "writes": ("out",)}),
         ("order --output out a", {"reads": ("a",), "writes": ("out",)}),
-        ("order -io a", {"reads": ("a",)}),  # the rest of a flag with an optional value is that value
+        ("order -io a", {"reads": ("a",)}),  # the rest of the word is the optional value of the flag
         ("order --color=x a", {"reads": ("a",)}),
         ("order -- -o", {"reads": ("-o",)}),
         ("move a b c", {"reads": ("a", "b"), "deletes": ("a", "b"), "writes": ("c",)}),
@@ -216,7 +216,7 @@ def touched(policy: Policy, text: str, **host: object) -> dict[str, tuple[str, .
         ("fetch -o out https://x.example/y", {"network": ("https://x.example/y",), "writes": ("out",)}),
     ],
 )
-def test_words_become_what_the_profile_says(policy: Policy, text: str, expected: object) -> None:
+def test_words_are_classified_by_the_profile(policy: Policy, text: str, expected: object) -> None:
     assert touched(policy, text) == expected
 
 
@@ -236,7 +236,7 @@ def test_words_become_what_the_profile_says(policy: Policy, text: str, expected:
         "vcs --unheard log",
         "vcs status --unheard",
         "unheard-of",
-        "wrap 5 ls",  # a wrapper that the parser does not know
+        "wrap 5 ls",  # a wrapper unknown to the parser
         "order *",
         "order $x",
         'order "$x"',
@@ -290,12 +290,12 @@ def test_known_commands_within_the_workspace_are_allowed(policy: Policy, text: s
 
 
 def test_value_of_flag_behind_positional_counts_as_path_too(policy: Policy) -> None:
-    """The programs of BSD take it for one: there, ``touch a -d /etc/x`` makes /etc/x."""
+    """The programs of BSD take ``-d`` as a file: there, ``touch a -d /etc/x`` makes /etc/x."""
     assert touched(policy, "order a -k /etc/x") == {"reads": ("a", "/etc/x")}
 
 
-def test_word_that_may_be_several_moves_the_others(policy: Policy) -> None:
-    """``$x`` may be ``pattern /etc/shadow``."""
+def test_splittable_word_shifts_later_words(policy: Policy) -> None:
+    """The expansion of ``$x`` may be ``pattern /etc/shadow``."""
     assert touched(policy, "show $x a")["reads"] == ("*", "a")
     assert touched(policy, 'show "$x" a')["reads"] == ("a",)
     assert touched(policy, 'show "$@" a')["reads"] == ("*", "a")
@@ -330,7 +330,7 @@ def test_directories_of_the_user_can_be_named(policy: Policy) -> None:
     assert decide(more, "order a", found={"order": "/home/me/bin/order"}).action == "allow"
 
 
-def test_function_of_the_text_is_decided_on_by_its_commands(policy: Policy) -> None:
+def test_function_is_judged_by_its_commands(policy: Policy) -> None:
     found: dict[str, str | None] = {"f": ""}
     assert decide(policy, "f() { order a; }; f x", found=found).action == "allow"
     assert decide(policy, "f() { rm ~/x; }; f x", found=found).action == "ask"
@@ -403,9 +403,7 @@ LINKS = {f"{CWD}/link": "/var/data", f"{CWD}/src/deep/in": "/etc"}
         ("order ~/w*/link", ("/home/me/w*/link",)),
     ],
 )
-def test_pattern_leads_where_the_links_that_it_finds_lead(
-    policy: Policy, text: str, reads: tuple[str, ...]
-) -> None:
+def test_pattern_follows_links_among_its_matches(policy: Policy, text: str, reads: tuple[str, ...]) -> None:
     assert {*touched(policy, text, links=LINKS, names=NAMES)["reads"]} == {*reads}
 
 
@@ -424,19 +422,19 @@ def test_pattern_leads_where_the_links_that_it_finds_lead(
         "cp -dt src link",
     ],
 )
-def test_write_through_what_a_pattern_finds_or_a_copy_of_a_link_asks(policy: Policy, text: str) -> None:
+def test_write_through_a_matched_or_copied_link_asks(policy: Policy, text: str) -> None:
     assert decide(policy, text, links=LINKS, names=NAMES).action == "ask"
     assert decide(policy, text, names={CWD: ("src/", "link/")}).action == "allow"
 
 
 @pytest.mark.parametrize("names", [None, tuple(f"{at}/" for at in range(MOST_LISTED + 1))])
-def test_pattern_in_a_directory_that_is_not_known_or_too_large_asks(
+def test_pattern_in_an_unknown_or_oversized_directory_asks(
     policy: Policy, names: tuple[str, ...] | None
 ) -> None:
     assert touched(policy, "order *.py", names={CWD: names}) == {"reads": ("*",)}
 
 
-def test_text_over_the_most_words_asks(policy: Policy) -> None:
+def test_text_over_the_word_limit_asks(policy: Policy) -> None:
     def asked(*orders: int) -> str:
         text = "; ".join(f"order {' '.join(f'a{at}' for at in range(words))}" for words in orders)
         return " ".join(reason.text for reason in decide(policy, text).reasons)
@@ -449,7 +447,7 @@ def test_text_over_the_most_words_asks(policy: Policy) -> None:
     assert decide(policy, f"rm -rf /; order {'a ' * MOST_WORDS}").action == "deny"
 
 
-def test_pattern_that_finds_too_much_on_its_way_asks(policy: Policy) -> None:
+def test_pattern_with_too_many_intermediate_matches_asks(policy: Policy) -> None:
     found = {CWD: tuple(f"{at}/" for at in range(MOST_FOUND + 2))}
     assert touched(policy, "order */*", names=found) == {"reads": ("*",)}
 
@@ -471,12 +469,12 @@ def test_pattern_that_finds_too_much_on_its_way_asks(policy: Policy) -> None:
         ("cp x.py y.py", "allow"),
     ],
 )
-def test_copy_into_a_directory_writes_its_name_there(text: str, action: str) -> None:
+def test_copy_into_a_directory_keeps_the_source_name(text: str, action: str) -> None:
     policy = with_rules('[[deny]]\nname = "kept"\nchanges = ["workspace/src/a.py"]\n')
     assert decide(policy, text, names=NAMES).action == action
 
 
-def test_rule_of_words_asks_for_what_a_pattern_finds() -> None:
+def test_rule_by_words_asks_for_matches_of_a_pattern() -> None:
     policy = with_rules('[[deny]]\nname = "kept"\ncommand = ["* .env", "* */.env"]\n')
     names = {CWD: (".env ", "src/"), f"{CWD}/src": (".env ",)}
     for text, action in (
@@ -488,7 +486,7 @@ def test_rule_of_words_asks_for_what_a_pattern_finds() -> None:
         assert decide(policy, text, names=names).action == action, text
 
 
-def test_copy_is_written_where_a_link_of_its_name_leads(policy: Policy) -> None:
+def test_copy_follows_a_link_at_its_target(policy: Policy) -> None:
     assert decide(policy, "cp ../y/x src", links={f"{CWD}/src/x": "/etc/x"}).action == "ask"
     assert decide(policy, "cp ../y/x src").action == "allow"
 
@@ -498,7 +496,7 @@ def test_links_are_resolved_before_dots(policy: Policy) -> None:
     assert touched(policy, "rm link/../x", links=links) == {"deletes": ("/var/data/x",)}
 
 
-def test_path_that_is_very_deep_is_not_known(policy: Policy) -> None:
+def test_very_deep_path_asks(policy: Policy) -> None:
     assert decide(policy, f"rm {'a/' * 5000}b").action == "ask"
 
 
@@ -530,7 +528,7 @@ def test_relative_paths_follow_cd(policy: Policy, text: str, expected: set[str])
     assert found == expected
 
 
-def test_function_runs_where_it_is_called(policy: Policy) -> None:
+def test_function_runs_in_the_directory_of_its_call(policy: Policy) -> None:
     found = decide(policy, "f() { rm x; }; cd /; f", found={"f": ""})
     assert {path for each in found.commands for path in each.access.deletes} == {"/x", f"{CWD}/x"}
 
@@ -540,7 +538,7 @@ def test_too_many_directories_are_not_known(policy: Policy) -> None:
     assert touched(policy, text) == {"deletes": ("*",)}
 
 
-# --- what find and xargs give ---------------------------------------------------------------------------------
+# # --- results of find and xargs --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -557,7 +555,7 @@ def test_too_many_directories_are_not_known(policy: Policy) -> None:
         ("find src -name x; xargs -0 rm", {"*"}),
     ],
 )
-def test_names_that_a_command_is_given_lie_below_what_was_searched(
+def test_names_from_find_lie_below_the_searched_directory(
     policy: Policy, text: str, expected: set[str]
 ) -> None:
     found = {path for each in decide(policy, text).commands for path in each.access.deletes}
@@ -606,13 +604,13 @@ def test_deny_finds_its_words_in_any_form(text: str) -> None:
     assert decide(policy, text).action == "deny"
 
 
-def test_deny_holds_in_a_text_that_is_not_understood() -> None:
+def test_deny_holds_in_an_unknown_text() -> None:
     policy = with_rules('[[deny]]\nname = "d"\ndeletes = ["/etc"]\n')
     verdict = decide(policy, "eval $x; rm -r /etc/ssl")
     assert (verdict.action, verdict.understood) == ("deny", False)
 
 
-def test_allow_by_command_holds_whatever_it_does_but_for_redirections() -> None:
+def test_allow_by_command_covers_all_effects_but_redirections() -> None:
     policy = with_rules('[[allow]]\nname = "a"\ncommand = "brew2 run test"\n')
     assert decide(policy, "brew2 run test").action == "allow"
     assert decide(policy, "brew2 run test -- --watch").action == "allow"
@@ -642,7 +640,7 @@ def test_allow_by_command_can_be_exact_and_can_take_expansions() -> None:
     assert decide(policy, "brew2 $x").action == "ask"
 
 
-def test_allow_with_program_covers_what_it_names_alone() -> None:
+def test_allow_with_program_covers_only_named_paths_and_hosts() -> None:
     policy = with_rules(
         '[[allow]]\nname = "a"\nprogram = "fetch"\nnetwork = ["*.example"]\nwrites = ["/srv"]\n'
     )
@@ -659,7 +657,7 @@ def test_allow_with_program_covers_what_it_names_alone() -> None:
         assert decide(policy, text).action == "ask", text
 
 
-def test_allow_for_a_host_holds_there_alone() -> None:
+def test_allow_for_a_host_holds_on_that_host_alone() -> None:
     policy = with_rules(
         '[[allow]]\nname = "a"\ncommand = "brew2"\nhost = "web-*"\n[[allow]]\nname = "s"\ncommand = "ssh"\n'
     )
@@ -697,7 +695,7 @@ def test_rule_can_name_a_program_by_its_path() -> None:
         ("rm -rf build", "allow"),
     ],
 )
-def test_item_with_equals_is_a_directory_and_those_above(text: str, action: str) -> None:
+def test_item_with_equals_covers_a_directory_and_its_parents(text: str, action: str) -> None:
     policy = with_rules('[[deny]]\nname = "all"\ndeletes = ["=~", "=/"]\n')
     assert decide(policy, text).action == action
 
@@ -803,7 +801,7 @@ def test_bad_file_names_line_and_reason(
     assert said in str(failure.value)
 
 
-def test_reach_of_a_file_is_that_of_the_administrator_before_the_users(tmp_path: Path) -> None:
+def test_administrator_reach_precedes_the_users_reach(tmp_path: Path) -> None:
     (tmp_path / "user.toml").write_text(
         '[reach]\nread = ["/"]\nwrite = ["."]\nnetwork = true\nlimits = { memory = 5 }\n'
     )
@@ -815,7 +813,7 @@ def test_reach_of_a_file_is_that_of_the_administrator_before_the_users(tmp_path:
     assert Policy.preset("workspace").reach is None
 
 
-def test_file_that_is_missing_or_too_large_is_an_error(tmp_path: Path) -> None:
+def test_missing_or_oversized_policy_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="cannot be read"):
         Policy.load(tmp_path / "none.toml")
     (tmp_path / "large.toml").write_bytes(b"#" * 2_000_000)
@@ -823,7 +821,7 @@ def test_file_that_is_missing_or_too_large_is_an_error(tmp_path: Path) -> None:
         Policy.load(tmp_path / "large.toml")
 
 
-def test_files_of_the_policy_itself_are_refused_wherever_they_are(
+def test_changes_to_policy_files_are_denied_everywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANYSHELL_CONFIG_DIR", str(tmp_path / "settings"))
@@ -879,7 +877,7 @@ def test_own_allow_goes_before_the_presets_ask(tmp_path: Path) -> None:
     assert Policy.load(user, preset="trusted").name == "trusted"
 
 
-def test_project_may_only_tighten_and_is_believed_once(
+def test_project_may_only_tighten_and_is_confirmed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANYSHELL_CONFIG_DIR", str(tmp_path / "config"))
@@ -914,7 +912,7 @@ def test_project_may_only_tighten_and_is_believed_once(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permission bits are of POSIX")
-def test_believed_projects_are_the_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_of_believed_projects_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tmp_path / "config"
     monkeypatch.setenv("ANYSHELL_CONFIG_DIR", str(config))
     project = tmp_path / "project.toml"
@@ -936,7 +934,7 @@ def test_every_example_of_a_preset_holds(name: str) -> None:
 
 
 def test_questions_are_collected_and_answered_in_rounds(policy: Policy) -> None:
-    """For a host that is asked over a connection."""
+    """Answers for a host that is asked over a connection."""
     host = Host(links={f"{CWD}/link": "/var/data"})
     known: dict[object, object] = {}
     for _ in range(ROUNDS):
@@ -953,7 +951,7 @@ def test_questions_are_collected_and_answered_in_rounds(policy: Policy) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links and PATH as of POSIX")
-def test_local_facts_are_those_of_this_machine(tmp_path: Path) -> None:
+def test_local_facts_describe_this_machine(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "order").write_text("#!/bin/sh\n")
@@ -970,9 +968,7 @@ def test_local_facts_are_those_of_this_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="PATH as of POSIX")
-def test_name_that_path_finds_relative_to_the_directory_is_not_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_name_on_a_relative_path_entry_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "order").write_text("#!/bin/sh\n")
     (tmp_path / "order").chmod(0o755)
@@ -1034,7 +1030,7 @@ CONFIGURATIONS: list[tuple[str, tuple[str, ...] | None]] = [
     ("[include]\npath = mo\\tre", None),
     ("[include]\npath = :(optional)more", None),
     ("[diff]\nsubmodule = diff", ("diff.submodule",)),
-    ("[include]\npath = config", ()),  # itself
+    ("[include]\npath = config", ()),  # the file itself
 ]
 
 
@@ -1054,13 +1050,13 @@ def test_configurations_of_the_user_and_above_count(tmp_path: Path) -> None:
     (home / ".config/git/config").write_text("[core]\neditor = vi\n")
     (home / ".gitconfig").write_text("[core]\npager = less\n")
     repository(tmp_path, "[core]\nfsmonitor = x")
-    (tmp_path / "sub/.git").mkdir(parents=True)  # not one that git would take
+    (tmp_path / "sub/.git").mkdir(parents=True)  # git takes no such directory
     assert keys(tmp_path / "sub", home) == ("core.editor", "core.fsmonitor", "core.pager")
     assert keys(tmp_path / "sub", home, XDG_CONFIG_HOME=str(tmp_path)) == ("core.fsmonitor", "core.pager")
     assert keys_that_run(str(tmp_path), None, {}) is None
 
 
-def test_directory_with_the_content_of_a_repository_is_one(tmp_path: Path) -> None:
+def test_directory_with_repository_content_is_a_repository(tmp_path: Path) -> None:
     bare = tmp_path / "docs"
     repository(tmp_path / "x", "[core]\nfsmonitor = evil").rename(bare)
     assert keys(bare) == ("core.fsmonitor",)
@@ -1083,7 +1079,7 @@ def test_worktrees_hooks_and_submodules_count(tmp_path: Path) -> None:
         assert keys(work) == ("core.fsmonitor", "core.pager", "hooks.pre-commit", "submodule")
 
 
-def test_variables_of_git_count_unless_they_run_nothing(tmp_path: Path) -> None:
+def test_git_variables_that_run_programs_are_found(tmp_path: Path) -> None:
     quiet = {
         "GIT_PAGER": "cat",
         "GIT_TERMINAL_PROMPT": "0",
@@ -1103,7 +1099,7 @@ def test_variables_of_git_count_unless_they_run_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pipe with a name is of POSIX")
-def test_configuration_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_configuration_pipe_is_not_waited_for(tmp_path: Path) -> None:
     git = repository(tmp_path)
     (git / "config").unlink()
     os.mkfifo(git / "config")  # type: ignore[attr-defined,unused-ignore]
@@ -1112,17 +1108,17 @@ def test_configuration_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("config", ["#" * 250_000, "[a]\nx = 1 #" + "# " * 120_000, ";\\" * 120_000 + "x"])
 def test_hostile_configuration_is_read_in_time(tmp_path: Path, config: str) -> None:
-    """Regression test: the time grew with the square of a comment, to minutes."""
+    """Regression test: the time grew with the square of the size of a comment, to minutes."""
     repository(tmp_path, config)
     assert keys(tmp_path) == ()
 
 
-def test_configuration_that_is_too_large_is_not_known(tmp_path: Path) -> None:
+def test_oversized_configuration_is_unknown(tmp_path: Path) -> None:
     repository(tmp_path, "#" * 300_000)
     assert keys(tmp_path) is None
 
 
-# --- whatever the text ----------------------------------------------------------------------------------------
+# # --- any text --------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=150, deadline=None)
@@ -1170,8 +1166,8 @@ def test_explanation_names_rules_and_is_safe_to_print(policy: Policy) -> None:
         ("show x *.py", "allow", r"C:\Users\me\work/*.py"),
         ("rm ~/x", "ask", r"C:\Users\me\x"),
         (r"rm 'c:\users\me'", "deny", r"c:\users\me"),
-        ("rm /c/x", "ask", "*"),  # what Git for Windows makes of it
-        ("rm C:x", "ask", "*"),  # relative to whatever directory the drive is in
+        ("rm /c/x", "ask", "*"),  # Git for Windows turns this into a drive
+        ("rm C:x", "ask", "*"),  # relative to the current directory of the drive
         (r"touch ..\\x", "ask", r"C:\Users\me\x"),
     ],
 )
@@ -1194,13 +1190,13 @@ def test_paths_of_windows(text: str, action: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("found", "action"),
     [
-        (r"C:\WINDOWS\system32\order.exe", "allow"),  # as where an older Windows was there before
+        (r"C:\WINDOWS\system32\order.exe", "allow"),  # as left by an older Windows
         (r"D:\windows\order.exe", "allow"),
         (r"C:\Windowsx\order.exe", "ask"),
         (r"C:\users\me\work\order.exe", "ask"),
     ],
 )
-def test_directories_of_windows_are_these_in_any_case(found: str, action: str) -> None:
+def test_windows_directories_ignore_case(found: str, action: str) -> None:
     class Windows(Host):
         home = r"C:\Users\me"
 
@@ -1214,15 +1210,15 @@ def test_directories_of_windows_are_these_in_any_case(found: str, action: str) -
     assert policy.decide("order a", cwd=r"C:\Users\me\work", facts=Windows()).action == action
 
 
-# --- what would slip through ----------------------------------------------------------------------------------
+# # --- attempts to evade a policy -------------------------------------------------------------------------------
 
 
-def test_command_that_runs_in_the_directories_found_has_no_known_paths(policy: Policy) -> None:
+def test_find_execdir_command_has_unknown_paths(policy: Policy) -> None:
     verdict = decide(policy, r"find / -execdir rm x \;")
     assert verdict.commands[-1].access.deletes == ("*",)
 
 
-def test_program_in_another_case_is_not_the_same_to_an_allow(policy: Policy) -> None:
+def test_allow_heeds_the_case_of_a_program(policy: Policy) -> None:
     assert decide(policy, "ORDER a").action == "ask"
     assert decide(policy, "Order a").reasons[0].text == "Order is written in another case"
 
@@ -1242,7 +1238,7 @@ def test_program_in_another_case_is_not_the_same_to_an_allow(policy: Policy) -> 
         "",
     ],
 )
-def test_host_of_url_is_the_one_that_programs_take(url: str) -> None:
+def test_url_host_is_parsed_as_programs_do(url: str) -> None:
     policy = with_rules('[[allow]]\nname = "a"\nprogram = "fetch"\nnetwork = ["*.example"]\n')
     assert decide(policy, f"fetch '{url}'").action == "ask"
     for good in (
@@ -1254,14 +1250,14 @@ def test_host_of_url_is_the_one_that_programs_take(url: str) -> None:
         assert decide(policy, f"fetch '{good}'").action == "allow", good
 
 
-def test_substitution_of_a_process_is_no_path(policy: Policy) -> None:
+def test_process_substitution_is_no_path(policy: Policy) -> None:
     assert decide(policy, "show x <(order a) <(order b)").action == "allow"
     assert decide(policy, "show x <(rm /etc/x)").action != "allow"
     assert decide(policy, "show x <(order a)/../../../etc/x").action == "ask"
     assert decide(policy, "edit <(order a) b").action == "ask"
 
 
-def test_text_over_the_bounds_of_a_look_asks(policy: Policy) -> None:
+def test_text_over_the_analysis_bounds_asks(policy: Policy) -> None:
     assert decide(policy, "x=1\n" * 60).action == "allow"
     many = decide(policy, "x=1\n" * 70)
     assert many.action == "ask"

@@ -1,4 +1,4 @@
-"""The programs of ``docs/how-to/come-from-subprocess.md``: those for other libraries, and ours."""
+"""The programs of ``docs/how-to/come-from-subprocess.md``: originals for other libraries, and ports for anyshell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PORT = re.compile(
 
 
 class Port(NamedTuple):
-    """A program for another library, and ours."""
+    """A program for another library, and its port for anyshell."""
 
     title: str
     original: str
@@ -59,7 +59,7 @@ def test_port_and_original_print_the_same(port: Port, tmp_path: Path) -> None:
     ours = printed(port.ours, tmp_path)
     needed = {"fabric", "pexpect"} & set(re.findall(r"^(?:import|from) (\w+)", port.original, re.MULTILINE))
     if "fabric" in needed:
-        assert ours.split()[-1] in ("up", "2")  # a host is needed for the original
+        assert ours.split()[-1] in ("up", "2")  # the original needs a host
         return
     if any(importlib.util.find_spec(name) is None for name in needed):
         pytest.skip(f"pip install {' '.join(needed)}")

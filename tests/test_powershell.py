@@ -1,4 +1,4 @@
-"""PowerShell's dialect, seen through the real one."""
+"""PowerShell's dialect, tested with the real PowerShell."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from .wine.windows import Windows
 
 SECONDS = 50
-"""One start takes half a second, on a machine that has nothing else to do."""
+"""The timeout of one start, which takes half a second on an idle machine."""
 
 
 def _run(
     powershell: Windows, text: str, *, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Start what the dialect says must be started, with the script where it says."""
+    """Start the program that the dialect names, with the script in the place that the dialect names."""
     launch = PWSH.launch(ShellInfo("pwsh", str(powershell.pwsh), "7.6.2"), text)
     with tempfile.NamedTemporaryFile(prefix="a script ") as file:
         file.write((launch.script or "").encode())
@@ -54,7 +54,7 @@ def _run(
         )
 
 
-# --- how a command ends ---------------------------------------------------------------------------------------
+# # --- the end of a command -------------------------------------------------------------------------------------
 
 CODES = {
     "nothing": ("", 0),
@@ -81,23 +81,23 @@ CODES = {
 
 @pytest.fixture(scope="module")
 def codes(powershell: Windows) -> dict[str, subprocess.CompletedProcess[bytes]]:
-    """How each ends, two at a time."""
+    """The result of each text, two running at a time."""
     with ThreadPoolExecutor(2) as pool:
         done = pool.map(lambda case: _run(powershell, case[0]), CODES.values())
         return dict(zip(CODES, done, strict=True))
 
 
 @pytest.mark.parametrize("case", CODES)
-def test_the_exit_code_says_how_the_last_thing_ended(
+def test_exit_code_reflects_the_last_statement(
     codes: dict[str, subprocess.CompletedProcess[bytes]], case: str
 ) -> None:
     assert codes[case].returncode == CODES[case][1]
 
 
-# --- what is read and printed ---------------------------------------------------------------------------------
+# # --- input and output -----------------------------------------------------------------------------------------
 
 
-def test_text_is_utf_8_both_ways_and_a_table_is_whole_although_a_program_fails_after_it(
+def test_text_is_utf8_and_a_table_is_whole_before_a_failure(
     powershell: Windows,
 ) -> None:
     text = (
@@ -110,7 +110,7 @@ def test_text_is_utf_8_both_ways_and_a_table_is_whole_although_a_program_fails_a
     assert (done.returncode, done.stderr) == (4, b"")
 
 
-def test_an_error_is_told_with_its_place_and_without_colour_or_xml(powershell: Windows) -> None:
+def test_error_has_its_position_and_no_colour_or_xml(powershell: Windows) -> None:
     text = "Write-Progress -Activity busy -PercentComplete 30\nWrite-Warning careful\nGet-Item missing\nthrow 'all over'"
     done = _run(powershell, text)
     assert done.stdout == b"WARNING: careful\r\n"
@@ -121,7 +121,7 @@ def test_an_error_is_told_with_its_place_and_without_colour_or_xml(powershell: W
     assert "CLIXML" not in told
 
 
-def test_a_syntax_error_is_told_as_one_and_nothing_runs(
+def test_syntax_error_is_reported_and_nothing_runs(
     codes: dict[str, subprocess.CompletedProcess[bytes]],
 ) -> None:
     done = codes["a text that is no PowerShell"]
@@ -131,7 +131,7 @@ def test_a_syntax_error_is_told_as_one_and_nothing_runs(
     )
 
 
-def test_no_profile_is_read_no_question_is_asked_and_colour_comes_when_it_is_asked_for(
+def test_profile_and_prompts_are_off_and_colour_is_on_request(
     powershell: Windows,
 ) -> None:
     done = _run(
@@ -146,7 +146,7 @@ def test_no_profile_is_read_no_question_is_asked_and_colour_comes_when_it_is_ask
     assert b"\x1b[" in coloured
 
 
-def test_a_text_runs_in_the_global_scope_and_finds_nothing_of_ours(powershell: Windows) -> None:
+def test_text_runs_in_a_clean_global_scope(powershell: Windows) -> None:
     text = """
 $x = 3; function f { "$script:x $global:x" }; f
 "$($Error.Count) $ErrorActionPreference $PSNativeCommandUseErrorActionPreference [$env:ANYSHELL_SCRIPT]"
@@ -179,7 +179,7 @@ def test_a_long_text_runs_and_keeps_its_line_numbers(powershell: Windows) -> Non
     assert b"2502 |  Get-Item missing" in done.stderr
 
 
-def test_a_script_that_cannot_be_read_fails_and_says_so(powershell: Windows) -> None:
+def test_unreadable_script_fails_with_an_error(powershell: Windows) -> None:
     done = _run(powershell, "'never'#" + "x" * LONGEST_COMMAND_LINE, env={"ANYSHELL_SCRIPT": "/no/such/file"})
     assert (done.returncode, done.stdout) == (126, b"")
     assert done.stderr == b"anyshell: the command could not be read from /no/such/file\r\n"
@@ -208,7 +208,7 @@ WORDS = st.lists(HARD | ANY, min_size=1, max_size=6)
 
 @pytest.fixture(scope="module")
 def ask(powershell: Windows) -> Iterator[Callable[[str], list[str]]]:
-    """Run texts in one PowerShell, and give the lines that each prints."""
+    """Run texts in one PowerShell, and give the lines that each text prints."""
     loop = """
 [Console]::OutputEncoding = [Text.UTF8Encoding]::new($false)
 while ($null -ne ($line = [Console]::In.ReadLine())) {
@@ -244,7 +244,7 @@ def _told(lines: Sequence[str]) -> list[str]:
 
 
 MORE_WORDS = st.lists(HARD | ANY, min_size=4, max_size=12)
-"""For a program: to start one takes longer than to look at its arguments."""
+"""More words for a program: to start a program takes longer than to look at its arguments."""
 
 many = settings(
     max_examples=60,
@@ -265,7 +265,7 @@ def test_a_quoted_word_is_taken_literally(ask: Callable[[str], list[str]], words
 @settings(many, max_examples=26)
 @example(["", "a b\\", "a\\\\", '\\"', '"', "-a.b:c", "--%", "*", "~", "$x", "%PATH%", "a\nb", "\xa0\\"])
 @given(MORE_WORDS)
-def test_a_program_gets_its_arguments_as_they_are(
+def test_program_gets_its_arguments_unchanged(
     ask: Callable[[str], list[str]], powershell: Windows, words: list[str]
 ) -> None:
     assert _told(ask(PWSH.join([powershell.arguments, *words]))) == words
@@ -274,7 +274,7 @@ def test_a_program_gets_its_arguments_as_they_are(
 @settings(many, max_examples=26)
 @example(["", "a b\\", "a\\\\", '\\"', '"', "-a.b:c", "--%", "*", "~", "$x", "%PATH%", "a\nb", "\xa0\\"])
 @given(MORE_WORDS)
-def test_a_program_gets_its_arguments_as_they_are_by_the_older_rule(
+def test_program_gets_its_arguments_unchanged_by_the_legacy_rule(
     ask: Callable[[str], list[str]], powershell: Windows, words: list[str]
 ) -> None:
     """PowerShell 7 can still pass arguments in nearly the way of Windows PowerShell."""
@@ -283,7 +283,7 @@ def test_a_program_gets_its_arguments_as_they_are_by_the_older_rule(
 
 
 def _passed_by_windows_powershell(argument: str) -> str:
-    """What it makes of one argument: quotes around it when there is a blank outside of quotes, and nothing else."""
+    """An argument as Windows PowerShell passes it: in quotes when there is a blank outside of quotes, otherwise unchanged."""
     inside, blank = False, False
     for before, char in zip(" " + argument, argument, strict=False):
         if char == '"' and before != "\\":
@@ -293,7 +293,7 @@ def _passed_by_windows_powershell(argument: str) -> str:
 
 
 def _cut_up(line: str) -> list[str]:
-    """What the C library makes of a command line: Microsoft's rules, "Parsing C command-line arguments"."""
+    """The words that the C library makes of a command line: Microsoft's rules, "Parsing C command-line arguments"."""
     words: list[str] = []
     word, inside, at = None, False, 0
     while at < len(line):
@@ -318,7 +318,7 @@ def _cut_up(line: str) -> list[str]:
 @example(["", "a b\\", "a\\\\", '\\"', '"', "a\nb", "\xa0\\", '\\" "\\', "--%"])
 @given(WORDS)
 def test_the_arguments_for_windows_powershell_survive_its_rule(words: list[str]) -> None:
-    """The rule as text, since it itself runs on Windows alone."""
+    """The rule is applied as text, since Windows PowerShell itself runs on Windows alone."""
     line = WINDOWS_POWERSHELL.join(["program.exe", *words])
     literals = re.findall(rf"'((?:[^{QUOTES}]|([{QUOTES}])\2)*)'|(\S+)", line.removeprefix("& 'program.exe'"))
     told = [
@@ -332,7 +332,7 @@ def test_a_long_argument_of_backslashes_takes_no_long_time() -> None:
     assert WINDOWS_POWERSHELL.join(["p.exe", "\\" * 1_000_000 + " "]).endswith("\\ \"'")
 
 
-# --- which shell answers --------------------------------------------------------------------------------------
+# # --- probes of shells -----------------------------------------------------------------------------------------
 
 
 def _answer(command: Sequence[str | os.PathLike[str]], env: Mapping[str, str] | None = None) -> bytes:
@@ -341,14 +341,14 @@ def _answer(command: Sequence[str | os.PathLike[str]], env: Mapping[str, str] | 
     ).stdout
 
 
-def test_each_powershell_answers_for_itself_alone(powershell: Windows) -> None:
+def test_each_powershell_answers_its_own_probe_alone(powershell: Windows) -> None:
     (seven,), (five,) = candidates("/x/pwsh"), candidates("/x/powershell")
     assert _answer((powershell.pwsh, *seven.arguments)) == b"anyshell 7.6.2\r\n"
     assert _answer((powershell.pwsh, *five.arguments)) == b""
 
 
-def test_a_stub_that_succeeds_and_says_nothing_does_not_answer(powershell: Windows) -> None:
-    """Wine has one where Windows has its PowerShell."""
+def test_silent_stub_does_not_answer_as_powershell(powershell: Windows) -> None:
+    """Wine has such a stub in the place of Windows' PowerShell."""
     (five,) = candidates(r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe", os="windows")
     stub = powershell.command(five.path, *five.arguments)
     assert _answer(stub, powershell.environment()) == b""
@@ -365,17 +365,17 @@ def test_other_programs_do_not_answer_as_powershell(shell: PowerShell, stub: str
         assert not re.search(rb"^anyshell", _answer((path, *arguments)), re.MULTILINE)
 
 
-def test_a_powershell_that_is_not_found_is_told_with_how_to_get_it() -> None:
+def test_missing_powershell_error_has_an_install_hint() -> None:
     assert "powershell" in str(not_found("pwsh", ["pwsh: not found"]))
     assert "'pwsh' was not found" in str(not_found("pwsh", []))
     assert r"C:\\ps7\\pwsh.exe" in str(not_found(r"C:\ps7\pwsh.exe", []))
 
 
-# --- in an environment ----------------------------------------------------------------------------------------
+# # --- PowerShell in an environment -----------------------------------------------------------------------------
 
 
 @pytest.mark.anyio
-async def test_an_environment_runs_commands_in_it_and_stops_them(powershell: Windows, tmp_path: Path) -> None:
+async def test_environment_runs_and_stops_powershell_commands(powershell: Windows, tmp_path: Path) -> None:
     async with Environment.detect(shell=str(powershell.pwsh), cwd=tmp_path, snapshot=True) as env:
         assert (env.shell.kind, env.shell.version, env.shell.name) == ("pwsh", "7.6.2", "PowerShell 7.6.2")
         done = await env.run(

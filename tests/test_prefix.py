@@ -1,4 +1,4 @@
-"""A command prefix: what it may be, what it is given, and that what it starts is stopped like anything else."""
+"""A command prefix: valid prefixes, the words that a prefix receives, and the stop of processes below a prefix."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from .ssh_server import Server
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
 pytestmark = pytest.mark.anyio
 
 NICE = min(os.nice(0) + 7, 19)
-"""What `nice -n 7` gives: these tests may be nice themselves."""
+"""The output of `nice -n 7`: these tests may run with a lower priority themselves."""
 
 LONG = "# " + "x" * 200_000 + "\n"
 
@@ -74,13 +74,13 @@ def test_no_prefix_takes_long_to_be_refused(length: int) -> None:
             Prefix(piece * min(length, (LONGEST_PREFIX - 1) // len(piece)) + ";")
 
 
-async def test_a_program_that_is_not_there_is_said_when_the_host_is_detected() -> None:
+async def test_missing_prefix_program_is_an_error_at_detection() -> None:
     with pytest.raises(InvalidCommand, match="'no-such-program' was not found on local"):
         await Environment.detect(prefix="no-such-program -x")
     assert "nice" not in (await Environment.detect(prefix="nice -n 1")).info.programs
 
 
-async def test_a_program_that_refuses_says_why_itself(tmp_path: Path) -> None:
+async def test_refusing_prefix_program_prints_its_own_reason(tmp_path: Path) -> None:
     refuses = tmp_path / "refuses"
     refuses.write_text("#!/bin/sh\necho 'not allowed here' >&2\nexit 9\n")
     refuses.chmod(0o755)
@@ -89,7 +89,7 @@ async def test_a_program_that_refuses_says_why_itself(tmp_path: Path) -> None:
     assert (outcome.exit_code, outcome.output.text) == (9, "not allowed here\n")
 
 
-async def test_a_stop_reaches_what_runs_below_a_prefix_that_stays() -> None:
+async def test_stop_reaches_processes_below_a_lasting_prefix() -> None:
     seconds = unique_seconds()
     async with Environment.detect(prefix="timeout 100") as env:
         outcome = await env.run(f"sleep {seconds} & sleep {seconds}; echo more", timeout=0.5)

@@ -30,10 +30,10 @@ framework("ray", apart=True)
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "token",
-    "RAY_AUTH_TOKEN": secrets.token_hex(32),  # else one is written into the user's home
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),  # else Ray writes a token into the user's home
 }
 
-with pytest.MonkeyPatch.context() as settings:  # it reads them as it is imported
+with pytest.MonkeyPatch.context() as settings:  # Ray reads them at import
     for _name, _value in SETTINGS.items():
         settings.setenv(_name, _value)
     import ray
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
     from .ssh_server import Server
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.timeout(150),  # a cluster is many processes of Python, which a busy machine starts slowly
+    pytest.mark.timeout(150),  # a cluster is many processes of Python, which start slowly on a busy machine
 ]
 
 
@@ -64,12 +64,12 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
     """A cluster on loopback, which leaves nothing alive."""
-    place = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # the paths of its sockets may have 107 bytes
+    place = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # a path of a socket has 107 bytes at most
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**SETTINGS, "ANYSHELL_STATE_DIR": f"{place}/state"}.items():
             patch.setenv(name, value)
         for helper in ("start_monitor", "start_log_monitor", "start_api_server"):
-            # Programs of Ray's own that nothing here needs. Where all start at once on a busy machine, it gives a node up.
+            # These programs of Ray are not needed here. When all start at once on a busy machine, Ray gives a node up.
             patch.setattr(Node, helper, lambda *_, **__: None)
         before = set(psutil.Process().children())
         started: set[psutil.Process] = set()
@@ -98,7 +98,7 @@ def cluster() -> Iterator[None]:
 
 @contextlib.contextmanager
 def another_node(**given: Any) -> Iterator[Node]:
-    """One more node on loopback; given up at the end, or before by `lose`."""
+    """One more node on loopback; ended at the end of the block, or earlier by `lose`."""
     head: Any = ray._private.worker._global_node
     params = RayParams(
         gcs_address=head.gcs_address,
@@ -134,13 +134,13 @@ async def pid(_: Environment) -> int:
 
 
 async def comes(path: Path, count: int) -> None:
-    """Wait until there are so many files."""
+    """Wait until a directory has that many files."""
     async with asyncio.timeout(30):
         while len(list(path.iterdir())) < count:
             await asyncio.sleep(0.02)
 
 
-async def test_commands_are_given_in_order_with_errors_in_their_place(pool: Environments) -> None:
+async def test_map_yields_results_and_errors_in_order(pool: Environments) -> None:
     given = [result async for result in pool.map([*(f"echo {n}; exit 3" for n in range(30)), "\0"])]
     outcomes = [result for result in given if isinstance(result, Outcome)]
     assert [outcome.output.text for outcome in outcomes] == [f"{n}\n" for n in range(30)]
@@ -148,9 +148,7 @@ async def test_commands_are_given_in_order_with_errors_in_their_place(pool: Envi
     assert isinstance(given[-1], InvalidCommand)
 
 
-async def test_options_of_a_command_and_its_kept_output_come_through(
-    pool: Environments, tmp_path: Path
-) -> None:
+async def test_options_and_kept_output_of_a_command_come_through(pool: Environments, tmp_path: Path) -> None:
     outcome = await pool.run(
         "cat; echo $X; pwd; seq 9 >&2",
         cwd=tmp_path,
@@ -168,7 +166,7 @@ async def test_options_of_a_command_and_its_kept_output_come_through(
     assert [effect.path for effect in outcome.effects.created] == [f"{tmp_path}/new"]
 
 
-async def test_errors_are_our_own_and_say_where(pool: Environments) -> None:
+async def test_errors_have_anyshell_types_and_name_their_node(pool: Environments) -> None:
     with pytest.raises(InvalidCommand, match="/nowhere") as caught:
         await pool.run("true", cwd="/nowhere")
     (note,) = caught.value.__notes__
@@ -184,7 +182,7 @@ async def test_errors_are_our_own_and_say_where(pool: Environments) -> None:
         _ = [result async for result in pool.map(["true"], timeout=-1)]
 
 
-async def test_no_more_commands_run_at_once_than_may(pool: Environments, tmp_path: Path) -> None:
+async def test_number_of_concurrent_commands_is_bounded(pool: Environments, tmp_path: Path) -> None:
     command = f"cd {tmp_path}; mkdir $$; ls | wc -l; sleep 0.1; rmdir $$"
     counts = [result.output.text async for result in pool.map([command] * 20) if isinstance(result, Outcome)]
     assert len(counts) == 20
@@ -214,7 +212,7 @@ async def test_processes_left_behind_are_stopped_or_kept(pool: Environments) -> 
     os.kill(int(outcome.output.text), signal.SIGKILL)
 
 
-async def test_files_are_those_of_the_environment(pool: Environments, tmp_path: Path) -> None:
+async def test_files_are_reached_through_the_environment(pool: Environments, tmp_path: Path) -> None:
     async def write(env: Environment, path: str) -> bytes:
         await env.files.write(path, b"a\0b")
         return await env.files.read(path)
@@ -224,7 +222,7 @@ async def test_files_are_those_of_the_environment(pool: Environments, tmp_path: 
     assert (tmp_path / "new").read_bytes() == b"a\0b"
 
 
-async def test_one_environment_serves_several_commands_and_is_new_after_that(pool: Environments) -> None:
+async def test_environment_serves_several_commands_and_is_replaced_afterwards(pool: Environments) -> None:
     async def remember(env: Environment, name: str) -> str:
         session = env.session("kept")
         await session.run(f"cd /; {name}=yes")
@@ -242,7 +240,7 @@ async def test_one_environment_serves_several_commands_and_is_new_after_that(poo
     with pytest.raises(AnyshellError, match="given back"):
         await env.run("true")
     numbers = {env.number}
-    for _ in range(6):  # each of them once, the first as the last
+    for _ in range(6):  # each environment once, and the first again at the end
         async with pool.environment() as env:
             assert await env.call(recall, "x") == "\n"
             numbers.add(env.number)
@@ -250,7 +248,7 @@ async def test_one_environment_serves_several_commands_and_is_new_after_that(poo
 
 
 async def test_cancelled_call_stops_the_tree_of_its_command(pool: Environments) -> None:
-    """The function does nothing for that: its run is cancelled there, and stops what it has started."""
+    """The function does not stop the command itself: its run is cancelled there, and stops the started processes."""
     seconds = unique_seconds()
 
     async def serve(env: Environment) -> None:
@@ -265,7 +263,7 @@ async def test_cancelled_call_stops_the_tree_of_its_command(pool: Environments) 
         await wait_none(seconds)
 
 
-async def test_job_outlives_the_call_that_starts_it_and_a_later_one_stops_it(pool: Environments) -> None:
+async def test_job_outlives_its_call_and_is_stopped_by_another(pool: Environments) -> None:
     seconds = unique_seconds()
 
     async def begin(env: Environment) -> str:
@@ -281,7 +279,7 @@ async def test_job_outlives_the_call_that_starts_it_and_a_later_one_stops_it(poo
         await wait_none(seconds)
 
 
-async def test_function_that_exits_is_an_error_and_its_actor_goes_on(pool: Environments) -> None:
+async def test_exiting_function_is_an_error_and_its_actor_goes_on(pool: Environments) -> None:
     async def leave(_: Environment) -> None:
         sys.exit(3)
 
@@ -292,15 +290,17 @@ async def test_function_that_exits_is_an_error_and_its_actor_goes_on(pool: Envir
         assert await env.call(pid) == worker
 
 
-async def test_thousand_environments_and_two_workers_that_are_killed(tmp_path: Path) -> None:
-    """Of 200 commands, those of the two are lost and said to be; none runs twice, and none is left alive."""
+async def test_thousand_environments_survive_two_killed_workers(tmp_path: Path) -> None:
+    """Of 200 commands, those of the two workers are lost and reported; none runs twice, and none is left alive."""
     for number in range(1000):
         (tmp_path / str(number)).mkdir()
     base = str(tmp_path)
     backends: list[object] = []
 
     def make(number: int) -> object:
-        backends[:] = backends or [connect("local")]  # one for all of an actor's, as without make=
+        backends[:] = backends or [
+            connect("local")
+        ]  # one backend for all environments of an actor, as without make=
         return Environment.detect(backends[0], cwd=f"{base}/{number}")  # type: ignore[arg-type]
 
     async with Environments(1000, make=make, per_actor=334, in_flight=12) as pool:  # type: ignore[arg-type]
@@ -315,7 +315,9 @@ async def test_thousand_environments_and_two_workers_that_are_killed(tmp_path: P
 
         async with contextlib.AsyncExitStack() as stack:
             workers: set[int] = set()
-            while len(workers) < 3:  # as many as there are actors, at most one in a thousand of them for each
+            while (
+                len(workers) < 3
+            ):  # as many workers as actors; each actor has at most a third of the thousand environments
                 env = await stack.enter_async_context(pool.environment())
                 workers.add(await env.call(pid))
         killed = sorted(workers)[:2]
@@ -324,7 +326,7 @@ async def test_thousand_environments_and_two_workers_that_are_killed(tmp_path: P
         command = f"echo $PPID >> {begun}/$N; until [ -e {go} ]; do sleep 0.05; done"
         running = [asyncio.create_task(pool.run(command, env={"N": str(number)})) for number in range(200)]
         await comes(begun, 12)
-        while not all(path.read_text() for path in begun.iterdir()):  # a file is made before it is written
+        while not all(path.read_text() for path in begun.iterdir()):  # a file is created before it is written
             await asyncio.sleep(0.02)
         hit = {path.name for path in begun.iterdir() if int(path.read_text()) in killed}
         for worker in killed:
@@ -341,7 +343,7 @@ async def test_thousand_environments_and_two_workers_that_are_killed(tmp_path: P
     await wait_none(str(begun))
 
 
-async def test_lost_environment_says_whether_its_command_had_started() -> None:
+async def test_lost_environment_reports_whether_its_command_had_started() -> None:
     seconds = unique_seconds()
     async with Environments(2, options={"max_restarts": 0}) as pool:
         with contextlib.suppress(EnvironmentLost):
@@ -357,7 +359,7 @@ async def test_lost_environment_says_whether_its_command_had_started() -> None:
                     await running
                 assert (caught.value.started, caught.value.environment) == (True, env.number)
                 assert caught.value.node == env.node == ray.get_runtime_context().get_node_id()
-                await wait_none(seconds)  # the net of its process has stopped it
+                await wait_none(seconds)  # the watchdog of the worker process has stopped the command
                 with pytest.raises(EnvironmentLost, match="nothing has started") as caught:
                     await env.run("true")
                 assert caught.value.started is False
@@ -365,8 +367,8 @@ async def test_lost_environment_says_whether_its_command_had_started() -> None:
             await pool.run("true")
 
 
-async def test_actors_are_where_labels_and_resources_say_and_a_lost_node_is_survived() -> None:
-    """What it ran is lost and said to be, nothing of that lives on, and the others go on; another node takes its actor."""
+async def test_actors_follow_labels_and_resources_and_survive_a_lost_node() -> None:
+    """Commands of the lost node are reported as lost, no process of theirs lives on, and the other node goes on; a new node takes the actor."""
     wanted = ({"resources": {"box": 0.1}}, {"label_selector": {"zone": "b"}, "resources": {"lab": 1}})
     own, seconds = ray.get_runtime_context().get_node_id(), unique_seconds()
     with another_node(labels={"zone": "b"}, resources={"lab": 1}) as first:
@@ -390,7 +392,7 @@ async def test_actors_are_where_labels_and_resources_say_and_a_lost_node_is_surv
                 async with (
                     pool.environment(),
                     pool.environment() as there,
-                ):  # the one that there is, then the one that comes
+                ):  # the existing environment, then the new one
                     assert (there.number, there.node) == (1, second.node_id)
                     assert (await there.run("echo there")).output.text == "there\n"
 
@@ -418,7 +420,7 @@ async def name_of_host(env: Environment) -> str:
     return env.host
 
 
-async def test_unstarted_command_is_tried_elsewhere() -> None:
+async def test_unstarted_command_is_retried_in_another_environment() -> None:
     def make(number: int) -> contextlib.AbstractAsyncContextManager[Environment]:
         if number != 1:
             raise (TimeoutError if number == 3 else ConnectionFailed)(f"{number} is not there")
@@ -431,7 +433,7 @@ async def test_unstarted_command_is_tried_elsewhere() -> None:
         assert caught.value.__notes__[0].startswith("in environment 3 ")
 
 
-async def test_leaving_stops_what_runs_and_ends_the_actors() -> None:
+async def test_leaving_the_pool_stops_commands_and_actors() -> None:
     seconds = unique_seconds()
     async with Environments(1) as pool:
         async with pool.environment() as env:
@@ -453,14 +455,14 @@ async def test_actors_that_have_no_node_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("option", [{"max_task_retries": 1}, {"no_such": 1}])
-async def test_options_that_are_the_pools_or_are_none_are_refused(option: dict[str, int]) -> None:
+async def test_reserved_and_unknown_actor_options_are_refused(option: dict[str, int]) -> None:
     with pytest.raises(InvalidCommand, match=next(iter(option))):
         async with Environments(1, options=lambda _: option):
             pass
 
 
-def test_the_code_of_the_page_does_what_it_says(
+def test_documented_code_for_ray_works(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", ray.get_runtime_context().gcs_address)
-    test_docs.test_the_code_of_a_page_does_what_it_says(test_docs.ON_RAY, tmp_path, request, monkeypatch)
+    test_docs.test_code_of_a_page_works_as_shown(test_docs.ON_RAY, tmp_path, request, monkeypatch)

@@ -1,4 +1,4 @@
-"""What a command can touch within a reach: what was tried to get out of it, really, and what enforces it."""
+"""Reaches: real attempts of commands to get out of their reach, and the mechanisms that enforce a reach."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from .conftest import (
 )
 from .ssh_server import accounts, is_root
 
-assert sys.platform == "linux"  # mypy follows what is below otherwise
+assert sys.platform == "linux"  # else mypy checks the code below on every platform
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -66,7 +66,7 @@ def py(text: str) -> str:
 
 
 def call(text: str) -> str:
-    """A command that makes a system call by libc, and fails if that is refused: the kernel finds fault with words afterwards."""
+    """A command that makes a system call by libc, and fails if the call is refused: if allowed, the kernel rejects the arguments later."""
     refused = f"answer < 0 and ctypes.get_errno() in {REFUSALS}"
     return py(f"{SYSCALL}answer = {text}; sys.exit({refused} and os.strerror(ctypes.get_errno()) or 0)")
 
@@ -132,7 +132,7 @@ WRITES: dict[str, str] = {
     "to the name of the machine": "hostname anyshell-escape; exit 1",
     "to another's temporary file": "ls /tmp/{name}",
 }
-"""What a command tries to write: each fails, and nothing outside has changed."""
+"""Attempts of a command to write: each fails, and nothing outside has changed."""
 
 READS: dict[str, str] = {
     "a key": "cat {home}/.ssh/id_ed25519",
@@ -158,7 +158,7 @@ READS: dict[str, str] = {
     "the kernel's log": "dmesg",
     "variables that hold secrets": "env | grep ANYSHELL_TEST_TOKEN",
 }
-"""What a command tries to read: each fails."""
+"""Attempts of a command to read: each fails."""
 
 TALKS: dict[str, str] = {
     "IPv4": py("import socket; socket.create_connection(('127.0.0.1', {port}), 2)"),
@@ -200,9 +200,9 @@ TALKS: dict[str, str] = {
     "programs of the kernel's filters": call("libc.syscall(321, 11, b'\\0' * 128, 128)"),
     "a module": call("libc.syscall(175, b'', 0, b'')"),
     "another root": call("libc.syscall(155, b'/', b'/')"),
-    "the clock": call("libc.adjtimex(struct.pack('I204x', 0x4000))"),  # ADJ_TICK, of a tick that is none
+    "the clock": call("libc.adjtimex(struct.pack('I204x', 0x4000))"),  # ADJ_TICK, with an invalid tick
 }
-"""Whom a command tries to reach: each fails."""
+"""Attempts of a command to communicate: each fails."""
 
 
 UNEXPLAINED = {
@@ -213,11 +213,11 @@ UNEXPLAINED = {
     "a module": "a kernel without modules says so to everyone",
     "to the user's crontab": "the program is not there",
 }
-"""What says too little for a line about the sandbox, each with the reason."""
+"""Attempts whose output is too little for an explanation of the sandbox, each with the reason."""
 
 
 class World:
-    """A workspace, and what lies around it."""
+    """A workspace, and the files around it."""
 
     def __init__(self, top: Path) -> None:
         self.workspace = top / "workspace"
@@ -246,7 +246,7 @@ class World:
         self.top = top
 
     def fill(self, text: str, **more: object) -> str:
-        """Put the places of this world into a text."""
+        """Insert the paths of this world into a text."""
         values: dict[str, object] = {
             "outside": str(self.outside), "beside": "outside", "home": str(self.home), "pid": os.getpid(), "name": self.name, "terminal": self.terminal,
         }  # fmt: skip
@@ -256,7 +256,7 @@ class World:
         return text
 
     def state(self) -> dict[str, object]:
-        """What a command must not have changed."""
+        """The files that no command may change."""
         found: dict[str, object] = {}
         for top in (self.outside, self.home, self.workspace / ".git"):
             for path in sorted(top.rglob("*")):
@@ -280,7 +280,7 @@ class World:
 
 @pytest.fixture
 def tmp_path(tmp_path: Path) -> Iterator[Path]:
-    """A directory that commands would see: each has a ``/tmp`` of its own."""
+    """A temporary directory that commands can see: each command has a ``/tmp`` of its own."""
     if not lies_in(str(tmp_path), PRIVATE):
         yield tmp_path
         return
@@ -312,7 +312,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
             stack.callback(os.close, fd)
         Path("/dev/shm", made.name).touch()
         stack.callback(os.unlink, f"/dev/shm/{made.name}")
-        short = Path(f"/tmp/{made.name}-to")  # the path of a socket is at most 108 bytes long
+        short = Path(f"/tmp/{made.name}-to")  # the path of a socket has 108 bytes at most
         short.symlink_to(made.outside)
         stack.callback(short.unlink)
         server = stack.enter_context(socket.socket(socket.AF_UNIX))
@@ -329,11 +329,11 @@ async def env(world: World, anyio_backend: str) -> AsyncIterator[Environment]:
 
 
 ALONE = "a signal to all"
-"""What would end those that share a command with it."""
+"""The attempt that would end all processes in the same sandbox."""
 
 
 async def endings(env: Environment, texts: Mapping[str, str]) -> dict[str, tuple[int, str]]:
-    """Run many texts within one command, each in a shell of its own; give their exit codes and outputs by their names."""
+    """Run many texts within one command, each in its own shell; give exit codes and outputs by the names of the texts."""
     lines = [
         f"timeout 20 bash -c {shlex.quote(text)} </dev/null; printf '\\n=%s %s\\n' $? {shlex.quote(name)}"
         for name, text in texts.items()
@@ -347,7 +347,7 @@ async def endings(env: Environment, texts: Mapping[str, str]) -> dict[str, tuple
 
 
 async def none_succeeds(env: Environment, world: World, table: Mapping[str, str], **more: object) -> None:
-    """Try what a table has; nothing of it may succeed, or change what lies around the workspace. Each is explained."""
+    """Try the texts of a table; none may succeed, or change the files around the workspace. Each refusal is explained."""
     assert env.reach is not None
     lacks = getattr(env.runner.sandbox, "lacks", ())
     unexplained: list[tuple[str, str]] = []
@@ -392,11 +392,11 @@ async def test_nothing_outside_is_reached(world: World, env: Environment) -> Non
         port = server.getsockname()[1]
         address = socket.gethostbyname(socket.gethostname())
         await none_succeeds(env, world, TALKS, port=port, address=address)
-        socket.create_connection(("127.0.0.1", port), 2).close()  # it is there
+        socket.create_connection(("127.0.0.1", port), 2).close()  # the server listens
 
 
-async def test_an_abstract_socket_is_not_reached_by_the_network_either(world: World) -> None:
-    """With the host's network the namespace does not part them, and Landlock does."""
+async def test_abstract_socket_is_unreachable_with_the_hosts_network(world: World) -> None:
+    """With the host's network the network namespace does not separate these sockets, but Landlock does."""
     reach = Reach(write=(".",), network=True)
     texts = [TALKS[name] for name in ("an abstract socket", "a socket in a directory", "a socket in /tmp")]
     async with Environment.detect(cwd=world.workspace, reach=reach) as env:
@@ -411,7 +411,7 @@ async def test_an_abstract_socket_is_not_reached_by_the_network_either(world: Wo
 
 
 async def groups(env: Environment) -> tuple[str, ...]:
-    """What control groups limit here."""
+    """The limits of control groups on this machine."""
     return (await facts_of(env.runner.backend, here=True)).controllers
 
 
@@ -430,14 +430,14 @@ async def test_limits_of_a_control_group_hold_for_the_whole_tree(world: World) -
         assert not outcome.output.text.startswith("0\n")
         assert "the limit of memory was reached (67108864 bytes)" in outcome.output.text
         room = py("import mmap; print(len(mmap.mmap(-1, 2**30)))")
-        assert (await env.run(room)).output.text == "1073741824\n"  # of addresses, which take no memory
+        assert (await env.run(room)).output.text == "1073741824\n"  # address space, which takes no memory
         starts = py(
             "import subprocess\nfound = []\n"
             "try:\n    while True: found.append(subprocess.Popen(['sleep', '300']))\n"
             "except OSError as error: print(len(found), error.errno)\n"
             "for each in found: each.kill()"
         )
-        # As many as the limit, less the one that starts them.
+        # As many processes as the limit, less the process that starts them.
         assert (await env.run(f"exec {starts}", timeout=60)).output.text == f"7 {errno.EAGAIN}\n"
         assert (await env.run("kill -KILL $$")).signal == "SIGKILL"
         async with env.session() as session:
@@ -446,7 +446,9 @@ async def test_limits_of_a_control_group_hold_for_the_whole_tree(world: World) -
         assert place is not None
         before = {*Path(place).glob("anyshell-*")}
         assert (await env.run("sleep 300 & sleep 0.1", left_behind="stop")).left_behind
-        assert not before.intersection(Path(place).glob("anyshell-*"))  # each removes what others have left
+        assert not before.intersection(
+            Path(place).glob("anyshell-*")
+        )  # each command removes the control groups that others have left
 
 
 def test_a_control_group_takes_the_place_of_limits_of_processes() -> None:
@@ -473,7 +475,7 @@ def test_a_control_group_takes_the_place_of_limits_of_processes() -> None:
     assert "limit=NPROC:7" in argv
 
 
-async def test_a_command_does_not_run_where_its_control_group_cannot_be_made(world: World) -> None:
+async def test_command_does_not_run_without_its_control_group(world: World) -> None:
     async with Environment.detect() as bare:
         facts = await facts_of(bare.runner.backend, here=True)
     reach = Reach(write=(str(world.workspace),), limits=Limits(memory=2**30))
@@ -534,10 +536,8 @@ async def test_a_workspace_may_lie_in_the_temporary_directory(world: World) -> N
         assert Path(directory, "new").exists()
 
 
-async def test_sockets_that_vanish_meanwhile_keep_no_command_from_running(
-    world: World, env: Environment
-) -> None:
-    """A socket is covered by a mount. One that is gone by then cannot be, and half of the commands here would not run."""
+async def test_vanishing_sockets_do_not_prevent_commands(world: World, env: Environment) -> None:
+    """A socket is covered by a mount. A socket that has gone cannot be covered, and half of the commands here would not run."""
     over = threading.Event()
 
     def churn() -> None:
@@ -564,7 +564,7 @@ async def test_sockets_that_vanish_meanwhile_keep_no_command_from_running(
         churning.join()
 
 
-def test_a_sandbox_that_cannot_be_built_is_an_error_that_is_said_once(world: World) -> None:
+def test_unbuildable_sandbox_is_reported_once(world: World) -> None:
     answer = subprocess.run(
         question(PYTHON).argv, cwd="/", capture_output=True, timeout=60, check=True
     ).stdout
@@ -577,8 +577,8 @@ def test_a_sandbox_that_cannot_be_built_is_an_error_that_is_said_once(world: Wor
     assert done.stderr.endswith("its sandbox could not be built (see above)\n")
 
 
-async def test_paths_outside_the_reach_are_not_there(world: World) -> None:
-    """A listing says the same as for a path that never was: a refusal would tell that something is there."""
+async def test_paths_outside_the_reach_do_not_exist(world: World) -> None:
+    """A listing reports the same as for a path that never existed: a refusal would reveal an existing file."""
     paths = [world.outside, world.outside / "kept", world.top / "never"]
     paths += [
         path for path in map(Path, ("/mnt", "/boot")) if path.is_dir() and path not in world.top.parents
@@ -593,7 +593,7 @@ async def test_paths_outside_the_reach_are_not_there(world: World) -> None:
         assert (await env.run(f"ls {world.top}")).output.text == "workspace\n"
 
 
-async def test_a_call_may_reach_less_and_not_more(world: World, env: Environment) -> None:
+async def test_call_may_narrow_but_not_widen_its_reach(world: World, env: Environment) -> None:
     narrower = Reach.preset("read-only")
     assert (await env.run("echo x > new", reach=narrower)).exit_code != 0
     assert (await env.run("echo x > new")).exit_code == 0
@@ -626,8 +626,8 @@ async def test_protected_paths_stay_protected_behind_a_link(world: World) -> Non
 
 
 @pytest.mark.parametrize("way", ["echo gitdir: own > .git", "rm .git", "mv .git other", "mkdir d; mv d .git"])
-async def test_the_file_by_which_a_worktree_names_its_repository_stays(world: World, way: str) -> None:
-    # Another one would name a repository whose hooks and configuration a command has written.
+async def test_git_file_of_a_worktree_is_protected(world: World, way: str) -> None:
+    # A changed file would name a repository whose hooks and configuration a command has written.
     file = world.workspace / "tree" / ".git"
     file.parent.mkdir()
     file.write_text("gitdir: /elsewhere\n")
@@ -638,7 +638,7 @@ async def test_the_file_by_which_a_worktree_names_its_repository_stays(world: Wo
     assert file.read_text() == "gitdir: /elsewhere\n"
 
 
-async def test_each_kind_of_call_may_reach_less(world: World, env: Environment) -> None:
+async def test_each_kind_of_call_may_narrow_its_reach(world: World, env: Environment) -> None:
     less = Reach.preset("read-only")
     text = "echo x > made; echo over"
     async with env.stream(text, reach=less) as events:
@@ -669,7 +669,7 @@ async def test_a_job_of_a_session_outlives_its_shell(env: Environment) -> None:
     assert env.jobs.get(job).status == "stopped"
 
 
-async def test_a_policy_confines_and_a_reach_beside_it_is_no_wider(world: World) -> None:
+async def test_reach_argument_cannot_widen_the_reach_of_a_policy(world: World) -> None:
     file = world.top / "rules.toml"
     file.write_text('preset = "trusted"\nreach = "workspace"\n')
     policy = Policy.load(file)
@@ -740,7 +740,7 @@ async def test_everything_runs_within_a_reach(world: World, env: Environment) ->
     assert (world.outside / "kept").read_text() == "kept"
 
 
-def test_values_are_checked_when_they_are_made() -> None:
+def test_values_of_reach_and_limits_are_checked() -> None:
     wrong: list[tuple[Any, str]] = [
         (lambda: Reach(read="/"), "read must be several texts"),  # type: ignore[arg-type]
         (lambda: Reach(write=("",)), "write has an empty path"),
@@ -815,7 +815,7 @@ def test_unenforceable_reach_is_refused_with_the_missing_part_and_the_way() -> N
 
 
 def test_message_says_how_to_allow_user_namespaces(tmp_path: Path) -> None:
-    """A user namespace in which no further one can be made, and a bwrap with a setuid bit."""
+    """A user namespace in which no further namespace can be made, and a bwrap with a setuid bit."""
     bubblewrap()
     nested = ["unshare", "-Ur", "sh", "-c", 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"', "sh"]
     if subprocess.run([*nested, "true"], capture_output=True, check=False).returncode != 0:
@@ -867,7 +867,7 @@ def test_message_says_how_to_allow_user_namespaces(tmp_path: Path) -> None:
             compile_reach(Reach(write=("/",)), read_facts(answer), LocalPlaces())
 
 
-def test_a_view_finds_what_links_lead_to_as_the_system_does(tmp_path: Path) -> None:
+def test_view_resolves_links_as_the_system_does(tmp_path: Path) -> None:
     base = Path(os.path.realpath(tmp_path))
     (base / "a" / "b").mkdir(parents=True)
     (base / "link").symlink_to("a")
@@ -904,26 +904,26 @@ class MacPlaces:
         return f"/private{path}" if lies_in(path, ("/tmp", "/var", "/etc")) else path
 
     def is_link(self, path: str) -> bool:
-        """Whether it is one of these."""
+        """Whether the path is one of the system's links."""
         return path in ("/tmp", "/var", "/etc")
 
     def kind(self, path: str) -> Kind:
-        """Everything is there."""
+        """The kind of a path: every path exists."""
         return "directory" if path != "/usr/bin/sandbox-exec" else "file"
 
     def sockets(self) -> tuple[str, ...]:
-        """None is known."""
+        """The known sockets: none."""
         return ()
 
 
 def seatbelt(reach: Reach, cwd: str = "/Users/x/w") -> list[str]:
-    """The words by which a reach is enforced on macOS."""
+    """The words that enforce a reach on macOS."""
     sandbox = compile_reach(reach.resolved("/Users/x/w", "/Users/x"), Facts(system="Darwin"), MacPlaces())
     return list(sandbox.wrap(Spawn(argv=("/bin/sh", "-c", "true"), cwd=cwd, needs=("/tmp/own",))).argv)
 
 
-def test_a_profile_of_seatbelt_says_what_a_reach_says() -> None:
-    """As a text: it has not been seen running. The last rule that matches decides."""
+def test_seatbelt_profile_expresses_the_reach() -> None:
+    """The profile is tested as a text: it has not run on macOS. The last matching rule decides."""
     words = seatbelt(
         Reach(write=(".", 'odd "name"\\'), hide=("~/.ssh", "/var/keys"), protect=(".git/hooks",))
     )
@@ -948,7 +948,7 @@ def test_a_profile_of_seatbelt_says_what_a_reach_says() -> None:
     assert "network-outbound" not in profile
     assert "()" not in profile
     assert "network-outbound (remote ip)" in seatbelt(Reach(network=True))[at + 2]
-    # A rule without a path would count for all of them.
+    # A rule without a path would apply to all paths.
     assert '(subpath "/")' not in seatbelt(Reach(read=("/Users/x/w",), hide=(), protect=()))[at + 2]
     limited = seatbelt(Reach(write=(".",), limits=Limits(file_size=1500, cpu=3)))
     assert (
@@ -968,8 +968,8 @@ def test_reach_inexpressible_in_seatbelt_is_refused() -> None:
     assert seatbelt(Reach(read=("/", "/tmp")), "/tmp")
 
 
-def test_a_job_object_has_limits_alone() -> None:
-    """As a decision here; `tests/test_windows.py` has the Job Object itself."""
+def test_job_object_enforces_limits_alone() -> None:
+    """The decision is tested here; `tests/test_windows.py` has the Job Object itself."""
     reach = replace(Reach.preset("none"), limits=Limits(memory=5, processes=2**40, cpu=7))
     sandbox = compile_reach(reach, Facts(system="Windows"), LocalPlaces())
     spawn = Spawn(argv=("cmd",), cwd="C:\\")
@@ -985,7 +985,7 @@ def test_lowest_takes_the_lower_of_two_limits() -> None:
     assert lowest == Limits(memory=5, processes=3, cpu=7)
 
 
-def test_two_slashes_are_one() -> None:
+def test_double_slashes_count_as_one() -> None:
     assert Reach(read=("//",)).read == ("/",)
     assert Reach(write=("//srv//x/",)).resolved("/", "/").write == ("/srv/x",)
     assert not Reach(write=("//",), hide=(), protect=(), network=True).confines
@@ -1009,21 +1009,21 @@ def test_preset_none_confines_nothing() -> None:
 
 
 class Nice:
-    """A sandbox of a caller's own."""
+    """A custom sandbox of a caller."""
 
     def wrap(self, spawn: Spawn) -> Spawn:
-        """Run it in a variable's light."""
+        """Run the program with a variable that marks the sandbox."""
         return replace(spawn, argv=("/usr/bin/env", "BEHIND=own", *spawn.argv))
 
 
-async def test_a_sandbox_of_the_callers_own_stands_before_every_command(tmp_path: Path) -> None:
+async def test_custom_sandbox_wraps_every_command(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path, reach=Nice()) as env:
         assert (await env.run("echo $BEHIND")).output.text == "own\n"
         async with env.session() as session:
             assert (await session.run("echo $BEHIND")).output.text == "own\n"
 
 
-def test_the_answer_of_a_host_is_read_as_far_as_it_goes() -> None:
+def test_incomplete_answer_of_a_host_is_read() -> None:
     assert read_facts(b"") == Facts(system="", uid=-1)
     facts = read_facts(
         b"system Linux\nuid x\nlandlock 4294967296000\ncannot user \x1b[31mno\nbwrap /x\nversion bubblewrap 0.11.0\nsetuid 1\n"
@@ -1045,7 +1045,7 @@ EXPLAINED = {
 }
 
 
-def test_a_refusal_is_explained_with_what_to_ask_for() -> None:
+def test_refusal_is_explained_with_the_missing_permission() -> None:
     reach = Reach.preset("workspace").resolved("/srv/project", "/home/x")
     for said, why in EXPLAINED.items():
         with row(said):
@@ -1063,7 +1063,7 @@ def test_a_refusal_is_explained_with_what_to_ask_for() -> None:
     assert explain("Network is unreachable", replace(reach, network=True), "/home/x") == ""
 
 
-async def test_a_model_is_told_what_the_sandbox_refused(world: World, env: Environment) -> None:
+async def test_tool_result_explains_sandbox_refusals(world: World, env: Environment) -> None:
     tool = ShellTool(env, approver=approve_all)
     result = await tool({"command": f"touch {world.outside}/new"})
     assert f"[anyshell] The sandbox does not let commands write {world.outside}/new." in result.text
@@ -1071,7 +1071,7 @@ async def test_a_model_is_told_what_the_sandbox_refused(world: World, env: Envir
     assert "sandbox" not in result.text
 
 
-async def test_people_are_told_once_that_there_is_no_sandbox(
+async def test_missing_sandbox_is_logged_once(
     world: World, env: Environment, caplog: pytest.LogCaptureFixture
 ) -> None:
     unconfined._warn.cache_clear()
@@ -1087,7 +1087,7 @@ async def test_people_are_told_once_that_there_is_no_sandbox(
     assert "--reach workspace" in caplog.text
 
 
-def test_the_command_line_takes_a_reach_and_the_doctor_says_what_it_needs(world: World) -> None:
+def test_command_line_takes_a_reach_and_doctor_lists_its_requirements(world: World) -> None:
     def anyshell_(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-P", "-m", "anyshell", *words]
         return subprocess.run(command, capture_output=True, text=True, check=False, cwd=world.workspace)
@@ -1125,11 +1125,11 @@ def test_places_of_this_machine(tmp_path: Path) -> None:
     assert shutil.which("sh") is not None
 
 
-@pytest.mark.timeout(300)  # it is all of this file once more
-def test_an_ordinary_user_is_confined_as_root_is(tmp_path: Path) -> None:
-    """All of the above once more, as a user who owns nothing."""
+@pytest.mark.timeout(300)  # the test repeats all tests of this file
+def test_an_ordinary_user_is_confined_like_root(tmp_path: Path) -> None:
+    """All tests above again, as a user without files and rights."""
     once_more_as_an_ordinary_user(
         __file__,
-        "not an_ordinary_user and not no_user_namespace and not command_line and not vanish",
+        "not an_ordinary_user and not command_line and not vanish",
         tmp_path,
     )

@@ -1,4 +1,4 @@
-"""A reach that Landlock alone enforces: what it holds, what it does not, and that no command runs so unless that was asked for."""
+"""A reach that Landlock alone enforces: its guarantees, its gaps, and that no command runs so without a request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anyshell._environment.confining import facts_of
 from anyshell.errors import ReachUnavailable
 from anyshell.reach import LocalPlaces, Sandbox, compile_reach, explain, narrow
 
-assert sys.platform == "linux"  # mypy follows what is below otherwise
+assert sys.platform == "linux"  # else mypy checks the code below on every platform
 
 from . import test_endings
 from .conftest import missing, row
@@ -53,7 +53,7 @@ NOT_HELD = {
     "variables that hold secrets": READS,
     **dict.fromkeys((name for name, text in WRITES.items() if ".git" in text), WRITES),
 }
-"""What Landlock knows nothing of: what files are beside their contents, names of files, and what is beneath what may be written."""
+"""Attempts that Landlock does not cover: metadata of files, names of files, and paths beneath writable directories."""
 
 TALKED = ("a signal to an outer process", "an abstract socket", "words on another's terminal", "typing on another's terminal", "raw",
           "settings of a network device", "the network of another process", "another root", "programs of the kernel's filters", "a module", "the clock")  # fmt: skip
@@ -62,13 +62,13 @@ TALKED = ("a signal to an outer process", "an abstract socket", "words on anothe
 ENDINGS: list[Callable[..., Awaitable[None]]] = [
     partial(test_endings.test_cancelling_raises_after_the_tree_is_gone, cancels=2),
     test_endings.test_process_without_marks_is_stopped_while_its_parent_lives,
-    test_endings.test_an_exit_by_signal_is_told_from_an_exit_code,
+    test_endings.test_exit_by_signal_is_distinguished_from_an_exit_code,
 ]
-"""The command is the child of the spawner, as without a reach; so of its endings a few tell."""
+"""The command is the child of the spawner, as without a reach; so a few of its endings suffice."""
 
 
 async def alone(env: Environment, directory: Path, reach: Reach = REACH) -> Sandbox:
-    """What enforces a reach on the host of an environment, as if it had no bubblewrap."""
+    """The sandbox for a reach on the host of an environment, as if the host had no bubblewrap."""
     here = env.info.is_this_machine
     facts = replace(await facts_of(env.runner.backend, here=here), bwrap=None)
     if facts.landlock < 6:
@@ -95,7 +95,7 @@ HELD = {
 
 
 async def none_of_it_succeeds(world: World, env: Environment, **more: object) -> None:  # noqa: F811
-    """Try what Landlock holds, and what is asked for."""
+    """Try the attempts that Landlock refuses, and the requests that it allows."""
     own = {
         "own": "echo x > own && mkdir d && mv own d/moved && cat d/moved /etc/passwd >/dev/null && rm -r d && ln -s x y",
         "devices": "head -c 1 /dev/urandom >/dev/null && (: </proc/self/status) && python3 -c pass",
@@ -122,7 +122,7 @@ async def test_landlock_holds_the_reach(world: World, env: Environment) -> None:
         assert (await terminal.wait()).output.text.endswith("over\n")
 
 
-async def test_a_call_may_reach_less_and_not_more_by_landlock(world: World, env: Environment) -> None:  # noqa: F811
+async def test_call_may_narrow_but_not_widen_its_reach_by_landlock(world: World, env: Environment) -> None:  # noqa: F811
     less = replace(REACH, write=())
     assert "denied" in (await env.run("echo x > new", reach=less)).output.text
     with pytest.raises(ReachUnavailable, match="network: Landlock"):
@@ -158,7 +158,7 @@ async def test_landlock_of_a_host_holds_the_reach(world: World, server: Server) 
         assert job.status == "running"
 
 
-def test_landlock_alone_is_taken_where_that_is_asked_for_and_nothing_weaker_than_the_reach() -> None:
+def test_landlock_alone_is_used_on_request_if_sufficient() -> None:
     workspace = Reach.preset("workspace").resolved("/srv", "/home/x")
     with pytest.raises(
         ReachUnavailable,

@@ -1,4 +1,4 @@
-"""The proxy of a reach with names of hosts: what it lets through, what it refuses, and what it leaves behind."""
+"""The proxy of a reach with host names: allowed connections, refused connections, and the remains of a proxy."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from .conftest import (
     row,
 )
 
-assert sys.platform == "linux"  # mypy follows what is below otherwise
+assert sys.platform == "linux"  # else mypy checks the code below on every platform
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -70,7 +70,7 @@ BODY = b"x" * 300_000
 
 
 def curl() -> str:
-    """The program curl."""
+    """The path of the program curl."""
     path = shutil.which("curl")
     if path is None:
         missing("curl", "install curl")
@@ -78,7 +78,7 @@ def curl() -> str:
 
 
 class Origin(ThreadingHTTPServer):
-    """A real server of HTTP on this machine, which keeps what it was asked."""
+    """A real HTTP server on this machine, which records its requests."""
 
     daemon_threads = True
 
@@ -89,7 +89,7 @@ class Origin(ThreadingHTTPServer):
 
     @property
     def place(self) -> str:
-        """Its address and port."""
+        """The server's address and port."""
         return f"127.0.0.1:{self.server_port}"
 
 
@@ -150,7 +150,7 @@ async def proxy(
 
 
 async def said(port: int, data: bytes, *, end: bool = False) -> bytes:
-    """What a proxy answers to bytes, up to its end of the connection."""
+    """The answer of a proxy to bytes, up to the end of the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(data)
@@ -164,13 +164,13 @@ async def said(port: int, data: bytes, *, end: bool = False) -> bytes:
 
 
 def verdicts(given: Outcome | Network | None) -> list[tuple[str, int, str]]:
-    """The destinations of an outcome, and what became of each."""
+    """The destinations of an outcome, each with its verdict."""
     network = given.network if isinstance(given, Outcome) else given
     assert network is not None
     return [(each.name, each.port, each.verdict) for each in network.destinations]
 
 
-def test_names_allow_what_they_say() -> None:
+def test_host_names_allow_matching_destinations() -> None:
     names = Names(
         ("example.org", "*.pypi.org", "git.example:22", "any.example:*", "1.1.1.1", "[2606:4700::1]:53")
     )
@@ -203,7 +203,7 @@ def test_names_allow_what_they_say() -> None:
     assert international.allow(host_of("BÜCHER.example"), 443)
 
 
-def test_wrong_names_are_refused_where_they_are_given() -> None:
+def test_malformed_host_names_are_refused() -> None:
     for text in (
         *(
             "",
@@ -249,7 +249,7 @@ def test_wrong_names_are_refused_where_they_are_given() -> None:
     assert Reach(network=["localhost:8080", "[::1]:80"]).network == ("localhost:8080", "[::1]:80")  # type: ignore[arg-type]
 
 
-def test_a_narrower_reach_has_names_that_the_wider_one_covers() -> None:
+def test_narrower_reach_needs_names_covered_by_the_wider_reach() -> None:
     outer = Reach(network=("*.example.org", "a.test:*", "b.test"))
     for inner in ("x.example.org", "*.y.example.org", "*.example.org", "a.test:22", "a.test", "b.test:443"):
         with row(inner):
@@ -267,7 +267,7 @@ def test_a_narrower_reach_has_names_that_the_wider_one_covers() -> None:
             Reach(network=(wider,)).within(outer)
 
 
-def test_an_address_that_is_not_on_the_internet_is_known() -> None:
+def test_address_outside_the_internet_is_recognised() -> None:
     for text in (
         *("127.0.0.1", "127.8.9.1", "0.0.0.0", "10.0.0.1", "172.16.5.5", "192.168.1.1", "169.254.169.254"),
         *(
@@ -324,7 +324,7 @@ async def test_the_proxy_carries_tunnels_urls_and_socks(origin: Origin) -> None:
 
 
 async def test_forbidden_destinations_are_refused_and_named(origin: Origin) -> None:
-    """By every way to say an address, to a port that is not named, and to one of this machine by a name."""
+    """Destinations in every notation of an address, to an unnamed port, and to a local address by a name."""
     where = {
         "plain.test": ["127.0.0.1"],
         "metadata.test": ["169.254.169.254"],
@@ -372,8 +372,8 @@ async def test_forbidden_destinations_are_refused_and_named(origin: Origin) -> N
     assert not origin.heads
 
 
-async def test_the_checked_address_is_the_one_that_is_connected_to(origin: Origin) -> None:
-    """A name that leads elsewhere at its second resolution gains nothing: there is none."""
+async def test_proxy_connects_to_the_checked_address(origin: Origin) -> None:
+    """A name that leads elsewhere at its second resolution gains nothing: there is no second resolution."""
     asked = []
 
     def resolve(name: str, port: int) -> list[str]:
@@ -388,7 +388,7 @@ async def test_the_checked_address_is_the_one_that_is_connected_to(origin: Origi
     assert not origin.heads
 
 
-async def test_a_name_leads_to_an_address_of_this_machine_only_if_that_is_named_too(origin: Origin) -> None:
+async def test_name_may_resolve_to_a_local_address_only_if_named(origin: Origin) -> None:
     line = f"CONNECT inside.test:{origin.server_port} HTTP/1.1\r\n\r\n".encode()
     async with proxy("inside.test:*", origin.place, resolve=lambda *_: ["10.9.8.7", "127.0.0.1"]) as (
         own,
@@ -401,7 +401,7 @@ async def test_a_name_leads_to_an_address_of_this_machine_only_if_that_is_named_
         assert (await said(own, line, end=True)).startswith(b"HTTP/1.1 200")
 
 
-async def test_a_failure_is_told_apart_from_a_refusal() -> None:
+async def test_failure_is_distinguished_from_a_refusal() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
 
@@ -420,7 +420,7 @@ async def test_a_failure_is_told_apart_from_a_refusal() -> None:
 
 
 async def test_malformed_requests_are_refused(origin: Origin) -> None:
-    """What two readers of a request could read differently is refused whole."""
+    """A request that two readers could read differently is refused whole."""
     place = origin.place.encode()
     start = b"POST http://%s/ HTTP/1.1\r\n" % place
     for name, data in {
@@ -468,8 +468,8 @@ async def test_malformed_requests_are_refused(origin: Origin) -> None:
     assert not origin.heads
 
 
-async def test_one_request_by_a_url_carries_no_other(origin: Origin) -> None:
-    """A second request behind the first would go to the first's host, whatever it names."""
+async def test_url_request_cannot_smuggle_a_second_request(origin: Origin) -> None:
+    """A second request behind the first would go to the host of the first, whichever host it names."""
     place = origin.place.encode()
     second = b"GET http://evil.test/second HTTP/1.1\r\nHost: evil.test\r\n\r\n"
     for name, first in {
@@ -487,12 +487,12 @@ async def test_one_request_by_a_url_carries_no_other(origin: Origin) -> None:
         head = b"POST http://%s/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" % place
         assert b"200 OK" in await said(own, head + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
         assert b"abcde" in origin.bodies
-        # A size that is none ends the connection, and the server never has the request whole.
+        # An invalid size ends the connection, and the server never has the request whole.
         assert b"200 OK" not in await said(own, head + b"3\r\nabcX\r\n0\r\n\r\n")
         assert b"200 OK" not in await said(own, head + b"-3\r\nabc\r\n0\r\n\r\n")
 
 
-async def test_a_head_that_is_too_long_or_never_whole_is_given_up(
+async def test_oversized_or_incomplete_head_is_refused(
     origin: Origin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = b"GET http://%s/ HTTP/1.1\r\nX: " % origin.place.encode()
@@ -507,7 +507,7 @@ async def test_a_head_that_is_too_long_or_never_whole_is_given_up(
             await asyncio.sleep(0.02)
             if reader.at_eof():
                 break
-        with contextlib.suppress(ConnectionResetError):  # a byte was on its way when the proxy gave up
+        with contextlib.suppress(ConnectionResetError):  # a byte was under way when the proxy gave up
             assert await asyncio.wait_for(reader.read(), 30) == b""
         writer.close()
     assert record.network().unlisted == 4
@@ -515,7 +515,7 @@ async def test_a_head_that_is_too_long_or_never_whole_is_given_up(
 
 
 async def test_either_direction_may_end_first(origin: Origin) -> None:
-    """A client that has said all still hears; a server that has said all still does."""
+    """A client that has sent everything still receives; so does a server."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         heard: list[bytes] = []
@@ -570,7 +570,7 @@ async def test_connections_and_destinations_are_bounded(
     assert network.unlisted == 3
 
 
-async def test_a_question_is_asked_once_for_all_connections_there() -> None:
+async def test_connections_to_one_destination_ask_once() -> None:
     asked = []
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -588,7 +588,7 @@ async def test_a_question_is_asked_once_for_all_connections_there() -> None:
             await asyncio.sleep(0.01)
         answer.set_result("")
         assert all(each.startswith(b"HTTP/1.1 502") for each in await asyncio.gather(*three))
-        # An address is not asked about, and neither is what has no name.
+        # An address is not asked about, and neither is an invalid name.
         for target in (b"1.1.1.1:443", b"localhost:80", b"127.1:80"):
             assert (await said(own, b"CONNECT %s HTTP/1.1\r\n\r\n" % target)).startswith(b"HTTP/1.1 403")
         assert asked == [("a.test", 443)]
@@ -609,7 +609,7 @@ async def env(origin: Origin, tmp_path: Path, anyio_backend: str) -> AsyncIterat
         yield environment
 
 
-async def test_real_clients_reach_what_is_named_and_nothing_else(env: Environment, origin: Origin) -> None:
+async def test_real_clients_reach_named_hosts_alone(env: Environment, origin: Origin) -> None:
     url = f"http://{origin.place}"
     fetch = f"import urllib.request; print(urllib.request.urlopen('{url}/py').read().decode())"
     for name, text, wanted in (
@@ -667,7 +667,7 @@ async def test_no_connection_goes_around_the_proxy(env: Environment, origin: Ori
     assert not origin.heads
 
 
-async def test_the_variables_tell_programs_of_the_proxy(env: Environment, tmp_path: Path) -> None:
+async def test_variables_point_programs_to_the_proxy(env: Environment, tmp_path: Path) -> None:
     outcome = await env.run("env | grep -i _proxy= | sort")
     url = f"http://127.0.0.1:{PORT}"
     lines = outcome.output.text.splitlines()
@@ -676,7 +676,7 @@ async def test_the_variables_tell_programs_of_the_proxy(env: Environment, tmp_pa
         for each in ("http", "https", "all")
         for name in (f"{each}_proxy", f"{each}_proxy".upper())
     } < {*lines}
-    # With something of this machine in the reach, nothing of it goes by without the proxy.
+    # With a local address in the reach, no connection to this machine goes by without the proxy.
     assert "no_proxy=" in lines
     async with Environment.detect(cwd=tmp_path, reach=Reach(write=(".",), network=("known.test",))) as other:
         text = f"{PYTHON} -m http.server -b 127.0.0.1 8123 >/dev/null 2>&1 & until {curl()} -sSo own localhost:8123 2>/dev/null; do sleep 0.1; done; kill $!; ls own"
@@ -710,7 +710,7 @@ async def test_every_way_to_run_has_the_network(env: Environment, origin: Origin
     assert verdicts(ended) == [("127.0.0.1", origin.server_port, "allowed")]
 
 
-async def test_a_session_tells_the_network_of_each_command(env: Environment, origin: Origin) -> None:
+async def test_session_tells_the_network_of_each_command(env: Environment, origin: Origin) -> None:
     fetch = f"{curl()} -sS http://{origin.place}/"
     async with env.session() as session:
         first = await session.run(f"{fetch}1; X=2")
@@ -726,18 +726,18 @@ async def test_a_session_tells_the_network_of_each_command(env: Environment, ori
     assert not session._gates
 
 
-async def test_a_detached_job_has_no_one_to_serve_it(env: Environment) -> None:
+async def test_detached_job_with_host_names_is_refused(env: Environment) -> None:
     with pytest.raises(ReachUnavailable, match="for a detached job"):
         await env.start("true", detach=True)
 
 
-async def test_a_reach_without_names_tells_nothing_of_the_network(tmp_path: Path) -> None:
+async def test_reach_without_names_reports_no_network(tmp_path: Path) -> None:
     bubblewrap()
     async with Environment.detect(cwd=tmp_path, reach=Reach(write=(".",))) as env:
         assert (await env.run("env | grep -ci _proxy=")).network is None
 
 
-async def test_one_call_may_have_fewer_names(env: Environment, origin: Origin) -> None:
+async def test_call_may_narrow_the_host_names(env: Environment, origin: Origin) -> None:
     fewer = Reach(write=(".",), network=("known.test",))
     outcome = await env.run(f"{curl()} -sSf --noproxy '' http://{origin.place}/", reach=fewer)
     assert verdicts(outcome) == [("127.0.0.1", origin.server_port, "refused")]
@@ -746,7 +746,7 @@ async def test_one_call_may_have_fewer_names(env: Environment, origin: Origin) -
 
 
 def own() -> tuple[int, int]:
-    """How many descriptors and tasks this process has."""
+    """The number of descriptors and tasks of this process."""
     return len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())
 
 
@@ -757,7 +757,7 @@ async def settled(before: tuple[int, int]) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_nothing_is_left_of_a_proxy_however_a_command_ends(
+async def test_proxy_leaves_nothing_after_any_end_of_a_command(
     env: Environment, origin: Origin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = tmp_path / "places"
@@ -791,7 +791,7 @@ async def test_nothing_is_left_of_a_proxy_however_a_command_ends(
     assert not list(places.iterdir())
 
 
-async def test_a_program_that_cannot_be_started_leaves_no_gate(
+async def test_unstartable_program_leaves_no_gate(
     env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = tmp_path / "places"
@@ -807,7 +807,7 @@ async def test_a_program_that_cannot_be_started_leaves_no_gate(
     gate = Gate(Names(("a.test",)))
     gate.listen()
     (place,) = places.iterdir()
-    # A path of a socket has 107 bytes at most, and this one is longer.
+    # A path of a socket has 107 bytes at most, and this path is longer.
     directory = os.open(place, os.O_RDONLY)
     for data, count in ((b"x" * 16, 1), (b"y", 2)):
         with socket.socket(socket.AF_UNIX) as other, socket.socket() as listener:
@@ -822,7 +822,7 @@ async def test_a_program_that_cannot_be_started_leaves_no_gate(
 
 
 async def test_answers_of_a_host_are_checked(tmp_path: Path) -> None:
-    """What serves a network there is any program: one that is no Python, that ends, that lies."""
+    """The program that serves a network on a host may be any program: without Python, ending early, or lying."""
     answers = [
         ["done", 1, ""],
         ["ask", 1, 7, "new.test", 80],
@@ -865,7 +865,7 @@ async def test_answers_of_a_host_are_checked(tmp_path: Path) -> None:
         gate = HostProxies(str(lies)).gate(Names(("a.test",)))
         with asking(ask):
             await gate.open(backend)
-        await gate.settle()  # it is gone by then
+        await gate.settle()  # the gate has gone by then
         (found,) = gate.network().destinations
         assert (found.name, found.connections, found.sent, found.received) == ("a\\x1b[2J", 1, 2, 3)
         assert gate.network().unlisted == 4
@@ -891,26 +891,28 @@ async def test_no_descriptor_is_lost_over_many_runs(env: Environment, origin: Or
     await env.run(fetch)
     before = own()
     ended = [(await env.run(fetch if number % 4 == 0 else "true")).exit_code for number in range(60)]
-    assert ended.count(0) > 57  # a socket of another program, gone as it is covered, costs a sandbox
+    assert (
+        ended.count(0) > 57
+    )  # a socket of another program that vanishes while it is covered costs a sandbox
     await settled(before)
 
 
 class Person:
-    """An approver who runs every command, and answers about connections as it is told."""
+    """An approver that runs every command, and answers about connections as instructed."""
 
     def __init__(self, answer: Approved | Refused) -> None:
         self.answer = answer
         self.asked: list[NetworkRequest] = []
 
     async def __call__(self, request: ApprovalRequest) -> Approved | Refused:
-        """Answer."""
+        """Answer a request."""
         if not isinstance(request, NetworkRequest):
             return Approved()
         self.asked.append(request)
         return self.answer
 
 
-async def test_a_person_is_asked_about_a_connection_with_the_call_that_it_belongs_to(
+async def test_question_about_a_connection_names_its_call(
     env: Environment,
 ) -> None:
     person = Person(Refused("not there"))
@@ -945,7 +947,7 @@ async def test_an_answer_holds_once_or_for_the_session(env: Environment) -> None
     for count in (1, 2):
         result = await tool(fetch)
         assert len(once.asked) == count
-        # It is allowed, and no name of the tests leads anywhere.
+        # The connection is allowed, and no name of the tests leads anywhere.
         assert result.details.network is not None
         assert verdicts(result.details.network) == [("new.test", 80, "failed")]
     lasting = Person(Approved(scope="session"))
@@ -1008,7 +1010,7 @@ async def test_a_question_ends_with_its_command(env: Environment) -> None:
     assert result.details.status == "timed_out"
 
 
-def test_a_model_is_told_what_to_ask_for() -> None:
+def test_explanation_of_a_refusal_lists_the_allowed_hosts() -> None:
     reach = Reach(network=("a.test", "b.test"))
     said_ = explain("curl: (6) Could not resolve host: a.test", reach, "/home/x")
     assert (
@@ -1018,19 +1020,19 @@ def test_a_model_is_told_what_to_ask_for() -> None:
     assert explain_network(None, reach) == explain_network(Network(), reach) == ""
 
 
-def test_the_command_line_tells_of_the_network_in_json(tmp_path: Path) -> None:
-    """Without names there is none to tell of: the field is there."""
+def test_command_line_reports_the_network_in_json(tmp_path: Path) -> None:
+    """Without host names there is no network to report: the field exists."""
     program = [sys.executable, "-P", "-m", "anyshell", "run", "--json", "--", "true"]
     answer = subprocess.run(program, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert '"network": null' in answer.stdout
 
 
-def test_an_ordinary_user_is_served_as_root_is(tmp_path: Path) -> None:
-    """The real clients and the ways around once more, as a user who owns nothing."""
-    once_more_as_an_ordinary_user(__file__, "real_clients or way_around or session_tells", tmp_path)
+def test_ordinary_user_is_served_like_root(tmp_path: Path) -> None:
+    """The real clients and the ways around the proxy again, as a user without files and rights."""
+    once_more_as_an_ordinary_user(__file__, "real_clients or around_the_proxy or session_tells", tmp_path)
 
 
-def test_a_person_at_a_terminal_may_allow_a_connection_for_always_where_there_are_rules() -> None:
+def test_terminal_question_offers_always_if_rules_exist() -> None:
     shell = ShellInfo(kind="bash", path="/bin/bash", version="5.2")
     request = NetworkRequest(
         text="pip install x\n\x1b[2J",
@@ -1059,6 +1061,6 @@ def test_a_person_at_a_terminal_may_allow_a_connection_for_always_where_there_ar
     assert "always" not in without.question
     assert without.answer("A") is None
     assert "A 1" not in choice.help
-    # What is remembered is the destination, not the command that asked first.
+    # The remembered key is the destination, not the command that asked first.
     assert key_of(request) == key_of(replace(request, text="other", directory="/"))
     assert key_of(request) != key_of(replace(request, port=80))

@@ -1,4 +1,4 @@
-"""What a command can touch within a reach on a host that SSH reaches: the same escapes, and the same endings."""
+"""A reach on a host reached by SSH: the same attempts to escape, and the same endings, as on this machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from anyshell import (
 from anyshell.errors import ReachUnavailable
 from anyshell.reach.host_gate import HostProxies
 
-assert sys.platform == "linux"  # mypy follows what is below otherwise
+assert sys.platform == "linux"  # else mypy checks the code below on every platform
 
 from . import test_endings, test_in_reach, test_reach, test_reach_network, test_ssh_losing, test_tool_widening
 from .conftest import bubblewrap, missing, open_to_all, row
@@ -64,7 +64,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(params=["root", "ordinary"])
 def server(request: pytest.FixtureRequest, world: World) -> Iterator[Server]:  # noqa: F811
-    """OpenSSH's, of a user whose home is that of the world."""
+    """OpenSSH's server, for a user whose home is that of the world."""
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     if request.param == "root" and not is_root():
@@ -96,7 +96,7 @@ async def test_no_escape_succeeds(world: World, env: Environment, server: Server
             more = {"port": outside.getsockname()[1], "address": "127.0.0.2", "pid": job.pid}
             await none_succeeds(env, world, WRITES | READS | TALKS, **more)
         assert job.status == "running"
-    # What is asked for in the workspace is done, so it is the reach that has refused the others.
+    # The requests in the workspace succeed, so the reach has refused the others.
     own = {"own": "echo x > own && mkdir d && mv own d && cat d/own && rm -r d"}
     assert (await endings(env, own))["own"][0] == 0
 
@@ -106,9 +106,9 @@ async def test_everything_runs_within_a_reach(world: World, env: Environment) ->
     await test_reach.test_a_job_of_a_session_outlives_its_shell(env)
 
 
-async def test_usage_is_told_beside_the_output(world: World, env: Environment) -> None:  # noqa: F811
+async def test_usage_is_reported_apart_from_the_output(world: World, env: Environment) -> None:  # noqa: F811
     burn = "i=0; while [ $i -lt 60000 ]; do i=$((i + 1)); done"
-    # Bubblewrap has pipes of its own until its child runs, and a shell while it makes a pipeline.
+    # Bubblewrap has its own pipes until its child runs; so has a shell while it makes a pipeline.
     held = (
         "for n in $(seq 50); do readlink /proc/$each/fd/3 >held; grep -q pipe held || break; sleep 0.1; done"
     )
@@ -124,21 +124,19 @@ async def test_usage_is_told_beside_the_output(world: World, env: Environment) -
     assert (await env.run("sleep 300 & true", left_behind="keep")).usage is None
     (world.home / ".bashrc").write_text("echo noise >&2; exec 2>&1; export JOINED=1\n")
     outcome = await env.run("echo x$JOINED")
-    # Root's shell may not read it.
+    # Root's shell may not read the file.
     assert (outcome.output.text, outcome.usage is None) in [("x1\n", True), ("x\n", False)]
 
 
-async def test_a_person_gives_a_command_more(world: World, env: Environment) -> None:  # noqa: F811
-    await test_tool_widening.test_a_refusal_names_the_way_to_ask_and_an_answer_for_once_is_for_one_call(
-        world, env
-    )
+async def test_person_may_widen_the_reach_of_a_command(world: World, env: Environment) -> None:  # noqa: F811
+    await test_tool_widening.test_refusal_names_the_parameter_and_once_covers_one_call(world, env)
     (world.outside / "link").symlink_to(world.home)
     more = {"also_write": [f"{world.outside}/link"]}
     result = await ShellTool(env, approver=test_tool_widening.Person(Approved()))({"command": "true", **more})
     assert f"'{world.outside}/link' leads to '{world.home}'" in result.text
 
 
-async def test_a_call_may_reach_less_and_not_more(world: World, env: Environment) -> None:  # noqa: F811
+async def test_call_may_narrow_but_not_widen_its_reach(world: World, env: Environment) -> None:  # noqa: F811
     narrower = Reach.preset("read-only")
     fewer = replace(narrower, environment=Variables(inherit="core"))
     outcome = await env.run("echo x > new; echo x$SSH_AUTH_SOCK", reach=fewer)
@@ -160,7 +158,7 @@ async def test_a_call_may_reach_less_and_not_more(world: World, env: Environment
     ("part", "said"), [("bwrap", "bubblewrap: there is no program"), ("python3", "Python 3: no program")]
 )
 async def test_reach_needs_the_parts_on_the_host(tmp_path: Path, part: str, said: str) -> None:  # noqa: F811
-    """This machine has all parts, the host all but one."""
+    """This machine has all parts of a sandbox, the host all but one."""
     bubblewrap()
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
@@ -197,7 +195,7 @@ async def named(
 
 
 class Served:
-    """What a host has for the networks of commands."""
+    """The programs and directories of a host for the networks of commands."""
 
     def __init__(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         self._server = server
@@ -211,7 +209,7 @@ class Served:
         monkeypatch.setattr(HostProxies, "gate", kept)
 
     def programs(self) -> list[psutil.Process]:
-        """What serves them."""
+        """The programs that serve the networks."""
         found = []
         for each in psutil.Process(self._server.pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):
@@ -220,12 +218,12 @@ class Served:
         return found
 
     def now(self) -> list[object]:
-        """These, and the directories of their sockets."""
+        """The programs, and the directories of their sockets."""
         gates = [gate.path for gate in self._gates if Path(gate.path).parent.exists()]
         return [*gates, *self.programs()]
 
     async def over(self) -> None:
-        """Wait until there is nothing more."""
+        """Wait until no program and no directory is left."""
         assert self._gates
         with anyio.fail_after(20):
             while self.now():
@@ -234,13 +232,13 @@ class Served:
 
 NETWORKS: list[Callable[..., Awaitable[None]]] = [
     test_reach_network.test_every_way_to_run_has_the_network,
-    test_reach_network.test_a_session_tells_the_network_of_each_command,
-    test_reach_network.test_one_call_may_have_fewer_names,
-    test_reach_network.test_a_person_is_asked_about_a_connection_with_the_call_that_it_belongs_to,
+    test_reach_network.test_session_tells_the_network_of_each_command,
+    test_reach_network.test_call_may_narrow_the_host_names,
+    test_reach_network.test_question_about_a_connection_names_its_call,
     test_reach_network.test_a_question_ends_with_its_command,
-    test_reach_network.test_a_detached_job_has_no_one_to_serve_it,
+    test_reach_network.test_detached_job_with_host_names_is_refused,
 ]
-"""What a network of named hosts does on this machine."""
+"""The tests of a network with host names on this machine."""
 
 
 async def test_named_hosts_are_reached_from_the_host(
@@ -250,11 +248,11 @@ async def test_named_hosts_are_reached_from_the_host(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served = Served(server, monkeypatch)
-    async with named.session() as session:  # one program serves all its commands
+    async with named.session() as session:  # one program serves all commands of the session
         await test_reach_network.test_no_connection_goes_around_the_proxy(
             cast("Environment", session), origin
         )
-        clients = test_reach_network.test_real_clients_reach_what_is_named_and_nothing_else
+        clients = test_reach_network.test_real_clients_reach_named_hosts_alone
         await clients(cast("Environment", session), origin)
     given = {"env": named, "origin": origin}
     for case in NETWORKS:
@@ -263,12 +261,12 @@ async def test_named_hosts_are_reached_from_the_host(
             await served.over()
 
 
-async def test_nothing_is_left_on_the_host_however_a_command_ends(
+async def test_host_is_clean_after_any_end_of_a_command(
     world: World,  # noqa: F811
     origin: Origin,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Over a server that forwards nothing."""
+    """The server forwards nothing."""
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     reach = Reach(write=(".",), network=(origin.place, f"{socket.gethostname()}:*"))
@@ -278,7 +276,7 @@ async def test_nothing_is_left_on_the_host_however_a_command_ends(
     with openssh(own, "DisableForwarding yes") as server:
         async with Environment.detect(server.options(), cwd=world.workspace, reach=reach) as env:
             served = Served(server, monkeypatch)
-            # A name that leads to the host itself.
+            # A name of the host itself.
             itself = f"{test_reach_network.curl()} -sS http://{socket.gethostname()}:1"
             outcome = await env.run(f"{itself}; {fetch}/x", timeout=60)
             assert [each[2] for each in test_reach_network.verdicts(outcome)] == ["refused", "allowed"]
@@ -302,7 +300,7 @@ async def test_nothing_is_left_on_the_host_however_a_command_ends(
             await served.over()
             with pytest.raises(InvalidCommand):
                 await env.run("true", cwd="/none")
-            # The program that serves it is killed: no network is left, and the next command has its own.
+            # The serving program is killed: that network is lost, and the next command has its own.
             job = await env.start(f"echo begun; sleep 0.5; {fetch}; {fetch} --noproxy '*'")
             await job.wait_for("begun", timeout=20)
             (found,) = served.programs()
@@ -336,20 +334,20 @@ ENDINGS: list[Callable[..., Awaitable[None]]] = [
     partial(test_endings.test_processes_left_behind_are_named_and_stopped_or_kept, left_behind="stop"),
     partial(test_endings.test_cancelling_raises_after_the_tree_is_gone, cancels=2),
     partial(
-        test_endings.test_a_chain_that_forks_for_ever_is_stopped,
+        test_endings.test_endless_chain_of_forks_is_stopped,
         wrapped="trap '' TERM; {breeder} & sleep 300",
     ),
     test_endings.test_process_without_marks_is_stopped_while_its_parent_lives,
-    test_endings.test_an_exit_by_signal_is_told_from_an_exit_code,
+    test_endings.test_exit_by_signal_is_distinguished_from_an_exit_code,
     test_endings.test_kept_process_can_go_on_printing,
-    test_in_reach.test_a_daemon_with_nothing_of_ours_becomes_a_job,
+    test_in_reach.test_unmarked_daemon_becomes_a_job,
     *(
-        partial(test_ssh_losing.test_a_connection_that_breaks_loses_the_command_and_stops_its_tree, text=text)
+        partial(test_ssh_losing.test_broken_connection_loses_the_command_and_stops_its_tree, text=text)
         for text in test_ssh_losing.TEXTS
     ),
-    partial(test_ssh_losing.test_a_connection_that_hangs_is_gone_around, grace=0.5),
+    partial(test_ssh_losing.test_hanging_connection_is_bypassed, grace=0.5),
 ]
-"""What a plain command ends by, and one within a reach on this machine: of each kind one."""
+"""The endings of a plain command, and of a command within a reach on this machine: one of each kind."""
 
 
 async def test_endings_hold(
@@ -360,10 +358,10 @@ async def test_endings_hold(
 ) -> None:
     monkeypatch.setattr(
         test_ssh_losing, "wait_living", wait_asleep
-    )  # what stands before has the text as well
+    )  # the command line of the sandbox has the text as well
     monkeypatch.setitem(
         test_endings.ENDLESS, "another user's, by su", "sleep {s}"
-    )  # it gains nothing, and is waited for
+    )  # the reach allows no su, so the test waits for it
     given = {"env": env, "tmp_path": world.workspace, "server": server}
     for ending in ENDINGS:
         with row(ending):

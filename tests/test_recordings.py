@@ -1,4 +1,4 @@
-"""Commands that are recorded: over pipes and terminals, here and by SSH, and what keeps one from being recorded.
+"""Recorded commands: over pipes and terminals, on this machine and by SSH, and reasons not to record.
 
 The format itself is in ``test_asciicast.py``.
 """
@@ -23,7 +23,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
 import anyshell
 from anyshell import Environment, InvalidCommand, Outcome, Terminal
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.anyio
 
 SECRET = "hunter2-Ünïcode"
 BOUND = 20.0
-"""Seconds after which what is waited for will not come any more."""
+"""Seconds after which the test no longer waits for an event."""
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def here(tmp_path: Path) -> AsyncIterator[Environment]:
 async def anywhere(
     request: pytest.FixtureRequest, tmp_path: Path, ssh_host: Callable[[str], Server]
 ) -> AsyncIterator[Environment]:
-    """This machine, and one that SSH reaches."""
+    """This machine, and a host reached by SSH."""
     host = "local" if request.param == "local" else ssh_host(request.param).options()
     async with Environment.detect(host) as environment:
         yield environment
@@ -69,7 +69,7 @@ async def anywhere(
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where is recorded to: there is no such file yet."""
+    """The path of the recording: no such file exists yet."""
     return tmp_path / "demo.cast"
 
 
@@ -83,7 +83,7 @@ def shown(file: Path, code: str = "o") -> str:
     return "".join(event.data for event in recorded(file)[1] if event.code == code)
 
 
-# --- over pipes -----------------------------------------------------------------------------------------------
+# # --- pipes ----------------------------------------------------------------------------------------------------
 
 
 async def test_output_is_recorded_as_shown_on_a_terminal(anywhere: Environment, file: Path) -> None:
@@ -111,10 +111,10 @@ async def test_command_input_and_variables_are_not_recorded_by_default(here: Env
         "cat >/dev/null; : $VALUE secret words", stdin=SECRET, env={"VALUE": SECRET}, record=file
     )
     assert [event.code for event in recorded(file)[1]] == ["x"]
-    assert "words" not in file.read_text()  # nor is the command, for it may hold a secret
+    assert "words" not in file.read_text()  # the command is not recorded either, for it may hold a secret
 
 
-async def test_both_channels_are_recorded_when_they_are_apart(here: Environment, file: Path) -> None:
+async def test_split_channels_are_both_recorded(here: Environment, file: Path) -> None:
     outcome = await here.run("echo out; echo err >&2", split_stderr=True, record=file)
     assert sorted(shown(file).splitlines()) == ["err", "out"]
     assert outcome.stderr is not None
@@ -139,7 +139,7 @@ async def test_version_2_is_written_by_request(here: Environment, file: Path) ->
     assert (header.title, header.idle_time_limit) == ("A title", 2)
     assert shown(file) == "one\r\ntwo\r\n"
     assert {event.code for event in events} == {"o"}
-    assert events[-1].time >= 0.05  # from the beginning, and not from the event before
+    assert events[-1].time >= 0.05  # since the beginning, and not since the event before
     assert json.loads(file.read_text().splitlines()[-1])[0] == pytest.approx(events[-1].time)
 
 
@@ -150,7 +150,7 @@ async def test_a_host_s_code_page_is_decoded(file: Path) -> None:
     assert shown(file) == "grün\r\n"
 
 
-async def test_the_blocking_front_records_as_well(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_blocking_run_is_recorded(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(file.parent)
     outcome = await asyncio.to_thread(anyshell.run, "echo one", record=file.name)
     assert outcome.recording is not None
@@ -189,7 +189,7 @@ async def test_a_command_that_becomes_a_job_is_recorded_to_its_end(here: Environ
     assert shown(file) == "one\r\ntwo\r\n"
 
 
-# --- on terminals ---------------------------------------------------------------------------------------------
+# # --- terminals ------------------------------------------------------------------------------------------------
 
 
 async def test_a_terminal_is_recorded_with_its_sizes_and_without_secrets(
@@ -205,7 +205,7 @@ async def test_a_terminal_is_recorded_with_its_sizes_and_without_secrets(
         await terminal.expect("Password: ")
         await terminal.send_secret(lambda _: SECRET)
         await terminal.expect("Again: ")
-        await terminal.send(SECRET + "\r")  # not by `send_secret`, and on a terminal that shows it
+        await terminal.send(SECRET + "\r")  # not by `send_secret`, and on a terminal with echo
         await terminal.expect(r"name\? ")
         await terminal.resize(columns=50)
         await terminal.send("Ünï\r")
@@ -223,7 +223,7 @@ async def test_a_terminal_is_recorded_with_its_sizes_and_without_secrets(
 
 
 async def test_input_without_echo_is_not_recorded(anywhere: Environment, file: Path) -> None:
-    """As passwords are: not even how long it is, and however it is cut."""
+    """Input without echo, such as a password: not even its length is recorded, with any cut."""
     program = "printf 'Password: '; stty -echo; read x; stty echo; echo; printf 'name? '; read y"
     async with anywhere.terminal(program, record=Recording(file, input=True)) as terminal:
         await terminal.expect("Password: ")
@@ -259,24 +259,24 @@ async def test_input_is_not_recorded_where_its_echo_is_unknown(
 
 
 @given(st.lists(st.integers(0, 200), max_size=20))
-def test_a_secret_is_found_wherever_what_is_typed_is_cut(at: list[int]) -> None:
+def test_typed_secret_is_masked_across_any_cut(at: list[int]) -> None:
     known = TypedMasks()
     masks = TypedMasks(known)
-    known.add(SECRET)  # afterwards, as it happens
+    known.add(SECRET)  # added later, as in a real session
     data = f"x{SECRET}\r{SECRET[:3]}y".encode()
     places = [0, *sorted({place % (len(data) + 1) for place in at}), len(data)]
     typed = b"".join(masks.feed(data[start:end]) for start, end in pairwise(places)) + masks.release()
     assert typed.decode() == f"x[secret]\r{SECRET[:3]}y"
 
 
-async def test_a_command_that_is_stopped_says_so_in_its_recording(here: Environment, file: Path) -> None:
+async def test_recording_notes_a_stopped_command(here: Environment, file: Path) -> None:
     outcome = await here.run("echo one; sleep 300", timeout=0.5, terminal=Terminal(), record=file)
     assert outcome.status == "timed_out"
     assert recorded(file)[1][-1].data == str(128 + signal.Signals[outcome.signal or ""])
     assert "\n# the command timed out\n" in file.read_text()
 
 
-# --- bytes into text ------------------------------------------------------------------------------------------
+# # --- decoding -------------------------------------------------------------------------------------------------
 
 
 @given(st.text() | st.text("\r\nü"), st.lists(st.integers(0, 1000), max_size=30), st.booleans())
@@ -296,7 +296,7 @@ def test_no_character_is_lost_where_output_is_cut(
     assert made.notice is None
 
 
-def test_a_character_that_is_never_finished_is_said_at_the_end(file: Path) -> None:
+def test_unfinished_character_is_replaced_at_the_end(file: Path) -> None:
     made = RecordingFile(file, Header(), max_bytes=LARGEST_RECORDING, on_terminal=True, code_page=None)
     made.put([(0, "stdout", "ü".encode()[:1])])
     assert shown(file) == ""
@@ -316,7 +316,7 @@ def test_a_character_that_is_never_finished_is_said_at_the_end(file: Path) -> No
     ],
     ids=["lines", "escapes"],
 )
-async def test_a_recording_that_is_full_ends_and_says_so(
+async def test_full_recording_ends_with_a_notice(
     here: Environment, file: Path, version: Any, command: str, whole: str
 ) -> None:
     recording = Recording(file, version=version, max_bytes=LEAST_RECORDING)
@@ -333,7 +333,7 @@ async def test_a_recording_that_is_full_ends_and_says_so(
     assert whole.startswith(shown(file))
 
 
-async def test_a_program_waits_for_a_disk_that_is_slower_than_it(
+async def test_program_waits_for_a_slower_disk(
     here: Environment, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = threading.Event()
@@ -367,7 +367,7 @@ async def test_a_program_waits_for_a_disk_that_is_slower_than_it(
     assert max(len(event.data) for event in recorded(file)[1]) == LONGEST_TEXT
 
 
-async def test_a_disk_that_takes_nothing_stops_no_command(
+async def test_blocked_disk_stops_no_command(
     here: Environment, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = threading.Event()
@@ -402,10 +402,10 @@ async def main():
         print(outcome.exit_code, outcome.recording.complete)
 asyncio.run(main())
 """
-"""Records onto a disk that never takes anything."""
+"""A program that records onto a disk that never accepts data."""
 
 
-def test_a_disk_that_hangs_for_ever_keeps_no_program_from_ending(file: Path) -> None:
+def test_hanging_disk_does_not_prevent_exit(file: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", HANGS, str(file)], capture_output=True, text=True, check=True, timeout=60
     )
@@ -424,10 +424,10 @@ async def main():
         print(outcome.recording.notice)
 asyncio.run(main())
 """
-"""Records, where no file may have more than 20,000 bytes: in a program of its own, since that holds for all of it."""
+"""A program that records with a limit of 20,000 bytes for each file: a separate process, since the limit holds for all of it."""
 
 
-def test_a_disk_that_is_full_stops_no_command_and_leaves_whole_lines(file: Path) -> None:
+def test_full_disk_stops_no_command_and_leaves_whole_lines(file: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(file)], capture_output=True, text=True, check=True, timeout=60
     )
@@ -449,7 +449,7 @@ async def main():
         await env.run("echo one; cat", stdin=never(), record=sys.argv[1])
 asyncio.run(main())
 """
-"""Records a command that goes on until its stdin ends, which it does with this."""
+"""A program that records a command with an endless stdin, so that the command goes on."""
 
 
 def test_recording_of_a_killed_process_can_be_read(file: Path) -> None:
@@ -466,10 +466,8 @@ def test_recording_of_a_killed_process_can_be_read(file: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["rm {0}", "mv {0} {0}.moved", "rm {0}; echo other > {0}"])
-async def test_a_recording_that_the_command_takes_away_is_said_to_be_gone(
-    here: Environment, file: Path, how: str
-) -> None:
-    """As one does that cleans up its directory first."""
+async def test_recording_removed_by_its_command_is_reported(here: Environment, file: Path, how: str) -> None:
+    """A command may clean up its directory first."""
     outcome = await here.run(f"echo one; {how.format(file.name)}", record=file)
     assert outcome.exit_code == 0
     assert outcome.recording is not None
@@ -479,7 +477,7 @@ async def test_a_recording_that_the_command_takes_away_is_said_to_be_gone(
     )
 
 
-# --- what cannot be recorded ----------------------------------------------------------------------------------
+# # --- refused recordings ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "broken link", "directory", "pipe", "no directory"])
@@ -533,13 +531,13 @@ async def test_timeout_before_the_start_leaves_no_recording(here: Environment, f
     async with here.session() as session:
         first = asyncio.ensure_future(session.run("sleep 300", timeout=1))
         await asyncio.sleep(0)
-        outcome = await session.run("true", timeout=0.2, record=file)  # it does not get its turn
+        outcome = await session.run("true", timeout=0.2, record=file)  # the session is still busy
         await first
     assert (outcome.started, outcome.recording) == (False, None)
     assert not file.exists()
 
 
-async def test_a_recording_of_what_is_cancelled_is_closed(here: Environment, file: Path) -> None:
+async def test_recording_of_a_cancelled_command_is_closed(here: Environment, file: Path) -> None:
     running = asyncio.ensure_future(here.run("echo one; sleep 300", record=file))
     while not file.exists() or b"one" not in file.read_bytes():
         await asyncio.sleep(0.02)
@@ -576,5 +574,5 @@ async def test_malformed_recording_options_are_refused(
     assert not file.exists()
 
 
-def test_an_outcome_says_nothing_of_recordings_by_itself() -> None:
+def test_outcome_has_no_recording_by_default() -> None:
     assert Outcome(status="exited").recording is None

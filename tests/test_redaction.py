@@ -72,7 +72,7 @@ def in_pieces(masks: Masks, data: bytes, seed: int) -> bytes:
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
-def test_a_token_is_masked_wherever_it_stands(token: str) -> None:
+def test_token_is_masked_in_any_position(token: str) -> None:
     text = f'x {token} y\nKEY={token};\n"{token}",\x1b[01;31m{token}\x1b[m\n\x1b[K{token}'
     assert masks().text(text) == f'x {M} y\nKEY={M};\n"{M}",\x1b[01;31m{M}\x1b[m\n\x1b[K{M}'
 
@@ -124,12 +124,12 @@ def test_a_short_value_stays_unless_asked_for() -> None:
 
 
 def test_a_value_of_several_lines_is_masked_line_by_line() -> None:
-    """A terminal would print other ends of lines."""
+    """A terminal would print other line ends."""
     value = "a first line of it\nshort\na second line of it\n"
     assert masks(MY_KEY=value).text(value.replace("\n", "\r\n")) == f"{M}\r\nshort\r\n{M}\r\n"
 
 
-def test_values_of_ones_own_and_names_of_ones_own() -> None:
+def test_custom_values_and_names_are_masked() -> None:
     found = Redaction(names=("*_SALT",), values=("my own value",), shapes=False).masks(
         {"A_SALT": "salt-and-pepper", "A_TOKEN": "stays as it is", "X_CERT": "also masked"}, names=("x_*",)
     )
@@ -144,7 +144,7 @@ def test_more_values_than_are_masked_do_not_fail() -> None:
     assert found.text(values[MAX_VALUES]) == values[MAX_VALUES]
 
 
-def test_long_values_with_one_beginning_are_masked_up_to_where_each_ends() -> None:
+def test_long_values_with_a_common_prefix_are_masked_to_their_ends() -> None:
     beginning = "0123456789abcdef" * 4
     values = (f"{beginning}-one-and-more", f"{beginning}-one", f"{beginning}-two", beginning[:40] + "?")
     found = Redaction(values=values).masks({})
@@ -155,7 +155,7 @@ def test_long_values_with_one_beginning_are_masked_up_to_where_each_ends() -> No
 
 
 def test_pattern_has_only_the_beginnings_of_long_values() -> None:
-    """256 values of 3,000 bytes took seconds."""
+    """Regression test: 256 values of 3,000 bytes took seconds."""
     values = [bytes([65 + number % 26]) * number + b"x" * 3000 for number in range(MAX_VALUES)]
     assert len(Masks(values)._pattern.pattern) < MAX_VALUES * 1000
 
@@ -182,7 +182,7 @@ EVERYTHING = (
 )
 
 
-def test_pieces_of_any_size_give_what_the_whole_gives() -> None:
+def test_masking_does_not_depend_on_the_pieces() -> None:
     found = masks(MY_TOKEN=VALUE)
     whole = found.data(EVERYTHING.encode())
     assert whole.count(MASK) == 4 * (len(TOKENS) + 2) + 2
@@ -200,9 +200,7 @@ def test_pieces_of_any_size_give_what_the_whole_gives() -> None:
         (b"AUTHORIZATION: Token ", b"0123456789abcdef0123", b"\n"),
     ],
 )
-def test_a_secret_after_its_lead_is_masked_wherever_it_is_cut(
-    before: bytes, secret: bytes, after: bytes
-) -> None:
+def test_secret_after_its_lead_is_masked_across_any_cut(before: bytes, secret: bytes, after: bytes) -> None:
     found, text = masks(), b"x " + before + secret + after
     for at in range(1, len(text)):
         masker = Masker(found)
@@ -211,8 +209,8 @@ def test_a_secret_after_its_lead_is_masked_wherever_it_is_cut(
 
 
 @pytest.mark.parametrize("size", [6, 16, 17, 70, 900])
-def test_values_that_have_much_in_common_are_all_masked_wherever_they_are_cut(size: int) -> None:
-    """Of several values, one part is looked for that they have in common."""
+def test_similar_values_are_all_masked_across_any_cut(size: int) -> None:
+    """The pattern for several values searches their common part."""
     common = "".join(random.Random(size).choices("abcXYZ0189-_", k=size))
     values = tuple(f"{number}{common}{number}" for number in range(40))
     found = Redaction(values=values, shapes=False).masks({})
@@ -249,7 +247,7 @@ def test_possible_beginning_of_a_secret_is_held_until_released() -> None:
     assert masker.holds
     assert masker.release() == b"corr"
     assert not masker.holds
-    assert masker.feed(b"ect horse+battery.") == MASK + b"."  # the beginning was shown, the rest never is
+    assert masker.feed(b"ect horse+battery.") == MASK + b"."  # the beginning was shown, the rest is not
     assert masker.feed(b"corr") == b""
     assert masker.release() == b"corr"
     assert masker.feed(b"idor\n") == b"idor\n"
@@ -277,7 +275,7 @@ def test_likely_secret_is_masked_at_once_with_its_continuation() -> None:
 
 
 @pytest.mark.parametrize("begun", [b"https://example.com/a/long/path", b"Authorization: Basic"])
-def test_a_url_or_a_header_that_is_not_over_is_shown_in_time(begun: bytes) -> None:
+def test_unfinished_url_or_header_is_released(begun: bytes) -> None:
     masker = Masker(masks())
     assert masker.feed(begun) + masker.release() == begun
 
@@ -310,7 +308,7 @@ def test_held_bytes_are_bounded(begin: bytes, goes_on: bytes, bound: int) -> Non
     ],
 )
 def test_hostile_output_is_taken_in_time(data: bytes) -> None:
-    """The bound is that of the suite: what is quadratic here takes minutes."""
+    """The bound is the timeout of the suite: a quadratic masker takes minutes here."""
     masker = Masker(masks(MY_TOKEN="s" * 300))
     for _ in range(4):
         masker.feed(data)
@@ -336,7 +334,7 @@ async def test_output_is_masked_and_its_masks_are_counted(monkeypatch: pytest.Mo
 
 
 @posix
-async def test_without_being_asked_for_nothing_is_masked() -> None:
+async def test_nothing_is_masked_by_default() -> None:
     async with Environment.detect() as env:
         assert (await env.run(f"echo {TOKENS['github']}")).output.text == f"{TOKENS['github']}\n"
     with pytest.raises(InvalidCommand, match="redact"):
@@ -373,7 +371,7 @@ async def test_no_artifact_event_log_or_recording_has_a_secret(tmp_path: Path) -
 
 
 @posix
-async def test_a_session_and_a_fleet_mask_as_well() -> None:
+async def test_session_and_fleet_mask_secrets() -> None:
     async with Environment.detect(redact=True) as env, env.session() as session:
         assert (await session.run(f"echo {TOKENS['npm']}")).output.text == f"{M}\n"
     async with Fleet(["local"], redact=True) as fleet:
@@ -383,7 +381,7 @@ async def test_a_session_and_a_fleet_mask_as_well() -> None:
 
 
 @posix
-async def test_a_detached_job_is_masked_where_it_is_read(
+async def test_output_of_a_detached_job_is_masked_on_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path))
@@ -393,7 +391,7 @@ async def test_a_detached_job_is_masked_where_it_is_read(
         await job.wait(timeout=20)
         shown = await job.output()
         assert (shown.text, shown.offset) == (f"a {M}\nb\n", len(f"a {token}\nb\n"))
-        first = await job.output(limit=10)  # it ends within the token
+        first = await job.output(limit=10)  # the limit is within the token
         assert (first.text, first.offset) == ("a ", 2)
 
 
@@ -418,7 +416,7 @@ async def test_a_prompt_that_may_begin_a_secret_is_shown_without_more_output() -
 
 @posix
 @pytest.mark.parametrize("size", [SHORTEST_VALUE, 15, 19])
-async def test_a_program_that_pauses_within_a_secret_shows_no_beginning_of_it(
+async def test_pause_within_a_secret_shows_no_part_of_the_secret(
     monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", VALUE)
@@ -445,7 +443,7 @@ async def test_last_output_is_complete_despite_a_process_left_behind(
             await env.run(f"kill {info.pid}")
 
 
-async def test_nothing_of_it_is_loaded_until_it_is_asked_for() -> None:
+async def test_redaction_is_imported_on_demand() -> None:
     program = "import sys, anyshell; anyshell.Environment; print('anyshell.policy.redaction' in sys.modules)"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE

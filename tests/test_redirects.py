@@ -1,4 +1,4 @@
-"""What a command reads from files, prints to files, and has of variables; and durations."""
+"""Redirects of a command: input from files, output to files, removed variables; and durations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .processes import unique_seconds, wait_asleep
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
 pytestmark = pytest.mark.anyio
 
@@ -97,7 +97,7 @@ async def test_none_removes_a_variable_of_the_environment(tmp_path: Path) -> Non
     assert anyshell.run("echo ${HOME-no}", shell="sh", env={"HOME": None}).output.text == "no\n"
 
 
-async def test_name_that_is_removed_is_checked(sh: Environment) -> None:
+async def test_name_of_a_removed_variable_is_checked(sh: Environment) -> None:
     with pytest.raises(InvalidCommand, match="'A-B' is not a variable name"):
         await sh.run("true", env={"A-B": None})
 
@@ -157,7 +157,7 @@ async def test_stdin_from_a_pipe_holds_up_nothing(sh: Environment, tmp_path: Pat
     outcome = await sh.run("cat", stdin=fifo, timeout=0.3, grace=0)
     assert outcome.status == "timed_out"
     with fifo.open("wb"):
-        pass  # lets the reader of the fifo go
+        pass  # releases the reader of the fifo
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ async def test_stdout_of_a_fleet_is_a_file_for_each_host(tmp_path: Path) -> None
             if file is not None:
                 assert (logs / file).read_text() == f"from {name}\n" == ended[name].check().output.text
                 assert ended[name].check().output.file == logs / file
-        assert isinstance(ended[".."].error, InvalidCommand)  # no file of another directory
+        assert isinstance(ended[".."].error, InvalidCommand)  # no file of another directory is used
         assert sorted(each.name for each in logs.iterdir()) == ["deploy@web%3A22%2Fx", "web-1"]
         with pytest.raises(
             InvalidCommand, match=r"stdout of a fleet must be a directory, .* not BytesIO; listener="
@@ -276,7 +276,7 @@ async def test_stdout_of_a_fleet_is_a_file_for_each_host(tmp_path: Path) -> None
             fleet.run("say", stdout=logs / "web-1")
 
 
-async def test_stdout_holds_no_secret_where_they_are_masked(tmp_path: Path) -> None:
+async def test_stdout_file_has_secrets_masked(tmp_path: Path) -> None:
     target = tmp_path / "target"
     async with Environment.detect(shell="sh", redact=Redaction(values=("swordfish-2",))) as env:
         await env.run("echo swordfish-2", stdout=target)
@@ -316,7 +316,7 @@ async def test_full_disk_stops_the_command_and_is_named(sh: Environment) -> None
     file.raw.close()
 
 
-async def test_command_that_cannot_start_leaves_the_file_as_it_was(sh: Environment, tmp_path: Path) -> None:
+async def test_failed_start_leaves_the_stdout_file_unchanged(sh: Environment, tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("older")
     with pytest.raises(InvalidCommand):
@@ -326,7 +326,7 @@ async def test_command_that_cannot_start_leaves_the_file_as_it_was(sh: Environme
     assert target.read_text() == ""
 
 
-async def test_named_pipe_waits_for_its_reader_and_not_for_ever(
+async def test_named_pipe_waits_for_its_reader_within_a_bound(
     sh: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fifo = tmp_path / "fifo"

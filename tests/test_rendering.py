@@ -1,4 +1,4 @@
-"""Results as rich draws them for a person. Snapshots are in ``tests/snapshots/``."""
+"""Results drawn by rich for a person. Snapshots are in ``tests/snapshots/``."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ REQUESTS = {"a question to an approver": replace(REQUEST, display=display(REQUES
 
 
 def looks(makes: Mapping[str, Callable[[bool], object]], width: int) -> str:
-    """All of them, collapsed, and expanded where that is different."""
+    """All views, collapsed, and also expanded where that differs."""
     parts = []
     for name, make in makes.items():
         collapsed, expanded = drawn(make(False), width), drawn(make(True), width)
@@ -307,7 +307,7 @@ FOR_A_MODEL = re.compile(
 )
 
 
-def test_a_person_reads_no_advice_that_is_meant_for_a_model() -> None:
+def test_text_for_a_person_omits_advice_for_a_model() -> None:
     lines = {
         line.strip().removeprefix("[anyshell] ")
         for name in ("tool_messages.txt", "terminal_messages.txt")
@@ -316,9 +316,9 @@ def test_a_person_reads_no_advice_that_is_meant_for_a_model() -> None:
     meant = {line for line in lines if FOR_A_MODEL.search(line)}
     assert len(meant) > 20
     for line in meant:
-        if "The user says: " in line:  # in whose words it stays
+        if "The user says: " in line:  # the words of the user stay unchanged
             assert for_people(line) == line
-        elif not _REST.search(line):  # that is left out whole: the footer says where the rest is
+        elif not _REST.search(line):  # such a notice is omitted completely: the footer names the rest
             assert not FOR_A_MODEL.search(for_people(line)), for_people(line)
     assert (
         for_people("Not run: refused by the user. Do not work around it; ask what to do instead.")
@@ -350,7 +350,7 @@ def test_views_match_their_snapshots(width: int, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 7, 20, 60])
-def test_no_row_is_wider_than_there_is_room(width: int) -> None:
+def test_no_row_exceeds_the_width(width: int) -> None:
     wider = [
         (name, expanded, row)
         for name, result in RESULTS.items()
@@ -370,7 +370,7 @@ JOINED = ("👩\u200d👩\u200d👧", "👍🏽", "🇩🇪", "☃\ufe0f", "#\uf
     st.integers(4, 60),
     st.booleans(),
 )
-def test_no_row_is_wider_where_what_is_joined_is_drawn_apart(
+def test_no_row_exceeds_the_width_where_joined_characters_are_separate(
     text: str, where: str, width: int, expanded: bool
 ) -> None:
     shown = {"command": "c", "output": "o", "title": "", where: text}
@@ -389,7 +389,7 @@ def rows_of_output(text: str) -> list[str]:
 
 
 def left_out(text: str) -> list[str]:
-    """What is said of each place where something is left out."""
+    """The words of each note about omitted text."""
     return re.findall(r"… (.+?)(?= │| exit code|$)", " ".join(text.split()))
 
 
@@ -397,7 +397,7 @@ def left_out(text: str) -> list[str]:
 @given(
     st.text(alphabet="ab 日é\t\n[]/\\\x1b\x07\u202e", max_size=400), st.integers(24, 60), st.integers(1, 12)
 )
-def test_whatever_was_printed_a_preview_is_its_last_rows(output: str, width: int, rows: int) -> None:
+def test_preview_has_the_last_rows_of_any_output(output: str, width: int, rows: int) -> None:
     def expanded(text: str) -> list[str]:
         return rows_of_output(drawn(RenderedResult(result_of("c", text), expanded=True), width))
 
@@ -405,14 +405,14 @@ def test_whatever_was_printed_a_preview_is_its_last_rows(output: str, width: int
     shown, whole = rows_of_output(collapsed), expanded(output)
     assert len(shown) == min(rows, len(whole))
     lines = output.removesuffix("\n").split("\n") if output else []
-    taken, count = 0, 0  # lines of which there are rows, and all rows of these
+    taken, count = 0, 0  # the lines that have rows in the preview, and the number of all their rows
     while count < len(shown):
         taken += 1
         count += len(expanded(lines[-taken] + "\n"))
     cut = count > len(shown)
     first = lines[-taken] if lines else ""
     if cut and not (first.isascii() and first.isprintable()):
-        assert "".join("".join(whole).split()).endswith("".join("".join(shown).split()))  # folded elsewhere
+        assert "".join("".join(whole).split()).endswith("".join("".join(shown).split()))  # folded differently
     else:
         assert shown == whole[-rows:]
     missing = len(lines) - taken
@@ -427,7 +427,7 @@ def test_whatever_was_printed_a_preview_is_its_last_rows(output: str, width: int
 @given(
     st.lists(st.integers(0, 70), max_size=40), st.lists(st.integers(0, 40), max_size=3), st.integers(4, 12)
 )
-def test_failed_command_shows_its_last_error_and_counts_what_is_between(
+def test_failed_command_shows_its_last_error_and_counts_omitted_rows(
     lengths: list[int], errors: list[int], rows: int
 ) -> None:
     lines = ["x" * length for length in lengths]
@@ -464,7 +464,7 @@ def test_error_is_looked_for_in_a_bounded_part_of_an_output() -> None:
 
 @pytest.mark.parametrize("line", ["abc 日本\n", "a" * 79 + "\n", "a", "日", "\t"])
 def test_collapsed_view_of_a_long_output_is_cut_from_its_end_alone(line: str) -> None:
-    """Of the text in memory, nothing is copied but what is shown, and what is searched for an error."""
+    """Of the text in memory, nothing is copied except the shown part and the part that is searched for an error."""
     result = result_of("c" * 4_000_000, line * (8_000_000 // len(line)), is_error=True, exit_code=1)
     drawn(RenderedResult(result), 80)
     tracemalloc.start()
@@ -478,21 +478,19 @@ def test_collapsed_view_of_a_long_output_is_cut_from_its_end_alone(line: str) ->
 
 
 @given(st.text(max_size=300), st.integers(1, 80), st.booleans())
-def test_nothing_that_was_printed_is_obeyed_or_passes_for_ours(
-    output: str, width: int, expanded: bool
-) -> None:
+def test_output_is_never_obeyed_or_mistaken_for_the_footer(output: str, width: int, expanded: bool) -> None:
     text = drawn(RenderedResult(result_of("c", f"{output}\nexit code 0"), expanded=expanded), width)
     for char in set(text) - set("\n"):
         assert char.isprintable() or category(char) in ("Zs", "Co") or char in "\u200c\u200d"
-    if width >= 40:  # what we say stands on one row there
+    if width >= 40:  # the footer stands on one row at that width
         ours = [row for row in text.splitlines() if not row.startswith(("$ ", "│ ", "… "))]
         assert len(ours) == 1
         assert ours[0].startswith("exit code 0 · ")
 
 
 @pytest.mark.parametrize("kind", ["command", "output", "notice"])
-def test_blocks_of_whatever_origin_are_harmless(kind: str) -> None:
-    """As JSON has them that another program has stored."""
+def test_blocks_from_foreign_json_are_harmless(kind: str) -> None:
+    """Blocks in JSON that another program has stored."""
     evil = "\x1b[2Ja\rb\x9b1A\u202e\nc"
     stored = json.loads(result_of("c").model_dump_json())
     stored["display"] = [{"type": kind, "text": evil, "title": evil}]
@@ -514,7 +512,7 @@ def test_caller_chooses_the_number_of_rows() -> None:
         RenderedResult(result, rows=0)
 
 
-def test_a_hint_is_no_markup_either() -> None:
+def test_hint_is_not_parsed_as_markup() -> None:
     assert "(\\x1b[red])" in drawn(RenderedResult(RESULTS["many lines"], hint="\x1b[red]"), 80)
 
 
@@ -536,7 +534,7 @@ def test_errors_are_red_and_truncation_is_a_warning() -> None:
     assert not re.search(r"\x1b\[(?:\d+;)*3\d", plain.file.getvalue())  # type: ignore[attr-defined]  # as above
 
 
-def test_a_console_without_unicode_gets_none_of_ours() -> None:
+def test_console_without_unicode_gets_ascii_borders() -> None:
     file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     Console(width=80, file=file, force_terminal=True, color_system=None).print(RenderedResult(RESULTS["cut"]))
     file.flush()
@@ -545,7 +543,7 @@ def test_a_console_without_unicode_gets_none_of_ours() -> None:
 
 @pytest.mark.anyio
 async def test_a_real_result_is_drawn(tmp_path: Path) -> None:
-    """The words for what is cut are those of the tool."""
+    """The words for a cut are those of the tool."""
     command = either("seq 5000; exit 3", "1..5000; exit 3")
     async with Environment.detect(limits=OutputLimits(head=200, tail=200)) as env:
         result = await ShellTool(env, approver=approve_all)({"command": command, "description": "Count"})
@@ -575,8 +573,8 @@ async def test_a_real_result_is_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_output_that_is_not_shown_is_told_to_a_person_too() -> None:
-    """Only the model's text said why there is none, and the facts said that binary output was shown."""
+async def test_hidden_output_is_explained_to_a_person() -> None:
+    """Regression test: only the text for the model gave the reason, and the facts reported shown binary output."""
     async with Environment.detect() as env:
         tool = ShellTool(env, approver=approve_all)
         write = f'"{sys.executable}" -c "import sys; sys.stdout.buffer.write(bytes(range(256)) * {{}})"'
@@ -600,7 +598,7 @@ async def test_output_that_is_not_shown_is_told_to_a_person_too() -> None:
     assert "\n- (nothing visible: " in drawn(RenderedResult(blank), 100)
 
 
-def test_results_of_the_other_tools_are_drawn_too() -> None:
+def test_results_of_the_other_tools_are_drawn() -> None:
     job = JobResult.model_validate(
         {
             "is_error": False,
@@ -631,7 +629,7 @@ def test_results_of_the_other_tools_are_drawn_too() -> None:
     assert drawn(RenderedResult(over), 40) == "- 7 lines before that left out.\nexit code 3\n"
 
 
-def test_command_that_shows_an_artifact_is_named_where_it_finds_the_artifact(
+def test_artifact_command_is_named_where_the_artifact_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(tmp_path))
@@ -644,7 +642,7 @@ def test_command_that_shows_an_artifact_is_named_where_it_finds_the_artifact(
         assert (file in text) is not found
 
 
-def test_place_and_timeout_stand_in_the_footer() -> None:
+def test_footer_has_place_and_timeout() -> None:
     where = "web-1:/srv/\x1bapp"
     assert drawn(RenderedResult(RESULTS["refused"], where=where), 80).endswith(
         "refused · web-1:/srv/\\x1bapp\n"
@@ -662,8 +660,8 @@ def test_place_and_timeout_stand_in_the_footer() -> None:
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 @pytest.mark.parametrize("name", ["wide characters and tabs", "a question to an approver", "own: running"])
 @pytest.mark.parametrize("expanded", [False, True])
-def test_dumb_terminal_of_whatever_encoding_gets_text_alone(name: str, encoding: str, expanded: bool) -> None:
-    """A character that the encoding has not ended the drawing with a UnicodeEncodeError."""
+def test_dumb_terminal_of_any_encoding_gets_plain_text(name: str, encoding: str, expanded: bool) -> None:
+    """Regression test: a character outside of the encoding ended the drawing with a UnicodeEncodeError."""
     file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="\n")
     console = Console(width=60, height=25, file=file, force_terminal=True, _environ={"TERM": "dumb"})
     console.print((VIEWS | OWN_VIEWS)[name](expanded))
@@ -676,13 +674,13 @@ def test_dumb_terminal_of_whatever_encoding_gets_text_alone(name: str, encoding:
         assert ("t\\xe9 " in text) is (encoding == "ascii")
 
 
-def test_rich_is_loaded_for_it_alone() -> None:
+def test_rich_is_imported_on_demand() -> None:
     program = "import anyshell, anyshell.tool, anyshell.cli.program, sys; print('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout == "False\n"
 
 
-# A person's own commands
+# Commands of the person
 
 
 def printed(text: str, **details: Any) -> Output:
@@ -794,13 +792,13 @@ OWN_VIEWS: dict[str, Callable[[bool], object]] = {
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_own_command_looks_as_it_did(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_command_matches_its_snapshot(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYSHELL_STATE_DIR", STATE)
     looks_as_it_did(f"rendered_own_{width}.txt", looks(OWN_VIEWS, width))
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 24, 60])
-def test_no_row_of_an_own_command_is_wider_than_there_is_room(width: int) -> None:
+def test_no_row_of_an_own_command_exceeds_the_width(width: int) -> None:
     wider = [
         (name, expanded, row)
         for name, own in OWN.items()
@@ -811,7 +809,7 @@ def test_no_row_of_an_own_command_is_wider_than_there_is_room(width: int) -> Non
     assert wider == []
 
 
-def test_own_command_shows_its_last_rows_while_it_runs_and_all_that_is_kept_when_expanded() -> None:
+def test_own_command_shows_last_rows_live_and_kept_rows_when_expanded() -> None:
     shown = fed("".join(f"{number}\n" for number in range(1, 101)))
     text = drawn(shown, 80)
     assert rows_of_output(text) == [str(number) for number in range(81, 101)]
@@ -826,7 +824,7 @@ def test_own_command_shows_its_last_rows_while_it_runs_and_all_that_is_kept_when
     assert "… 81 more lines\n" in drawn(shown, 80)
 
 
-def test_own_command_counts_lines_that_are_not_kept() -> None:
+def test_own_command_counts_dropped_lines() -> None:
     chunk = "".join(f"{number:07}\n" for number in range(10_000))
     shown = fed(*[chunk] * 40, expanded=True)
     text = drawn(shown, 80)
@@ -856,7 +854,7 @@ def test_half_a_sequence_or_character_of_a_chunk_is_not_shown() -> None:
     assert rows_of_output(drawn(shown, 80)) == ["bred"]
 
 
-def test_own_command_can_be_drawn_while_another_thread_feeds_it() -> None:
+def test_own_command_can_be_drawn_and_fed_concurrently() -> None:
     shown = RenderedCommand("make")
     done = threading.Event()
     failures: list[BaseException] = []
@@ -907,7 +905,7 @@ def test_outcome_is_drawn_where_a_result_is_expected() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("by", ["lines", "chunks"])
-async def test_real_stream_is_drawn_as_it_comes(by: Any) -> None:
+async def test_real_stream_is_drawn_live(by: Any) -> None:
     command = either("echo one; echo two; exit 3", "echo one; echo two; exit 3")
     shown = RenderedCommand(command)
     async with Environment.detect() as env, env.stream(command, by=by) as stream:

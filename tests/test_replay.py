@@ -1,4 +1,4 @@
-"""``anyshell replay`` on a person's terminal, which tmux plays."""
+"""``anyshell replay`` on a terminal of a person, which tmux plays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
 from anyshell.cli.commands.recordings.playback import Clock
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HOUR = 3600.0
 
 EVERYTHING = "\x1b[?1049h\x1b[?25l\x1b[5;10r\x1b[?6h\x1b[4h\x1b[?7l\x1b[31m\x1b(0"
-"""Turns on all that a recording can turn on and tmux tells of, a colour, and the characters for drawing lines."""
+"""A text that turns on every mode that a recording can turn on and tmux reports, a colour, and the line-drawing characters."""
 
 ASCIINEMA = shutil.which("asciinema")
 
@@ -45,14 +45,14 @@ def terminals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tmux.Server]
 
 @pytest.fixture
 def pane(terminals: tmux.Server, tmp_path: Path) -> tmux.Pane:
-    """A person's terminal."""
+    """The terminal of a person."""
     pane = terminals.open(tmp_path)
     pane.wait_until(lambda: pane.screen()[0] in "$#", "a prompt")
     return pane
 
 
 class Playing:
-    """A recording that is played in a terminal."""
+    """A recording that plays in a terminal."""
 
     def __init__(self, pane: tmux.Pane, file: Path, *options: str, after: str = "") -> None:
         self.pane = pane
@@ -68,12 +68,12 @@ class Playing:
         self.pid = int(wait_written(directory / "pid"))
 
     def assert_over(self, code: int) -> str:
-        """See that it has ended, and that a person can go on. Returns what stood there then."""
+        """Check that the replay has ended and the terminal works again; return the screen at the end."""
         shown = self.pane.wait(f"code={code}\n")
         assert (self.pane.flags(), self.pane.settings()) == self.before
-        self.pane.paste("echo -$((6*7))-\n")  # brackets would be seen by the shell
+        self.pane.paste("echo -$((6*7))-\n")  # the shell would see the brackets of a paste
         self.pane.wait("\n-42-\n")
-        assert "\n-42-\n" in self.pane.screen(colours=True)  # neither coloured nor made of lines
+        assert "\n-42-\n" in self.pane.screen(colours=True)  # without colour and line-drawing characters
         return shown
 
 
@@ -85,13 +85,11 @@ def test_replay_shows_colours_and_wide_characters(pane: tmux.Pane, tmp_path: Pat
     playing = Playing(pane, file)
     assert "blue 日本\nend\ncode=0\n" in playing.assert_over(0)
     assert "\x1b[1m\x1b[34mblue" in pane.screen(colours=True)
-    assert "anyshell: " not in pane.screen()  # its size is that of the terminal
+    assert "anyshell: " not in pane.screen()  # the recording has the size of the terminal
 
 
 @pytest.mark.parametrize("content", ["the end", "the end\r\n\x1b[m\x1b[?25h"])
-def test_the_prompt_comes_on_a_line_of_its_own_and_no_line_is_left_blank(
-    pane: tmux.Pane, tmp_path: Path, content: str
-) -> None:
+def test_prompt_after_a_replay_is_on_its_own_line(pane: tmux.Pane, tmp_path: Path, content: str) -> None:
     shown = Playing(pane, v2(tmp_path / "f.cast", (0.1, content))).assert_over(0)
     assert "\nthe end\ncode=0\n" in shown
 
@@ -135,7 +133,7 @@ def test_idle_limit_option_overrides_that_of_the_file(pane: tmux.Pane, tmp_path:
 
 
 class Moments:
-    """A clock that goes by hand."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -161,7 +159,7 @@ def test_a_pause_takes_no_time() -> None:
         clock.pause_or_go_on()
         assert clock.played == 2
         moments.now += 1
-        clock.pause_or_go_on()  # wakes it, to look once more
+        clock.pause_or_go_on()  # wakes the waiting task to look again
         await reaching
         assert clock.played == 3
 
@@ -181,11 +179,11 @@ def test_a_suspended_player_does_not_go_on() -> None:
     asyncio.run(play())
 
 
-# --- how it ends ----------------------------------------------------------------------------------------------
+# # --- the end of a replay ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("key", "code"), [("q", 0), ("C-c", 130)])
-def test_a_key_stops_it_and_the_terminal_is_as_it_was(
+def test_key_stops_the_replay_and_restores_the_terminal(
     pane: tmux.Pane, tmp_path: Path, key: str, code: int
 ) -> None:
     file = v2(tmp_path / "f.cast", (0.0, EVERYTHING), (HOUR, "second"))
@@ -218,14 +216,14 @@ def test_terminal_is_restored_after_a_broken_line_which_is_named(pane: tmux.Pane
     assert "line 3: " in shown.replace("\n", "")
 
 
-def test_a_terminal_that_is_closed_ends_it(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_closed_terminal_ends_the_replay(pane: tmux.Pane, tmp_path: Path) -> None:
     playing = Playing(pane, v2(tmp_path / "f.cast", (0.0, "first"), (HOUR, "second")))
     pane.wait("first")
     pane.close()
     wait_until(lambda: not is_alive(playing.pid), "its end")
 
 
-def test_suspended_it_gives_the_terminal_back_and_takes_it_again(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_suspended_replay_releases_and_retakes_the_terminal(pane: tmux.Pane, tmp_path: Path) -> None:
     playing = Playing(pane, v2(tmp_path / "f.cast", (0.0, EVERYTHING), (HOUR, "second")))
     pane.wait_until(lambda: pane.flags() == "1 0 0 0 1 1 0 0 0 0 0 4 9", "all modes")
     during = pane.flags(), pane.settings()
@@ -238,16 +236,14 @@ def test_suspended_it_gives_the_terminal_back_and_takes_it_again(pane: tmux.Pane
     playing.assert_over(0)
 
 
-def test_keys_work_when_stdin_is_something_else(pane: tmux.Pane, tmp_path: Path) -> None:
+def test_keys_work_with_redirected_stdin(pane: tmux.Pane, tmp_path: Path) -> None:
     playing = Playing(pane, v2(tmp_path / "f.cast", (0.0, "first"), (HOUR, "second")), after="</dev/null")
     pane.wait("first")
     pane.press("q")
     playing.assert_over(0)
 
 
-def test_a_pipe_is_played_as_it_comes_and_can_be_left_while_it_is_silent(
-    pane: tmux.Pane, tmp_path: Path
-) -> None:
+def test_pipe_is_played_live_and_can_be_left_while_silent(pane: tmux.Pane, tmp_path: Path) -> None:
     file = tmp_path / "f.cast"
     os.mkfifo(file)
     playing = Playing(pane, file)
@@ -263,7 +259,7 @@ def test_a_pipe_is_played_as_it_comes_and_can_be_left_while_it_is_silent(
         assert not is_alive(playing.pid)
 
 
-# --- strangers ------------------------------------------------------------------------------------------------
+# # --- foreign recordings ---------------------------------------------------------------------------------------
 
 
 def test_a_recording_changes_nothing_of_the_terminal_and_types_nothing(
@@ -276,7 +272,7 @@ def test_a_recording_changes_nothing_of_the_terminal_and_types_nothing(
         (0.0, "\x1b]2;stolen\x07\x1b]52;c;c3RvbGVu\x07\x1bkstolen\x1b\\"),
         (0.0, questions + "asked\r\n"),
     )
-    # Answers would come while the shell reads again, or be taken for keys.
+    # An answer would come while the shell reads again, or would be taken for a key.
     playing = Playing(pane, v2(tmp_path / "f.cast", *events))
     playing.assert_over(0)
     assert "stolen" not in terminals("list-buffers")
@@ -295,7 +291,7 @@ def test_replay_reports_a_recording_of_another_size(pane: tmux.Pane, tmp_path: P
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What asciinema, as Debian has it, makes of a program."""
+    """A recording of a program by asciinema, as packaged by Debian."""
     if ASCIINEMA is None:
         missing("asciinema", "install asciinema")
     directory = tmp_path_factory.mktemp("asciinema")
@@ -324,7 +320,7 @@ def test_recording_of_asciinema_is_played(recorded: Path, pane: tmux.Pane, tmp_p
     assert pane.screen().split("\n")[4].endswith("there")
 
 
-def test_asciinema_plays_what_is_recorded_here(recorded: Path, pane: tmux.Pane, tmp_path: Path) -> None:
+def test_asciinema_plays_recordings_of_anyshell(recorded: Path, pane: tmux.Pane, tmp_path: Path) -> None:
     assert ASCIINEMA is not None
     done = anyshell("run", "--record", str(tmp_path / "f.cast"), "--record-format", "v2", "--", "echo here")
     assert done.returncode == 0

@@ -1,4 +1,4 @@
-"""``anyshell replay`` where stdout is no terminal, and what it refuses."""
+"""``anyshell replay`` with stdout that is no terminal, and its errors."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 HOUR = 3600.0
 
 LARGEST_MEMORY = 48 * 1024
-"""KiB that playing may take, whatever the recording has. The interpreter alone takes about 18 MiB."""
+"""KiB that a replay may take, for a recording of any size. The interpreter alone takes about 18 MiB."""
 
 
-def test_a_pipe_gets_all_of_it_at_once(tmp_path: Path) -> None:
+def test_pipe_gets_the_whole_recording_at_once(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.5, "one\r\n"), (HOUR, "\x1b[31mtwo\x1b[m ü\r\n"))
     done = anyshell("replay", str(file))
     assert (done.returncode, done.stdout, done.stderr) == (0, "one\r\n\x1b[31mtwo\x1b[m ü\r\n".encode(), b"")
@@ -51,7 +51,7 @@ def test_output_of_every_version_is_played(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (0, b"one two"), name
 
 
-def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
+def test_reader_returns_the_lines_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"one\n\n" + b"x" * READ_SIZE + b"\nlast")
     with file.open("rb", buffering=0) as opened:
@@ -65,7 +65,7 @@ def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
         assert lines.readline(10) == lines.read(10) == b""
 
 
-def test_nothing_that_acts_is_printed(tmp_path: Path) -> None:
+def test_sequences_with_side_effects_are_not_printed(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "a\x1b]52;c;AAAA"), (0.2, "\x07b\x1b[6n\x1b[?1000hc"))
     assert within("replay", str(file)).stdout == b"abc"
 
@@ -77,7 +77,7 @@ def test_modes_left_on_are_switched_off_at_the_end(tmp_path: Path) -> None:
     assert {printed.index(back) for back in (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[m")}
 
 
-def test_a_broken_line_is_named_after_what_comes_before(tmp_path: Path) -> None:
+def test_broken_line_is_named_after_earlier_output(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "before\r\n"))
     with file.open("a") as opened:
         opened.write('[0.2, "o"]\n[0.3, "o", "after"]\n')
@@ -86,8 +86,8 @@ def test_a_broken_line_is_named_after_what_comes_before(tmp_path: Path) -> None:
     assert done.stderr.decode().startswith(f"anyshell: {file}: line 3: ")
 
 
-def test_a_line_that_is_cut_off_is_said_to_be(tmp_path: Path) -> None:
-    """The program that wrote it was killed."""
+def test_cut_off_line_is_reported(tmp_path: Path) -> None:
+    """The program that wrote the recording was killed."""
     file = v2(tmp_path / "f.cast", (0.1, "before\r\n"), (0.2, "after"))
     file.write_bytes(file.read_bytes()[:-6])
     done = within("replay", str(file))
@@ -113,7 +113,7 @@ def test_malformed_recording_is_refused(tmp_path: Path, content: bytes, said: by
     assert b"Traceback" not in done.stderr
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     done = within("replay", str(tmp_path / "none.cast"))
     assert done.returncode == 125
     assert b"none.cast" in done.stderr
@@ -140,7 +140,7 @@ def test_malformed_numbers_are_wrong_usage(tmp_path: Path, words: tuple[str, str
     assert f"'{words[1]}'".encode() in done.stderr
 
 
-def test_a_reader_that_goes_away_ends_it(tmp_path: Path) -> None:
+def test_closed_reader_ends_the_replay(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", *((float(at), "x" * 10_000) for at in range(100)))
     program = start("replay", str(file))
     assert program.stdout is not None

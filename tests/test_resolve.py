@@ -44,7 +44,7 @@ def found(text: str, *, powershell: bool = False) -> list[str]:
         ("cat <<<workspace://a", ["workspace://a"]),
         ("cat \"skill://a?grep=b$\" \"skill://a?grep=(b$)&c=$d\"", ["skill://a?grep=b$"]),
         ("cat 'skill://it\u2019s' \"skill://\u201cb\u201d\"", ["skill://it\u2019s", "skill://\u201cb\u201d"]),
-        # Left alone.
+        # Left unchanged.
         ("curl https://example.org skill:a ftp://b", []),
         ('echo "see artifact://ID for more"', []),
         ("bash -c 'cat artifact://ID'", []),
@@ -87,7 +87,7 @@ def test_addresses_in_texts_of_posix_shells(text: str, addresses: list[str]) -> 
             ["skill://a", "skill://b", "skill://c", "skill://d"],
         ),
         ("echo case $(echo case skill://a)", ["skill://a"]),
-        # Left alone.
+        # Left unchanged.
         ("gc skill://[a] skill://a[b] skill://a] skill://a{b} skill://a(b) 'skill://a'[0]", []),
         ("gc skill://a}; gc skill://b)", []),
         ("gc skill://a\u00a0b", []),
@@ -101,7 +101,7 @@ def test_addresses_in_texts_of_powershell(text: str, addresses: list[str]) -> No
     assert found(text, powershell=True) == addresses
 
 
-def test_a_bare_address_where_a_command_of_powershell_begins_is_told_apart() -> None:
+def test_bare_address_in_command_position_of_powershell_is_flagged() -> None:
     words = find("skill://a.ps1 skill://b; & skill://c | skill://d; 'skill://e'", SCHEMES, powershell=True)
     assert [word.command for word in words] == [True, False, False, True, False]
 
@@ -120,7 +120,7 @@ def test_a_query_that_the_shell_would_cut_is_an_error(powershell: bool) -> None:
     st.booleans(),
 )  # fmt: skip
 def test_find_returns_whole_words(text: str, powershell: bool) -> None:
-    """For any text: in order, apart, and each an address with its quotes, and nothing glued to it."""
+    """In any text, the words are in order and do not overlap, and each is an address with its quotes and nothing else."""
     last = 0
     for word in find(text, SCHEMES, powershell=powershell):
         assert word.start >= last
@@ -135,12 +135,12 @@ def test_find_returns_whole_words(text: str, powershell: bool) -> None:
         st.sampled_from(["skill://a", "skill://b c", "see skill://d e", "x", "it's skill://f"]), max_size=6
     )
 )
-def test_words_are_found_as_a_shell_has_them(words: list[str]) -> None:
+def test_quoted_words_are_found_as_in_a_shell(words: list[str]) -> None:
     text = " ".join(["printf", *map(shlex.quote, words)])
     assert found(text) == [word for word in words if word.startswith("skill://")]
 
 
-def test_a_hostile_text_takes_no_long() -> None:
+def test_hostile_text_is_searched_in_time() -> None:
     for piece in ("skill://a ", "'", '"$(', "\\", "<<E\n", "$((1+", "skill://"):
         text = piece * (200_000 // len(piece))
         found(text)

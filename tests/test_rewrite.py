@@ -1,4 +1,4 @@
-"""A command that is rewritten does what it did: both forms are run, by every shell that is here."""
+"""A rewritten command does the same as the original: every shell on this machine runs both forms."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 SHELLS = [path for path in ("/bin/bash", "/bin/sh") if Path(path).exists()]
-"""Those that are as if by a cd when they are started elsewhere. zsh is not: test_shells.py."""
+"""The shells that behave as after a cd when they are started in another directory; zsh does not: test_shells.py."""
 
 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
-    """A small tree: two directories, a link to one from elsewhere, a file."""
+    """A small directory tree: two directories, a link to one of them, a file."""
     top = tmp_path / "top"
     (top / "sub" / "deep").mkdir(parents=True)
     (top / "a b").mkdir()
@@ -151,7 +151,7 @@ async def test_a_given_directory_is_kept(top: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["CDPATH", "HOME", "OLDPWD", "PWD", "BASH_ENV"])
-async def test_variables_that_decide_about_a_cd_prevent_it(name: str, top: Path) -> None:
+async def test_variables_that_affect_cd_prevent_the_rewrite(name: str, top: Path) -> None:
     assert (await rewritten("cd sub && pwd", top, env={name: str(top)})).cwd is None
 
 

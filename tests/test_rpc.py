@@ -1,4 +1,4 @@
-"""``anyshell rpc``: its protocol, over a server in this process; its ends, as a program of its own; clients in other languages."""
+"""``anyshell rpc``: its protocol, with a server in this process; its endings, as a separate program; clients in other languages."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ HELLO = {"id": 0, "method": "hello", "params": {"version": 1}}
 
 
 async def pause() -> None:
-    """Let all that can go on go on."""
+    """Let every other task run as far as possible."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
 class Client:
-    """Talks to a server in this process."""
+    """A client of a server in this process."""
 
     def __init__(self, env: Environment) -> None:
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -60,7 +60,7 @@ class Client:
         self._told.put_nowait(json.loads(line, parse_constant=pytest.fail))
         await (
             pause()
-        )  # the client may have read the line, and sent another, before a write is known to be over
+        )  # the client may have read the line, and sent another, before the write is known to be complete
 
     async def _read(self) -> AsyncIterator[bytes]:
         while (line := await self._lines.get()) is not None:
@@ -106,7 +106,7 @@ async def test_greeting_comes_first_and_names_version_host_and_methods(env: Envi
     await client.close()
 
 
-async def test_run_tells_the_outcome(client: Client, env: Environment) -> None:
+async def test_run_returns_the_outcome(client: Client, env: Environment) -> None:
     outcome = await client.call(
         "run", command='echo "$A"; cat; pwd; exit 3', env={"A": "a"}, stdin="in\n", cwd="/"
     )
@@ -117,7 +117,7 @@ async def test_run_tells_the_outcome(client: Client, env: Environment) -> None:
     assert (await client.call("bash", command="kill -9 $$"))["signal"] == "SIGKILL"
 
 
-async def test_run_takes_a_reach_that_is_narrower_and_tells_effects(tmp_path: Path) -> None:
+async def test_run_takes_a_narrower_reach_and_returns_effects(tmp_path: Path) -> None:
     bubblewrap()
     async with Environment.detect(cwd=tmp_path, reach=Reach.preset("workspace")) as env:
         client = Client(env)
@@ -150,7 +150,7 @@ async def test_timeout_and_silence_stop_the_tree(client: Client) -> None:
     assert not living(seconds)
 
 
-async def test_stream_tells_output_before_the_result(client: Client) -> None:
+async def test_stream_sends_output_before_the_result(client: Client) -> None:
     client.send(
         {
             "id": "s",
@@ -207,7 +207,7 @@ async def test_session_keeps_its_shell_by_its_name(client: Client, env: Environm
     assert await client.next() == {"id": "x", "result": {}}
 
 
-async def test_job_goes_on_and_is_read_sent_to_and_stopped(client: Client) -> None:
+async def test_job_is_read_sent_input_and_stopped(client: Client) -> None:
     job = (await client.call("jobs.start", command="echo ready; read x; echo got $x; exit 4"))["job"]
     piece = await client.call("jobs.output", job=job, wait=20)
     assert (piece["text"], piece["running"]) == ("ready\n", True)
@@ -286,10 +286,10 @@ BAD: list[tuple[bytes, str, str]] = [
         "10,000",
     ),
 ]
-"""Lines, the code of the error, and a part of what it says."""
+"""Lines, the error code, and a part of the message."""
 
 
-async def test_bad_input_is_told_what_to_do_and_ends_nothing(client: Client) -> None:
+async def test_bad_input_gets_an_error_with_advice_and_ends_nothing(client: Client) -> None:
     for line, code, said in BAD:
         with row(line[:80]):
             client.send(line + b"\n\n")
@@ -308,7 +308,7 @@ def test_long_name_is_compared_in_little_memory() -> None:
         tracemalloc.stop()
 
 
-async def test_line_that_is_too_long_is_passed_over(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_oversized_line_is_skipped(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rpc_server, "LONGEST_LINE", 1_000)
     client.send(b"x" * 900)
     client.send(b"x" * 900)
@@ -331,9 +331,7 @@ async def test_requests_have_ids_of_their_own_and_a_bound(
     assert sorted(each["id"] for each in told) == ["a", "b", "x"]
 
 
-async def test_request_that_is_too_big_beside_others_is_busy(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_request_over_the_memory_bound_is_busy(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rpc_server, "MOST_HELD", 1_000)
     client.send({"id": "a", "method": "run", "params": {"command": "sleep 300", "stdin": "x" * 500}})
     assert (await client.call("run", command="cat", stdin="x" * 500))["code"] == "busy"
@@ -342,14 +340,14 @@ async def test_request_that_is_too_big_beside_others_is_busy(
     assert (await client.call("run", command="cat", stdin="x" * 500))["exit_code"] == 0
 
 
-async def test_id_is_free_as_soon_as_its_answer_can_be_read(client: Client) -> None:
+async def test_id_is_free_after_its_answer(client: Client) -> None:
     for _ in range(5):
         assert (await client.call("run", command="true"))["exit_code"] == 0
         assert await client.call("jobs.list") == {"jobs": []}
 
 
 async def test_files_are_read_no_faster_than_the_client_reads(env: Environment) -> None:
-    """So that parts of files do not pile up: most are read once the client has read others."""
+    """Parts of files do not accumulate: most are read after the client has read others."""
     client = Client(env)
     await client.call("hello", version=1)
     await env.files.write("f", b"old")
@@ -366,7 +364,7 @@ async def test_files_are_read_no_faster_than_the_client_reads(env: Environment) 
 
 
 async def test_slow_reader_slows_the_command_and_loses_nothing(client: Client, env: Environment) -> None:
-    """Meanwhile other requests are carried out. A window of SSH alone holds 2 MiB, and the lines are 6.9 MB."""
+    """Other requests are carried out in between. A window of SSH alone holds 2 MiB, and the lines are 6.9 MB."""
     client.reads.clear()
     client.send({"id": "s", "method": "stream", "params": {"command": "seq 1000000; echo done > f"}})
     client.send({"id": "w", "method": "files.write", "params": {"path": "g", "data": "x"}})
@@ -384,7 +382,7 @@ async def test_slow_reader_slows_the_command_and_loses_nothing(client: Client, e
 
 
 @pytest.mark.parametrize("good", [False, True])
-async def test_client_that_reads_nothing_is_given_up(
+async def test_client_that_reads_nothing_is_disconnected(
     good: bool, env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rpc_server, "MOST_REQUESTS", 10)
@@ -419,7 +417,7 @@ async def test_end_of_input_stops_everything(client: Client) -> None:
     assert {(await client.next())["error"]["code"] for _ in "rs"} == {"aborted"}
 
 
-def test_schema_is_printed_and_holds_for_what_is_said() -> None:
+def test_schema_is_printed_and_accepts_real_messages() -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="the frameworks bring it")
     printed = json.loads(within("rpc", "--schema").stdout)
     assert printed == json.loads(json.dumps(schema()))
@@ -447,7 +445,7 @@ def talk(*requests: dict[str, Any], command: list[str] = RPC) -> subprocess.Pope
 
 @pytest.mark.parametrize("unread", [False, True])
 def test_program_that_closes_stdin_or_dies_leaves_nothing_alive(unread: bool) -> None:
-    """With output and answers that the client does not read as well, of which so many that no more requests are taken."""
+    """The client also leaves output and answers unread, so many answers that no more requests are accepted."""
     seconds = unique_seconds()
     yes: dict[str, Any] = {"id": 9, "method": "stream", "params": {"command": "exec yes"}}
     flood = [yes, *[{"id": 10, "method": "none"}] * 1_500] if unread else []

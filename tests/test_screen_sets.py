@@ -1,4 +1,4 @@
-"""The screen beside the recordings and assertions of other terminals, as `screen_sets` reads them."""
+"""The screen compared with recordings and assertions of other terminals, as `screen_sets` reads these."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "69screen_reflow": "Another size",
     },
 }
-"""The cases that are shown otherwise here, each with the row of the explanation's table that has the reason."""
+"""The cases with a different screen here, each with the row of the explanation's table that has the reason."""
 
 LEAST = {"alacritty": (43, 41), "xterm.js": (76, 71), "libvterm": (385, 359)}
-"""Of each set, how many cases are compared at least, and how many of these are shown as the set expects."""
+"""For each set, the least number of compared cases, and the least number of cases that match."""
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ LEAST = {"alacritty": (43, 41), "xterm.js": (76, 71), "libvterm": (385, 359)}
     ],
     ids=list(SETS),
 )
-def test_screen_shows_what_other_terminals_recorded(name: str, compare: object) -> None:
+def test_screen_matches_recordings_of_other_terminals(name: str, compare: object) -> None:
     assert callable(compare)
     found = compare()
     assert isinstance(found, Comparison)

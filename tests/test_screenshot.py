@@ -40,19 +40,19 @@ def svg(file: Path, *options: str) -> ET.Element:
 
 
 def shown(picture: ET.Element) -> list[tuple[float, float, str]]:
-    """Where each text stands: its row, its column and itself. The title's row is less than 0."""
+    """The texts with their positions: row, column and text. The row of the title is below 0."""
     found = []
     for element in picture.iter(f"{SVG}text"):
         x, y = float(element.get("x", "")), float(element.get("y", ""))
         content = (element.text or "").replace("\xa0", " ")
         title = (element.get("class") or "").endswith("-title")
         if content == "\n":
-            continue  # rich says where a row ends
+            continue  # rich marks the end of a row
         found.append((-1.0 if title else round((y - 20) / 24.4, 1), round(x / 12.2, 2), content))
     return found
 
 
-# --- which moment ---------------------------------------------------------------------------------------------
+# # --- the chosen moment ----------------------------------------------------------------------------------------
 
 
 def test_screenshot_shows_the_end_or_the_moment_of_at(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_screenshot_shows_the_end_or_the_moment_of_at(tmp_path: Path) -> None:
     assert text(file, "--at", "99") == "one two three\n"
 
 
-def test_the_last_screen_of_a_program_that_has_left_it_is_shown(tmp_path: Path) -> None:
-    """What an editor leaves is blank."""
+def test_last_alternate_screen_is_shown_after_the_program_left(tmp_path: Path) -> None:
+    """An editor leaves a blank screen."""
     file = v2(
         tmp_path / "f.cast",
         *(
@@ -84,7 +84,7 @@ def test_main_screen_with_text_is_preferred_to_the_last_alternate_one(tmp_path: 
     assert text(file) == "$ vi\n$\n"
 
 
-def test_a_screen_on_which_nothing_ever_stood_is_said_to_be_blank(tmp_path: Path) -> None:
+def test_blank_screen_is_reported(tmp_path: Path) -> None:
     done = within("screenshot", str(v2(tmp_path / "f.cast", (0.1, "\x1b[2J"))))
     assert (done.returncode, done.stdout) == (0, b"\n")
     assert done.stderr.splitlines() == [b"anyshell: nothing stands on the screen"]
@@ -109,7 +109,7 @@ def test_screenshot_follows_a_resize(tmp_path: Path) -> None:
     assert text(file) == "b" * 40 + "\n" + "b" * 10 + "\n"
 
 
-# --- what is drawn --------------------------------------------------------------------------------------------
+# # --- the drawing ----------------------------------------------------------------------------------------------
 
 
 def test_an_svg_has_the_text_in_its_columns(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_an_svg_fetches_nothing_and_runs_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "code", [0x0, 0x7F, 0x9B, 0xFFFE, 0xFFFF, 0x10FFFF, 0xD800, 0x200D, 0xFE0F, 0x1F468, 0xAD]
 )
-def test_no_character_breaks_an_svg_or_moves_what_follows(tmp_path: Path, code: int) -> None:
+def test_no_character_breaks_an_svg_or_shifts_later_text(tmp_path: Path, code: int) -> None:
     file = tmp_path / "f.cast"
     events = [[0.1, "o", f"{chr(code)}a{chr(code)}\x1b[1;5Hend"]]
     lines: list[object] = [{"version": 2, "width": 80, "height": 24, "title": chr(code)}, *events]
@@ -234,7 +234,7 @@ def test_a_png_has_the_letters_and_the_colours(tmp_path: Path) -> None:
     done = within("screenshot", str(file), "-o", str(tmp_path / "f.png"))
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     width, height, rows = pixels((tmp_path / "f.png").read_bytes())
-    assert (width, height) == (2 * 165, 2 * 123)  # two for each of the SVG
+    assert (width, height) == (2 * 165, 2 * 123)  # two pixels for each of the SVG
     # The text begins at 9, 41; a column is 12.2 wide and a row 24.4 high.
     first = b"".join(row[4 * 18 : 4 * 66] for row in rows[2 * 42 : 2 * 62])
     assert len({first[at : at + 4] for at in range(0, len(first), 4)}) > 4  # letters, with soft edges
@@ -245,7 +245,7 @@ def test_a_png_has_the_letters_and_the_colours(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("rasteriser")
 @pytest.mark.parametrize("drawn", ["____", "gjpqy", "\x1b[4mgy\x1b[m", "\x1b[44mgy_\x1b[m"])
 def test_the_last_row_is_drawn_as_the_first(tmp_path: Path, drawn: str) -> None:
-    """With its tails, underscores and underlines. Five rows of 24.4 are whole pixels, so the two are the same."""
+    """The last row keeps its descenders, underscores and underlines. Five rows of 24.4 are whole pixels, so the two rows are the same."""
     file = v2(tmp_path / "f.cast", (0.1, drawn + "\r\n" * 5 + drawn), width=8, height=6)
     within("screenshot", str(file), "-o", str(tmp_path / "f.png"))
     _, _, rows = pixels((tmp_path / "f.png").read_bytes())
@@ -254,10 +254,10 @@ def test_the_last_row_is_drawn_as_the_first(tmp_path: Path, drawn: str) -> None:
     assert first == [row[4 * 18 : -4 * 18] for row in rows[top + down : bottom + down]]
     nothing = first[-1]
     tail = max(number for number, row in enumerate(first) if row != nothing)
-    assert tail > 2 * 23  # below the row that rich cuts it at
+    assert tail > 2 * 23  # below the place where rich cuts the row
 
 
-def test_without_what_draws_a_png_it_is_said_what_to_install(tmp_path: Path) -> None:
+def test_missing_png_renderer_error_has_an_install_hint(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "text"))
     (tmp_path / "resvg_py.py").write_text("raise ModuleNotFoundError('not here')\n")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))}
@@ -276,7 +276,7 @@ def test_a_png_that_would_take_all_memory_is_refused(tmp_path: Path) -> None:
     assert text(file, "--format", "txt") == "text\n"
 
 
-# --- where it goes --------------------------------------------------------------------------------------------
+# # --- the target -----------------------------------------------------------------------------------------------
 
 
 def test_suffix_of_the_name_chooses_the_format(tmp_path: Path) -> None:
@@ -289,13 +289,13 @@ def test_suffix_of_the_name_chooses_the_format(tmp_path: Path) -> None:
     assert text(file, "-o", "-") == "text\n"
 
 
-def test_a_name_that_says_nothing_is_wrong_usage(tmp_path: Path) -> None:
+def test_name_without_a_known_suffix_is_wrong_usage(tmp_path: Path) -> None:
     done = within("screenshot", "f.cast", "-o", "picture.jpg")
     assert done.returncode == 2
     assert b"'picture.jpg' does not end with .svg, .png or .txt" in done.stderr
 
 
-def test_a_file_that_is_there_is_replaced_whole_and_is_private(tmp_path: Path) -> None:
+def test_existing_file_is_replaced_by_a_private_file(tmp_path: Path) -> None:
     file, target, other = v2(tmp_path / "f.cast", (0.1, "new")), tmp_path / "a.txt", tmp_path / "other"
     other.write_text("other")
     target.write_text("old and longer")
@@ -320,14 +320,14 @@ def test_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 
 
-def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+def test_unwritable_target_is_named(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "text"))
     for target in (tmp_path / "none" / "a.txt", tmp_path):
         done = within("screenshot", str(file), "-o", str(target), "--format", "txt")
         assert done.returncode == 125
         assert done.stderr.startswith(b"anyshell: ")
         assert tmp_path.name.encode() in done.stderr
-    # It is the name that was given, and not that of a file beside it.
+    # The error has the given name, and not the name of a temporary file beside it.
     done = within("screenshot", str(file), "-o", str(tmp_path / "none" / "a.txt"))
     assert done.stderr.decode().rstrip().endswith(str(tmp_path / "none" / "a.txt"))
 
@@ -350,7 +350,7 @@ def test_screenshot_does_not_replace_its_recording(tmp_path: Path, monkeypatch: 
     assert file.read_bytes() == before
 
 
-# --- what is broken -------------------------------------------------------------------------------------------
+# # --- broken recordings ----------------------------------------------------------------------------------------
 
 
 def test_broken_line_is_named_and_earlier_events_can_be_drawn(tmp_path: Path) -> None:
@@ -397,7 +397,7 @@ def test_a_terminal_that_is_too_large_is_refused(tmp_path: Path) -> None:
     assert b"a terminal of 5,000 columns and 24 rows cannot be drawn" in done.stderr
 
 
-def test_one_column_is_drawn_as_two(tmp_path: Path) -> None:
+def test_terminal_of_one_column_is_drawn_with_two(tmp_path: Path) -> None:
     assert text(v2(tmp_path / "f.cast", (0.1, "ab"), width=1, height=1)) == "ab\n"
 
 

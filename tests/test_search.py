@@ -1,4 +1,4 @@
-"""A pattern is found in output as it would be in the whole text."""
+"""A pattern matches in a stream of output as in the whole text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def feed(pattern: re.Pattern[str], pieces: list[bytes]) -> re.Match[str] | None:
     return search.flush()
 
 
-def test_a_match_is_the_same_however_the_bytes_are_cut() -> None:
+def test_match_does_not_depend_on_cuts() -> None:
     data = b"a\r\n\x1b[1mport\x1b[0m: 51\r\n\xc3\xa4\xe2\x82\xac"
     for first, second in combinations(range(len(data) + 1), 2):
         match = feed(

@@ -137,13 +137,13 @@ def test_colours_do_not_hide_a_match(store: ArtifactStore, engine: str) -> None:
 def test_notes_lead_to_every_omitted_part(
     data: bytes, query: str, limit: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The parts that the notes lead to are the whole, in order, and each is within its limit."""
+    """The parts that the notes name are the whole together, in order, and each is within its limit."""
     store = ArtifactStore(tmp_path_factory.getbasetemp() / "selection")
     at: str | None = f"artifact://{keep(store, data).id}{query}"
     try:
         whole = store.view(str(at), limit=None)
     except InvalidCommand:
-        return  # it is shorter
+        return  # the artifact is shorter
     assert whole.next is None
     seen, cut = [], False
     while at is not None:
@@ -153,7 +153,7 @@ def test_notes_lead_to_every_omitted_part(
         assert (view.next is None) == ("The rest:" not in view.note)
         seen += [view.data]
         at = view.next
-    if not cut and "context" not in query:  # of which the next part has none that stands before it
+    if not cut and "context" not in query:  # the next part has no lines of context before its first line
         assert b"".join(seen).replace(b"--\n", b"") == whole.data.replace(b"--\n", b"")
 
 
@@ -170,7 +170,7 @@ def test_memory_is_bounded(store: ArtifactStore, engine: str) -> None:
 
 
 def test_a_hostile_pattern_ends(store: ArtifactStore, engine: str) -> None:
-    """Over the longest artifact there is: linear with the extra, refused without."""
+    """The longest possible artifact: linear time with the extra, refused without."""
     artifact = keep(store, *[b"a" * MIB] * 32, b"\n", *[b"a" * 30 + b"!\n"] * 10, *[b"a" * MIB] * 31, b"!")
     address = f"artifact://{artifact.id}?grep={HOSTILE}"
     if engine == "re":
@@ -224,7 +224,7 @@ with ArtifactStore(Path(sys.argv[1])).open(sys.argv[2]) as file:
 """
 
 
-def test_pruning_spares_what_another_process_reads(store: ArtifactStore) -> None:
+def test_pruning_spares_artifacts_in_use_by_another_process(store: ArtifactStore) -> None:
     read, other = keep(store, TEXT, age=10.0), keep(store, b"x")
     with child(READER, store.directory, read.id) as reader:
         assert reader.stdout is not None

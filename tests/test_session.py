@@ -1,4 +1,4 @@
-"""Sessions: what lasts, what a stop leaves, what ends them, and that nothing of them stays."""
+"""Sessions: lasting state, state after a stop, the end of a session, and that sessions leave nothing behind."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ EVERYWHERE = [*(f"local {shell}" for shell in SHELLS), *(f"ssh {shell}" for shel
 async def env(
     request: pytest.FixtureRequest, ssh_host: Callable[[str], Server], tmp_path: Path, anyio_backend: str
 ) -> AsyncIterator[Environment]:
-    """Each shell on this machine, and most over a real sshd."""
+    """Each shell on this machine, and most shells over a real sshd."""
     place, shell = request.param.split()
     host = "local" if place == "local" else ssh_host("openssh as a user").options()
     open_to_all(tmp_path)
@@ -80,7 +80,7 @@ async def bash(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]
 
 
 async def printed(session: Session, text: str) -> str:
-    """What a text prints that ends well and loses nothing."""
+    """The output of a text that ends well and keeps the session."""
     outcome = await session.run(text, timeout=30)
     assert outcome.session is not None
     assert (outcome.status, outcome.session.state, outcome.session.fresh) == ("exited", "kept", ""), outcome
@@ -99,19 +99,19 @@ async def far(
 
 
 def reported(outcome: Outcome) -> SessionReport:
-    """What an outcome says of its session."""
+    """The report of an outcome about its session."""
     assert outcome.session is not None, outcome
     return outcome.session
 
 
 async def wait_for(file: Path) -> None:
-    """Wait until a text has made a file: it has come as far as that."""
+    """Wait until a text has made a file, as a sign of its progress."""
     async with asyncio.timeout(20):
         while not file.exists():
             await asyncio.sleep(0.002)
 
 
-# --- What lasts
+# # --- Lasting state
 
 
 async def test_state_of_the_shell_lasts_for_the_next_text(env: Environment) -> None:
@@ -272,7 +272,7 @@ async def test_exit_code_126_of_a_program_or_a_function_is_kept_in_zsh(env: Envi
             assert await printed(session, "echo $?") == "126\n"
 
 
-async def test_end_of_a_text_of_zsh_is_its_own(tmp_path: Path) -> None:
+async def test_unfinished_text_of_zsh_ends_with_its_own_lines(tmp_path: Path) -> None:
     async with (
         Environment.detect(shell=shell_path("zsh", tmp_path), cwd=tmp_path) as env,
         env.session() as session,
@@ -344,7 +344,7 @@ async def test_alias_of_any_reserved_word_leaves_the_session_alone(local: Enviro
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-async def test_a_text_runs_also_where_the_status_of_the_one_before_cannot_be_kept(shell: str) -> None:
+async def test_text_runs_where_the_last_status_cannot_be_kept(shell: str) -> None:
     async with Environment.detect(shell=shell) as env, env.session() as session:
         await session.run("trap '' XFSZ; ulimit -f 0; (exit 5)")
         assert await printed(session, "echo $?") == "1\n"
@@ -360,7 +360,7 @@ async def test_arrays_and_options_of_bash_and_zsh_last(shell: str, tmp_path: Pat
         )
 
 
-async def test_the_directory_is_told_whatever_its_name(env: Environment) -> None:
+async def test_directory_of_any_name_is_reported(env: Environment) -> None:
     async with env.session() as session:
         for name in ["a b", "line\nfeed\n", 'it\'s "q" $x \\ `y`', "ünï", "-n"]:
             outcome = await session.run('mkdir -- "$N" && cd -- "./$N"', env={"N": name}, cwd=env.directory)
@@ -368,7 +368,7 @@ async def test_the_directory_is_told_whatever_its_name(env: Environment) -> None
             assert outcome.session.directory == session.directory == f"{env.directory}/{name}"
 
 
-async def test_changes_of_exported_variables_are_told(env: Environment) -> None:
+async def test_changes_of_exported_variables_are_reported(env: Environment) -> None:
     async with env.session() as session:
         await printed(session, "export GOES=1 STAYS=1 CHANGES=1; LOCAL=1")
         outcome = await session.run(
@@ -384,7 +384,7 @@ async def test_changes_of_exported_variables_are_told(env: Environment) -> None:
         assert outcome.session.variables is None
 
 
-async def test_a_directory_and_variables_that_are_given_stay(env: Environment) -> None:
+async def test_given_directory_and_variables_persist(env: Environment) -> None:
     async with env.session(cwd="/usr", env={"FIRST": "1"}) as session:
         assert await printed(session, "pwd; echo $FIRST") == "/usr\n1\n"
         outcome = await session.run('pwd; echo "$GIVEN"', cwd="bin/..", env={"GIVEN": "it's\n$x"})
@@ -397,7 +397,7 @@ async def test_a_directory_and_variables_that_are_given_stay(env: Environment) -
         assert await printed(session, "echo on") == "on\n"
 
 
-# --- What goes through
+# # --- Input and output
 
 
 async def test_input_output_and_errors_are_bytes_of_any_size(env: Environment) -> None:
@@ -414,7 +414,7 @@ async def test_input_output_and_errors_are_bytes_of_any_size(env: Environment) -
         assert await printed(session, "cat") == ""
 
 
-async def test_a_command_begins_before_its_input_does(env: Environment) -> None:
+async def test_command_starts_before_its_input(env: Environment) -> None:
     printed_first = asyncio.Event()
 
     async def input_after_output() -> AsyncIterator[bytes]:
@@ -447,7 +447,7 @@ async def test_large_input_and_output_go_through_whole(bash: Environment) -> Non
         assert await printed(session, "echo $A") == "1\n"
 
 
-async def test_output_of_a_process_left_behind_is_in_no_other_output(env: Environment) -> None:
+async def test_late_output_of_a_process_left_behind_stays_apart(env: Environment) -> None:
     seconds = unique_seconds()
     async with env.session() as session:
         outcome = await session.run(
@@ -461,15 +461,13 @@ async def test_output_of_a_process_left_behind_is_in_no_other_output(env: Enviro
         await printed(session, "kill $!")
 
 
-# --- What ends a session
+# # --- The end of a session
 
 
 @pytest.mark.parametrize(
     ("text", "code"), [("exit 7", 7), ("exec sh -c 'exit 8'", 8), ("set -e; f() { false; }; f; echo no", 1)]
 )
-async def test_the_end_of_the_shell_is_said_and_the_next_command_has_a_fresh_one(
-    env: Environment, text: str, code: int
-) -> None:
+async def test_ended_shell_is_reported_and_replaced(env: Environment, text: str, code: int) -> None:
     async with env.session() as session:
         await printed(session, "A=1; cd /")
         outcome = await session.run(f"echo before; {text}")
@@ -489,7 +487,7 @@ async def test_an_exit_trap_prints_to_the_command_that_ends_the_shell(local: Env
         assert (outcome.exit_code, outcome.output.text) == (3, "before\nbye\nerror\n")
 
 
-async def test_a_shell_that_is_killed_from_outside_is_said_and_the_next_works(env: Environment) -> None:
+async def test_killed_shell_is_reported_and_replaced(env: Environment) -> None:
     async with env.session() as session:
         outcome = await session.run("echo before; kill -9 $$; echo no")
         assert outcome.session is not None
@@ -536,7 +534,7 @@ STOPPED = {
     "a trap for USR1": "trap 'sleep 300; touch X' USR1; kill -s USR1 $$; touch X",
     "a new session": "setsid sleep 300; touch X",
 }
-"""Texts that touch X when anything of them runs after a stop, and whose session is kept."""
+"""Texts that touch X if any part runs after a stop, and whose session is kept."""
 
 STUBBORN = {
     "ignores TERM": "trap '' TERM; sleep 300; touch X",
@@ -549,7 +547,7 @@ STUBBORN = {
     "a variable of ours": "ANYSHELL_SET=1; sleep 300; touch X",
     "a function builtin": "builtin() { :; }; sleep 300; touch X",
 }
-"""The same; here the session may also be replaced, and must say so."""
+"""More such texts; here the session may also be replaced, if the outcome reports that."""
 
 STUBBORN_IN = {
     "bash": {
@@ -603,9 +601,7 @@ async def stop(env: Environment, directory: Path, name: str, text: str, grace: f
         )
 
 
-async def test_nothing_of_a_text_runs_after_it_was_stopped_and_the_session_is_kept(
-    local: Environment, tmp_path: Path
-) -> None:
+async def test_stopped_text_runs_no_further_and_keeps_the_session(local: Environment, tmp_path: Path) -> None:
     stopped = await asyncio.gather(
         *(stop(local, tmp_path / str(i), *item, 20) for i, item in enumerate(STOPPED.items()))
     )
@@ -613,7 +609,7 @@ async def test_nothing_of_a_text_runs_after_it_was_stopped_and_the_session_is_ke
         assert each == Stopped(each.name, "timed_out", "kept", False, "same exited 5\nmore\n")
 
 
-async def test_a_text_that_will_not_be_stopped_loses_the_session_at_most_and_that_is_said(
+async def test_stubborn_text_loses_at_most_the_session_and_is_reported(
     local: Environment, tmp_path: Path
 ) -> None:
     texts = STUBBORN | STUBBORN_IN[local.shell.kind]
@@ -624,10 +620,10 @@ async def test_a_text_that_will_not_be_stopped_loses_the_session_at_most_and_tha
         kept = Stopped(each.name, "timed_out", "kept", False, "same exited 5\nmore\n")
         lost = Stopped(each.name, "timed_out", "lost", False, "fresh exited gone\nmore\n")
         late = Stopped(each.name, "timed_out", "kept", False, "fresh exited gone\nmore\n")
-        assert each in (kept, lost, late)  # the last: it was killed when it had just come back
+        assert each in (kept, lost, late)  # the last: the shell was killed when it had just come back
 
 
-async def test_a_stop_keeps_the_session_everywhere(env: Environment) -> None:
+async def test_stop_keeps_the_session_on_every_host(env: Environment) -> None:
     async with env.session() as session:
         await printed(session, "A=5; f() { sleep 300; touch X; }")
         for text in ("f; touch X", "while :; do :; done; touch X"):
@@ -638,12 +634,12 @@ async def test_a_stop_keeps_the_session_everywhere(env: Environment) -> None:
 
 
 async def test_kill_soon_after_the_start_of_the_shell_keeps_the_session(env: Environment) -> None:
-    for _ in range(5):  # the shell is among the newest processes, as what forks without end is
+    for _ in range(5):  # the shell is among the newest processes, like a program that forks without end
         seconds = unique_seconds()
         async with env.session() as session:
             await printed(session, "A=5")
             task = asyncio.create_task(session.run(f"sleep {seconds}", grace=0))
-            # Far away, the stop of a text that has not begun costs the shell.
+            # On a distant host, the stop of a text that has not begun costs the shell.
             await asyncio.to_thread(wait_asleep, seconds)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -666,7 +662,7 @@ async def test_cancelling_stops_the_text_and_keeps_the_session(local: Environmen
         assert not (tmp_path / "X").exists()
 
 
-async def test_an_interrupt_at_any_moment_hits_its_own_command_alone(local: Environment) -> None:
+async def test_interrupt_at_any_moment_hits_its_own_command_alone(local: Environment) -> None:
     moments = random.Random(4)
     async with local.session() as session:
         await printed(session, "A=5")
@@ -679,7 +675,7 @@ async def test_an_interrupt_at_any_moment_hits_its_own_command_alone(local: Envi
             )
             assert outcome.status in ("exited", "timed_out")
             assert outcome.status == "timed_out" or outcome.exit_code == 9
-            # The other word is what some shells say of a process of their own that was asked to end.
+            # Some shells print the other word for a process of their own that was asked to end.
             assert set(outcome.output.text.split()) <= {str(number), "Terminated"}
             after = await session.run(f"true; echo {number} $A; (exit 6)")
             assert after.session is not None
@@ -726,7 +722,7 @@ async def test_an_interrupt_ends_the_text_and_keeps_the_shell(env: Environment, 
         outcome = await running
         if (
             env.shell.kind == "bash" and "$(" in text
-        ):  # bash ends itself by SIGINT when that has ended a substitution
+        ):  # bash ends itself by SIGINT after the signal has ended a substitution
             assert (outcome.signal, reported(outcome).state) == ("SIGINT", "ended")
             return
         assert (outcome.status, outcome.exit_code, reported(outcome).state) == ("exited", 130, "kept")
@@ -750,8 +746,8 @@ async def test_an_interrupt_reaches_a_busy_shell(env: Environment) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "sh"])
-async def test_interrupts_of_a_busy_shell_keep_it_each_time(shell: str, tmp_path: Path) -> None:
-    """What the shell itself starts when it is interrupted is in the way of the signal, too."""
+async def test_repeated_interrupts_keep_a_busy_shell(shell: str, tmp_path: Path) -> None:
+    """A program that the shell itself starts during an interrupt delays the signal, too."""
     async with Environment.detect(shell=shell, cwd=tmp_path) as env, env.session() as session:
         for number in range(40):
             busy = f"touch begun{number}; while :; do :; done"
@@ -763,15 +759,15 @@ async def test_interrupts_of_a_busy_shell_keep_it_each_time(shell: str, tmp_path
             assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", 130, None)
 
 
-async def test_function_of_sh_that_is_stopped_is_left_with_all_that_comes_after_it(
+async def test_stopped_function_of_sh_skips_the_rest_of_the_text(
     local: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """sh starts a program to leave a function, which a stop must not end: 1 to 19 of 60 ran on."""
+    """sh starts a program to leave a function, which a stop must not end: 1 to 19 of 60 texts ran on."""
     monkeypatch.setattr(
         "anyshell.session.process.REPLACE_SECONDS", 5
-    )  # a busy machine is no reason to lose it
+    )  # a busy machine is no reason to lose the session
     async with local.session() as session:
-        assert await printed(session, "") == ""  # to start a shell may take longer than what follows
+        assert await printed(session, "") == ""  # the start of a shell may take longer than the texts below
         for text in (
             "f() { while :; do :; done; }; f; touch X",
             "f() { g; }; g() { h; }; h() { while :; do :; done; }; f; touch X",
@@ -788,7 +784,7 @@ async def test_errexit_lasts_in_every_shell(local: Environment) -> None:
         assert await printed(session, "echo hi") == "hi\n"
 
 
-async def test_removed_directory_is_told(local: Environment, tmp_path: Path) -> None:
+async def test_removed_directory_is_reported(local: Environment, tmp_path: Path) -> None:
     async with local.session() as session:
         await printed(session, "mkdir -p d1/d2; cd d1/d2; rmdir ../d2")
         assert session.directory == f"{tmp_path}/d1/d2"
@@ -803,7 +799,7 @@ async def test_debug_trap_of_zsh_prints_nothing_among_the_variables(before: str,
 
 
 @pytest.mark.parametrize(("shell", "text"), [("bash", "enable -n exec"), ("zsh", "disable return; (exit 3)")])
-async def test_builtin_that_is_switched_off_is_there_for_the_next_command(shell: str, text: str) -> None:
+async def test_disabled_builtin_does_not_break_the_next_command(shell: str, text: str) -> None:
     async with Environment.detect(shell=shell) as env, env.session() as session:
         await session.run(text)
         assert await printed(session, "echo hi") == "hi\n"
@@ -812,7 +808,7 @@ async def test_builtin_that_is_switched_off_is_there_for_the_next_command(shell:
 async def test_zsh_that_skips_its_lines_after_an_interrupt_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One interrupt in a thousand, when a loop is at its very end: here by a last line that is not there."""
+    """This happens with one interrupt in a thousand, at the very end of a loop: here the last line is missing."""
     line = Conversation.line
 
     def without_last(
@@ -842,7 +838,7 @@ async def test_zsh_that_skips_its_lines_after_an_interrupt_is_asked_again(
 async def test_late_question_to_zsh_does_not_interrupt_the_next_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As far away, where a signal takes a round trip."""
+    """A distant host, where a signal takes a round trip."""
     tree = pytest.importorskip("anyshell.backends.local.posix.process").PosixCommandTree
     interrupt = tree.interrupt
     asked = asyncio.Event()
@@ -881,9 +877,7 @@ async def test_late_question_to_zsh_does_not_interrupt_the_next_command(
         assert (outcome.exit_code, outcome.output.text) == (0, "5\n")
 
 
-async def test_a_program_that_handles_an_interrupt_ends_in_its_own_time(
-    local: Environment, tmp_path: Path
-) -> None:
+async def test_interrupted_program_may_finish_its_handler(local: Environment, tmp_path: Path) -> None:
     text = "sh -c 'trap \"echo caught; touch caught\" INT; : >begun; until [ -e go ]; do sleep 0.01; done; echo done'; echo no"
     async with local.session() as session:
         await printed(session, "A=5")
@@ -898,7 +892,7 @@ async def test_a_program_that_handles_an_interrupt_ends_in_its_own_time(
         assert await printed(session, "echo $A") == "5\n"
 
 
-async def test_an_interrupt_where_the_shell_cannot_be_interrupted_ends_the_program_alone(
+async def test_interrupt_ends_the_program_alone_in_an_uninterruptible_shell(
     bash: Environment,
 ) -> None:
     seconds = unique_seconds()
@@ -911,16 +905,16 @@ async def test_an_interrupt_where_the_shell_cannot_be_interrupted_ends_the_progr
         assert (outcome.exit_code, reported(outcome).state, outcome.output.text) == (0, "kept", "on 5\n")
 
 
-# --- Its turn
+# # --- Turns of a session
 
 
-async def test_commands_of_one_session_wait_their_turn_in_order(local: Environment) -> None:
+async def test_commands_of_one_session_run_in_order(local: Environment) -> None:
     async with local.session() as session:
         outcomes = await asyncio.gather(*(session.run(f"A=${{A}}{n}; echo $A") for n in range(8)))
         assert [each.output.text for each in outcomes] == [f"{'01234567'[: n + 1]}\n" for n in range(8)]
 
 
-async def test_the_clock_covers_the_wait_and_giving_up_disturbs_no_other_call(
+async def test_timeout_includes_the_wait_and_disturbs_no_other_call(
     bash: Environment, tmp_path: Path
 ) -> None:
     async with bash.session() as session:
@@ -941,7 +935,7 @@ async def test_the_clock_covers_the_wait_and_giving_up_disturbs_no_other_call(
         assert not (tmp_path / "X").exists()
 
 
-async def test_two_sessions_run_side_by_side_and_know_nothing_of_each_other(bash: Environment) -> None:
+async def test_two_sessions_run_concurrently_and_independently(bash: Environment) -> None:
     async with bash.session() as one, bash.session() as two:
         await asyncio.gather(one.run("A=1; cd /"), two.run("A=2; cd /usr"))
         left, right = await asyncio.gather(
@@ -963,7 +957,7 @@ async def test_a_session_with_a_name_is_shared_and_outlasts_its_block(bash: Envi
     assert bash.session("agent") is not session
 
 
-async def test_an_unused_named_session_is_ended_and_that_is_said(
+async def test_idle_named_session_is_ended_and_reported(
     bash: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "IDLE_SECONDS", 0.01)
@@ -978,7 +972,7 @@ async def test_an_unused_named_session_is_ended_and_that_is_said(
     assert "idle" in outcome.session.fresh
 
 
-async def test_restart_and_close_stop_what_runs(local: Environment) -> None:
+async def test_restart_and_close_stop_running_commands(local: Environment) -> None:
     seconds = unique_seconds()
     async with local.session() as session:
         await printed(session, "A=1")
@@ -996,7 +990,7 @@ async def test_restart_and_close_stop_what_runs(local: Environment) -> None:
             await session.run("echo no")
 
 
-async def test_an_exit_trap_runs_when_a_session_is_closed_and_what_it_starts_is_stopped(
+async def test_exit_trap_runs_at_close_and_its_processes_are_stopped(
     local: Environment, tmp_path: Path
 ) -> None:
     seconds = unique_seconds()
@@ -1006,7 +1000,7 @@ async def test_an_exit_trap_runs_when_a_session_is_closed_and_what_it_starts_is_
     assert not living(f"sleep {seconds}")
 
 
-async def test_closing_stops_what_a_trap_has_started_between_two_commands(env: Environment) -> None:
+async def test_closing_stops_processes_of_a_trap_between_commands(env: Environment) -> None:
     kept, job, trapped = unique_seconds(), unique_seconds(), unique_seconds()
     quiet = ">/dev/null 2>&1 </dev/null"
     try:
@@ -1019,7 +1013,7 @@ async def test_closing_stops_what_a_trap_has_started_between_two_commands(env: E
                 )
                 psutil.Process(pid).send_signal(
                     signal.Signals["SIGUSR1"]
-                )  # bash runs the trap when it is given the next command
+                )  # bash runs the trap at the start of the next command
                 await close()
                 assert (await env.run("rm trapped")).exit_code == 0
                 assert not living(f"sleep {trapped}")
@@ -1077,7 +1071,7 @@ asyncio.run(main(f"{sys.argv[1]} --reuid=0 --regid=0 --clear-groups", *sys.argv[
 
 @pytest.fixture
 def set_uid(tmp_path: Path) -> str:
-    """A program that makes its caller root, and then becomes another."""
+    """A program that makes its caller root, and then becomes another user."""
     if not is_root():
         missing("root", "run the tests as root, who can make a set-uid program")
     open_to_all(tmp_path)
@@ -1091,7 +1085,7 @@ def set_uid(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("how", ["idle", "busy", "closing", "left"])
 def test_a_shell_that_cannot_be_killed_is_abandoned_and_named(how: str, set_uid: str, tmp_path: Path) -> None:
-    """Another user's, by a set-uid prefix; stopped as well, it is like one that is frozen."""
+    """The shell belongs to another user, by a set-uid prefix; a suspended shell is like a frozen one."""
     seconds = unique_seconds()
     script = [sys.executable, "-c", UNKILLABLE, set_uid, seconds, how, str(tmp_path / "stranger")]
     try:
@@ -1136,7 +1130,7 @@ async def test_leaving_the_environment_leaves_nothing(shell: str, tmp_path: Path
             await asyncio.to_thread(wait_asleep, seconds)
         assert (await sleeping).status == "cancelled"
 
-    await live()  # what is opened once and for all is open after this
+    await live()  # descriptors that are opened once for all sessions are open after this
     gc.collect()
     before = open_descriptors(), len(asyncio.all_tasks()), len(psutil.Process().children())
     await live()
@@ -1182,7 +1176,7 @@ async def test_twenty_sessions_live_at_once_over_ssh(ssh_host: Callable[[str], S
         assert [outcome.output.text for outcome in outcomes] == [f"{number}\n" for number in range(20)]
 
 
-# --- Line by line, or all at once
+# # --- Single lines, and all lines at once
 
 NAMES = st.sampled_from("ABC")
 VALUES = st.sampled_from(["1", "'two words'", '"$A$B"', "$((C+1))", "'q\"uote'", "''", "*", "$?"])
@@ -1215,7 +1209,7 @@ STATE = "echo $?; pwd; umask; alias; declare -f f; set +o; shopt; trap -p USR1; 
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=True,
 )
-def test_lines_one_by_one_do_what_they_do_in_one_script(lines: list[str]) -> None:
+def test_single_lines_act_like_one_script(lines: list[str]) -> None:
     lines = accepted(lines)
 
     async def both() -> None:
@@ -1235,9 +1229,9 @@ def test_lines_one_by_one_do_what_they_do_in_one_script(lines: list[str]) -> Non
 
 
 def accepted(lines: list[str]) -> list[str]:
-    """The lines without those that bash answers by ending a script, but not a session.
+    """The lines without those for which bash ends a script, but not a session.
 
-    These are a signal without a trap, a function with the name of an alias, and a word where a number is asked for.
+    Such a line has a signal without a trap, a function with the name of an alias, or a word where a number is required.
     """
     if "trap 'echo usr' USR1" not in lines[:1]:
         lines = [line for line in lines if "USR1 $BASHPID" not in line]
@@ -1247,7 +1241,7 @@ def accepted(lines: list[str]) -> list[str]:
     return [line for place, line in enumerate(lines) if place < aliased or not line.startswith("f()")]
 
 
-def test_generated_lines_are_those_that_bash_does_not_end_a_script_for() -> None:
+def test_generated_lines_exclude_lines_that_end_a_bash_script() -> None:
     assert accepted(["alias f='echo alias'", "f() { echo f; }", "f x"]) == ["alias f='echo alias'", "f x"]
     assert accepted(["f() { echo f; }", "alias f='echo alias'"]) == [
         "f() { echo f; }",
@@ -1258,12 +1252,12 @@ def test_generated_lines_are_those_that_bash_does_not_end_a_script_for() -> None
 
 
 def named(text: str, directory: str) -> str:
-    """A text without what differs from run to run: where it was, and what bash puts before its own messages."""
+    """A text without the parts that differ from run to run: its directory, and the prefix of bash's own messages."""
     text = text.replace(os.path.realpath(directory), "DIRECTORY")
     return "\n".join(line.partition(": line ")[2].partition(": ")[2] or line for line in text.splitlines())
 
 
-async def test_a_command_that_counts_on_its_shell_is_not_run_in_a_fresh_one(tmp_path: Path) -> None:
+async def test_command_bound_to_its_shell_does_not_run_in_another(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path) as env, env.session() as session:
         assert (session.alive, session.directory) == (False, str(tmp_path))
         await session.run("cd /; A=1")
@@ -1279,10 +1273,10 @@ async def test_a_command_that_counts_on_its_shell_is_not_run_in_a_fresh_one(tmp_
         assert (session.alive, session.directory) == (False, str(tmp_path))
 
 
-# --- What attacks have found
+# # --- Attacks
 
 
-async def test_a_stop_by_ssh_never_meets_the_next_command(far: Environment) -> None:
+async def test_stop_by_ssh_never_hits_the_next_command(far: Environment) -> None:
     async with far.session() as session:
         await printed(session, "A=5")
         for moment in range(12):
@@ -1293,7 +1287,7 @@ async def test_a_stop_by_ssh_never_meets_the_next_command(far: Environment) -> N
             assert (following.status, following.output.text) == ("exited", "a\nb 5\n")
 
 
-async def test_a_command_that_is_given_up_while_it_is_brought_leaves_its_session(far: Environment) -> None:
+async def test_timeout_during_the_transfer_of_a_command_keeps_the_session(far: Environment) -> None:
     async with far.session() as session:
         await printed(session, "A=5")
         for text, stdin in ((f"sleep 1 # {'x' * 50_000}", None), ("cat; sleep 1", b"x")):
@@ -1314,12 +1308,12 @@ async def test_process_without_inherited_descriptors_is_seen_as_left_behind(
         assert [process.name for process in outcome.left_behind] == ["sleep"]
         assert bool(living(seconds)) == keep
         assert (outcome.job is not None) == keep
-    assert not keep or living(seconds)  # it is the environment's now
+    assert not keep or living(seconds)  # the variable is that of the environment now
     await asyncio.gather(*(job.stop() for job in env.jobs.list()))
     assert not living(seconds)
 
 
-async def test_a_prefix_into_other_pids_is_seen_through(tmp_path: Path) -> None:
+async def test_stop_reaches_processes_in_the_pid_namespace_of_a_prefix(tmp_path: Path) -> None:
     if not is_root():
         pytest.skip("only root makes a pid namespace without a user namespace")
     seconds = unique_seconds()
@@ -1331,7 +1325,7 @@ async def test_a_prefix_into_other_pids_is_seen_through(tmp_path: Path) -> None:
         assert not living(seconds)
 
 
-async def test_output_before_the_shell_starts_is_passed_over(tmp_path: Path) -> None:
+async def test_output_before_the_shell_starts_is_ignored(tmp_path: Path) -> None:
     warns = tmp_path / "warns"
     warns.write_text('#!/bin/sh\necho "cannot do that" >&2\nexec "$@"\n')
     warns.chmod(0o755)
@@ -1345,7 +1339,7 @@ async def test_output_before_the_shell_starts_is_passed_over(tmp_path: Path) -> 
         assert (outcome.output.text, reported(outcome).variables) == ("hi", {"Q": "1"})
 
 
-async def test_the_variables_are_those_of_the_command_that_asked(local: Environment) -> None:
+async def test_reported_variables_belong_to_the_asking_command(local: Environment) -> None:
     async with local.session() as session:
         first, second = await asyncio.gather(
             session.run("export A=1; sleep 30 &", variables=True, left_behind="stop"),
@@ -1354,7 +1348,7 @@ async def test_the_variables_are_those_of_the_command_that_asked(local: Environm
         assert (reported(first).variables, reported(second).variables) == ({"A": "1"}, {"B": "2"})
 
 
-async def test_the_first_command_in_a_fresh_shell_is_told(local: Environment) -> None:
+async def test_first_command_in_a_fresh_shell_reports_the_reason(local: Environment) -> None:
     async with local.session() as session:
         await session.run("x=1; trap 'sleep 0.3' EXIT")
         restarting = asyncio.create_task(session.restart())
@@ -1371,7 +1365,7 @@ async def test_the_first_command_in_a_fresh_shell_is_told(local: Environment) ->
         assert "the command before" in reported(await session.run("true")).fresh
 
 
-async def test_a_directory_is_relative_to_where_the_shell_is_by_then(
+async def test_relative_directory_is_resolved_at_the_start_of_the_command(
     local: Environment, tmp_path: Path
 ) -> None:
     (tmp_path / "here" / "sub").mkdir(parents=True)
@@ -1387,7 +1381,7 @@ async def test_an_exit_code_has_eight_bits(local: Environment) -> None:
         assert (await session.run("f() { return 300; }; f; exit 300")).exit_code == 44
 
 
-async def test_a_session_that_is_closed_twice_forgets_no_other(local: Environment) -> None:
+async def test_second_close_keeps_a_new_session_of_the_same_name(local: Environment) -> None:
     first = local.session("name")
     await first.aclose()
     second = local.session("name")
@@ -1399,7 +1393,7 @@ async def test_a_session_that_is_closed_twice_forgets_no_other(local: Environmen
     assert (ended.exit_code, reported(ended).state) == (3, "ended")
 
 
-async def test_a_shell_that_is_stopped_does_not_begin_after_the_time_is_over(env: Environment) -> None:
+async def test_suspended_shell_runs_no_command_after_its_timeout(env: Environment) -> None:
     async with env.session() as session:
         for cwd in (None, "."):
             await session.run("A=5; (sleep 0.1; kill -STOP $$) & :", left_behind="keep", timeout=20)
@@ -1410,7 +1404,7 @@ async def test_a_shell_that_is_stopped_does_not_begin_after_the_time_is_over(env
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-async def test_a_status_is_not_taken_from_a_variable_that_stands(shell: str, tmp_path: Path) -> None:
+async def test_status_is_not_taken_from_a_readonly_variable(shell: str, tmp_path: Path) -> None:
     async with Environment.detect(shell=shell, cwd=tmp_path) as env, env.session() as session:
         outcomes = [
             await session.run(text, timeout=20) for text in ("readonly ANYSHELL_STATUS=0", "false", "false")
@@ -1419,18 +1413,18 @@ async def test_a_status_is_not_taken_from_a_variable_that_stands(shell: str, tmp
         assert outcomes[2].exit_code == 1
 
 
-async def test_the_directory_is_where_the_shell_is_also_when_it_has_another_name(local: Environment) -> None:
+async def test_moved_directory_is_reported_by_its_new_name(local: Environment) -> None:
     async with local.session() as session:
         outcome = await session.run("mkdir d; cd d; mv ../d ../e; mkdir ../d")
         assert reported(outcome).directory == f"{local.directory}/e"
         assert await printed(session, "env pwd -P") == f"{local.directory}/e\n"
 
 
-async def test_a_job_outlives_the_shell_that_started_it_however_that_ends(env: Environment) -> None:
+async def test_job_outlives_its_killed_shell(env: Environment) -> None:
     seconds = unique_seconds()
     async with env.session() as session:
         outcome = await session.run(f"sleep {seconds} & echo $$", timeout=20)
-        # Blocking, so that the end is not noticed here when the next command comes. By SSH that may be sent in vain.
+        # Blocking, so that the end is not noticed here before the next command. By SSH that command may be sent in vain.
         psutil.Process(int(outcome.output.text)).kill()
         time.sleep(0.05)
         lost = await session.run("echo lost", timeout=20)
@@ -1443,7 +1437,7 @@ async def test_a_job_outlives_the_shell_that_started_it_however_that_ends(env: E
     assert not living(f"sleep {seconds}")
 
 
-async def test_a_shell_that_ends_at_once_is_said(tmp_path: Path) -> None:
+async def test_shell_that_ends_at_once_is_reported(tmp_path: Path) -> None:
     shell = tmp_path / "bash"
     shell.write_text('#!/bin/bash\ncase " $* " in *" -s "*) exit 0;; esac\nexec /bin/bash "$@"\n')
     shell.chmod(0o755)
@@ -1454,7 +1448,7 @@ async def test_a_shell_that_ends_at_once_is_said(tmp_path: Path) -> None:
                 said.append(reported(await session.run("echo hi", timeout=20)).state)
             except SpawnError as error:
                 said.append(str(error))
-        # It may have been given the command before that was noticed.
+        # The shell may have received the command before its end was noticed.
         assert all(each == "ended" or "ends as soon as" in each for each in said), said
 
 
@@ -1464,14 +1458,14 @@ SAY = r"""say() {
         printf "$@" >"$fd"
     done
 }"""
-"""Prints to all pipes that the shell can write to, but the command's: so to the one by which the shell is heard."""
+"""Prints to all pipes that the shell can write to, except the command's: so also to the control stream of the shell."""
 
 NUMBERS = r"""sed -n 's/.*"\([0-9]*\) ${ANYSHEL[L]_STATUS.*/\1/p'"""
 """Prints the number of a command from its file."""
 
 
 async def test_forged_messages_without_the_shells_numbers_change_nothing(bash: Environment) -> None:
-    """The stream by which the shell is heard can be written to by way of /proc."""
+    """A text can write to the control stream of the shell by way of /proc."""
     async with bash.session() as session:
         await printed(session, f"A=5\n{SAY}")
         words = "'shell 1' 'shell x' back 'back' 'ended 0 0 ' 'begun 1' 'few 3'"
@@ -1481,7 +1475,7 @@ async def test_forged_messages_without_the_shells_numbers_change_nothing(bash: E
         assert (outcome.exit_code, outcome.output.text) == (4, "")
         assert (await session.run("(exit 3)", timeout=20)).exit_code == 3
         assert await printed(session, "echo $A") == "5\n"
-        # Such words do arrive: those of a shell that is led by a variable of another command have it killed.
+        # Such messages do arrive: those of a shell with a variable of another command have the shell killed.
         outcome = await session.run(
             f"for n in $({NUMBERS} ${{BASH_SOURCE%/*}}/run?); do say '\\0ended %s 1:0 \\t/\\0' $n; done; sleep 60",
             timeout=20,
@@ -1512,8 +1506,8 @@ LONG_LINES = [
 
 @pytest.mark.parametrize("kind", ["bash", "zsh", "sh"])
 @pytest.mark.parametrize("text", LONG_LINES, ids=["trap", "newline", "for", "pipe", "space"])
-def test_text_is_looked_at_in_time_that_grows_with_its_size(kind: ShellKind, text: str) -> None:
-    """The square of its size would be an hour, in which no timeout of the program counts."""
+def test_time_to_analyse_a_text_is_linear_in_its_size(kind: ShellKind, text: str) -> None:
+    """Time that grew with the square of the size would be an hour, in which no timeout of the program counts."""
     shell = ALL_SHELLS[kind]
     assert isinstance(shell, Shell)
     speak = Conversation(shell, "/directory")
@@ -1529,10 +1523,10 @@ FORGE = r"""forge() {
     done
     for n in $(NUMBERS "$(ls -t "$1"/run? | sed 1q)"); do say '\0back %s %s %s0  1 1\t/\0' "$back" "$n" "$n:"; done
 }""".replace("NUMBERS", NUMBERS)
-"""Says that the command has ended and that the shell is at its input, with the words that it finds where the shell reads them."""
+"""Reports that the command has ended and the shell is at its input, with the tokens that the shell reads there."""
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])  # the others have read the lines by then
+@pytest.mark.parametrize("shell", ["bash", "zsh"])  # the other shells have read the lines by then
 async def test_forged_return_of_the_shell_leaves_timeout_and_stop(
     shell: str, tmp_path: Path, private: Path
 ) -> None:
@@ -1540,7 +1534,7 @@ async def test_forged_return_of_the_shell_leaves_timeout_and_stop(
         life = 197 if shell == "bash" else 9
         await printed(session, f"A=5\n{SAY}\n{FORGE}")
         (directory,) = private.iterdir()
-        await printed(session, "sleep 0.1")  # both files are there, and the next one is newer
+        await printed(session, "sleep 0.1")  # both files exist, and the next file is newer
         for text in (
             f"forge {directory}; sleep 60; touch {tmp_path}/X",
             f"forge {directory}; exec >&- 2>&- {life}>&-; while :; do :; done; touch {tmp_path}/X",
@@ -1561,7 +1555,7 @@ async def test_forged_return_of_the_shell_leaves_timeout_and_stop(
 async def test_forged_return_of_a_shell_far_away_leaves_timeout_and_stop(
     ssh_host: Callable[[str], Server], tmp_path: Path
 ) -> None:
-    """A socket cannot be opened by way of /proc. bash itself has both, and a text that it runs can name them."""
+    """A socket cannot be opened by way of /proc. bash itself has both descriptors, and a text in bash can name them."""
     open_to_all(tmp_path)
     forge = """forge() {
         for fd in {10..20}; do
@@ -1590,7 +1584,7 @@ async def test_forged_return_of_a_shell_far_away_leaves_timeout_and_stop(
 
 
 async def test_a_forged_end_changes_nothing(local: Environment, tmp_path: Path, private: Path) -> None:
-    """A text can find the number of its command, and the stream by which the shell is heard."""
+    """A text can find the number of its command, and the control stream of the shell."""
     seconds = unique_seconds()
     of = "" if local.shell.kind == "sh" else "$n:"
     life = 197 if local.shell.kind == "bash" else 9
@@ -1606,7 +1600,7 @@ async def test_a_forged_end_changes_nothing(local: Environment, tmp_path: Path, 
     async with local.session() as session:
         await printed(session, f"A=5\n{forge}")
         (directory,) = private.iterdir()
-        await printed(session, ":")  # both files are there
+        await printed(session, ":")  # both files exist
         outcome = await session.run(f"forge {directory}; echo more; cd /usr; (exit 3)", timeout=20)
         assert (outcome.exit_code, outcome.output.text, reported(outcome).directory) == (3, "more\n", "/usr")
         assert (Path(directory) / "number").read_text().strip().isdecimal()

@@ -1,4 +1,4 @@
-"""Forks of a session: what they have of it, and that neither knows of the other from then on."""
+"""Forks of a session: the copied state, and the independence of fork and session from then on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anyshell.errors import SpawnError
 
 from .conftest import bubblewrap, open_to_all, row
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
 from .processes import living, unique_seconds, wait_none
 from .test_session import printed, wait_for
@@ -89,12 +89,12 @@ LOOK_BOTH = 'umask; pwd; dirs; echo "$# $1 $2"; ulimit -S -n; env | sort | grep 
 
 
 async def looked(session: Session) -> list[str]:
-    """What a session's shell is, line by line, but for the place of its private directory."""
+    """The state of a session's shell, line by line, except the place of its private directory."""
     said = await printed(session, f"{LOOK[session.shell.kind]}; {LOOK_BOTH}")
     return re.sub(r"/anyshell-\w+", "", said).splitlines()
 
 
-async def test_a_fork_is_what_its_session_is(env: Environment) -> None:
+async def test_fork_copies_the_state_of_its_session(env: Environment) -> None:
     kind = env.shell.kind
     async with env.session() as session:
         await session.run("true")
@@ -125,7 +125,7 @@ async def test_a_fork_is_what_its_session_is(env: Environment) -> None:
                 b = (await printed(fork, 'printf %s "$b"')).rstrip()
                 said = await printed(second, "echo $b; kill -INT $$; :")
                 assert said.splitlines() == [b, f"I {b}"]
-            # The session is as it was.
+            # The session is unchanged.
             assert await looked(session) == wanted
 
 
@@ -143,7 +143,7 @@ async def test_fork_and_session_change_independently(env: Environment) -> None:
             assert (await printed(fork, look)).split()[:3] == ["two", "two", "two"]
             assert (await printed(session, look)).split()[4:] == ["none", "1"]
             assert (await printed(fork, look)).split()[4:] == ["1", "1"]
-            # Its end is not the other's, nor is a stop of what runs there.
+            # Neither the end of one nor a stop affects the other.
             slow = await fork.run("sleep 60", timeout=0.3)
             assert slow.status == "timed_out"
             assert (await fork.run("exit 4")).exit_code == 4
@@ -183,7 +183,7 @@ TRICKY_ZSH = {
 }
 
 
-async def test_whatever_a_shell_was_made_it_can_be_forked(local: Environment) -> None:
+async def test_session_in_any_state_can_be_forked(local: Environment) -> None:
     more = TRICKY_BASH if local.shell.kind == "bash" else TRICKY_ZSH
     for name, text in {**TRICKY, **more}.items():
         with row(name):
@@ -228,7 +228,7 @@ async def test_a_fork_that_waits_too_long_leaves_nothing(local: Environment, tmp
         assert await printed(session, "echo $late") == "1\n"
 
 
-async def test_nothing_of_a_fork_is_left_when_its_environment_is(tmp_path: Path, anyio_backend: str) -> None:
+async def test_closed_environment_leaves_nothing_of_a_fork(tmp_path: Path, anyio_backend: str) -> None:
     seconds = unique_seconds()
     async with Environment.detect(shell="bash", cwd=tmp_path) as env:
         session = env.session()
@@ -244,7 +244,7 @@ async def test_nothing_of_a_fork_is_left_when_its_environment_is(tmp_path: Path,
         await fork.run("echo never")
 
 
-async def test_refused_fork_says_why(
+async def test_refused_fork_names_the_reason(
     local: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Environment.detect(shell="sh", cwd=tmp_path) as env, env.session() as session:

@@ -1,4 +1,4 @@
-"""What is left of the sessions of a program that was killed: no shell that waits, and no directory."""
+"""Remains of the sessions of a killed program: no waiting shell, and no directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from anyshell import Environment
 from anyshell.errors import SpawnError
 
-assert sys.platform != "win32"  # mypy follows the import below otherwise
+assert sys.platform != "win32"  # else mypy checks the import below on every platform
 
 from typing import TYPE_CHECKING
 
@@ -58,9 +58,7 @@ asyncio.run(main(sys.argv[1]))
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_ends_whose_owner_was_killed_when_it_had_been_given_a_command(
-    shell: str, tmp_path: Path
-) -> None:
+def test_shell_ends_after_its_owner_was_killed_during_a_command(shell: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", KILLED, shell_path(shell, tmp_path)],
         capture_output=True,
@@ -94,9 +92,7 @@ asyncio.run(main(sys.argv[1] == "killed"))
 """
 
 
-async def test_the_next_start_removes_the_directory_of_a_killed_owner_and_no_other(
-    private: Path, tmp_path: Path
-) -> None:
+async def test_next_start_removes_only_directories_of_killed_owners(private: Path, tmp_path: Path) -> None:
     if not is_root():
         missing("root", "run the tests as root, who can make a pid namespace")
     env = {**os.environ, "TMPDIR": str(private)}
@@ -116,12 +112,12 @@ async def test_the_next_start_removes_the_directory_of_a_killed_owner_and_no_oth
         (directory,) = set(private.iterdir()) - there
         return owner, directory
 
-    # The kernel of another machine, or of a sandbox, does not know the lock.
+    # The owner's kernel, of another machine or of a sandbox, does not know the lock.
     foreign = private / "anyshell-foreign"
     foreign.mkdir()
     (foreign / "command").touch()
     (foreign / "owner").write_text("another kernel")
-    # Of this machine, before it was started the last time; and of one that has its identity, as a sandbox may.
+    # An owner of this machine before its last start; and an owner with the machine's identity, such as a sandbox.
     machine = pipe_directory._kernel().partition(b"\n")[2]
     earlier = {}
     for name, since_boot in (("earlier", -100), ("sandbox", 100)):
@@ -146,7 +142,7 @@ async def test_the_next_start_removes_the_directory_of_a_killed_owner_and_no_oth
     os.mkfifo(waits / "owner")
     living_owner, held = started("lives")
     contained_owner, contained = started("lives", *namespace)
-    assert not killed.exists()  # by that start
+    assert not killed.exists()  # the next start has removed the directory
 
     pipe_directory.remove_abandoned.cache_clear()
     async with (
@@ -178,7 +174,7 @@ async def test_the_next_start_removes_the_directory_of_a_killed_owner_and_no_oth
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("removed", ["directory", "files"])
-async def test_session_makes_its_private_directory_again(
+async def test_session_recreates_its_private_directory(
     private: Path, shell: str, removed: str, tmp_path: Path
 ) -> None:
     path = shell_path(shell, tmp_path)
@@ -212,7 +208,7 @@ async def test_session_makes_its_private_directory_again(
     assert list(private.iterdir()) == []
 
 
-async def test_private_directory_that_is_another_users_is_an_error_that_names_the_way_out(
+async def test_replaced_private_directory_is_an_error_that_names_restart(
     private: Path, tmp_path: Path
 ) -> None:
     async with Environment.detect(shell="bash", cwd=tmp_path) as env, env.session() as session:
@@ -230,7 +226,7 @@ async def test_private_directory_that_is_another_users_is_an_error_that_names_th
 
 
 async def test_a_start_without_descriptors_leaves_no_directory(private: Path, tmp_path: Path) -> None:
-    """Neither the first one, which has to load what a session is made of, nor a later one."""
+    """Neither the first start, which loads the modules of a session, nor a later start."""
     async with Environment.detect(shell="bash", cwd=tmp_path) as env, env.session() as session:
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
         for _ in range(2):
@@ -261,7 +257,7 @@ async def test_a_cancelled_command_leaves_no_directory_of_the_shell_before(
     assert list(private.iterdir()) == []
 
 
-async def test_private_directory_that_is_gone_by_ssh_is_an_error_that_names_the_way_out(
+async def test_removed_private_directory_by_ssh_is_an_error_that_names_restart(
     ssh_host: Callable[[str], Server],
 ) -> None:
     host = ssh_host("openssh as a user").options()
@@ -276,4 +272,4 @@ async def test_private_directory_that_is_gone_by_ssh_is_an_error_that_names_the_
         assert (await session.run("echo on")).output.text == "on\n"
 
 
-# --- Nothing stays
+# # --- No remains

@@ -1,4 +1,4 @@
-"""The list of what a session survives, in ``docs/explanation/what-a-session-survives.md``: each of its lines is tried."""
+"""The list in ``docs/explanation/what-a-session-survives.md``: each of its lines is tried."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHELLS = ["bash", "zsh", "dash", "busybox"]
 
 
 def shell_path(name: str, directory: Path) -> str:
-    """Where a shell is; busybox is one by the name ash."""
+    """The path of a shell; busybox is linked by the name ash."""
     path = shutil.which(name)
     if path is None:
         missing(name, f"apt-get install {name}")
@@ -45,8 +45,8 @@ def shell_path(name: str, directory: Path) -> str:
 class Line:
     """A line of the list.
 
-    What becomes of the session, for each shell: it is ``kept``; it has ``ended``, which the outcome says; it is ``lost``,
-    which the outcome says after its timeout; ``-``, there is no such thing.
+    The fate of the session, for each shell: ``kept``; ``ended``, which the outcome reports; ``lost``,
+    which the outcome reports after its timeout; ``-`` for a shell without the feature.
     """
 
     texts: tuple[str, ...]
@@ -220,10 +220,10 @@ LINES = {
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("name", LINES)
-async def test_a_session_survives_what_the_list_says(name: str, shell: str, tmp_path: Path) -> None:
+async def test_listed_texts_affect_a_session_as_documented(name: str, shell: str, tmp_path: Path) -> None:
     fate = LINES[name].on(shell)
     if fate == "-":
-        return  # this shell has no such thing
+        return  # this shell has no such feature
     async with Environment.detect(shell=shell_path(shell, tmp_path), cwd=tmp_path) as env:
         for text in LINES[name].texts:
             async with env.session() as session:
@@ -234,11 +234,11 @@ async def check(session: Session, text: str, fate: str) -> None:
     await session.run("A=5")
     outcome = await session.run(text, timeout=0.3 if fate == "lost" else 10, grace=0)
     assert outcome.session is not None
-    if outcome.session.state in fate.split(" or "):  # by what lies in bash's memory
+    if outcome.session.state in fate.split(" or "):  # the state depends on the contents of bash's memory
         fate = outcome.session.state
     assert outcome.session.state == fate, text[:80]
     assert outcome.status == ("timed_out" if fate == "lost" else outcome.status)
-    # Twice: the first is what a session that is not in order would still do.
+    # Twice: a broken session could still run the first command.
     for first in (True, False):
         after = await session.run('/bin/echo "<${A-gone}>"; A=${A-gone}', timeout=10)
         assert after.session is not None
@@ -247,7 +247,7 @@ async def check(session: Session, text: str, fate: str) -> None:
         assert ("<5>" if fate == "kept" else "<gone>") in after.output.text, text[:80]
 
 
-def test_the_page_has_every_line_and_no_other() -> None:
+def test_page_lists_exactly_the_tested_lines() -> None:
     rows = [
         [cell.strip() for cell in row.strip("|").split(" | ")]
         for row in PAGE.read_text().splitlines()
@@ -258,8 +258,8 @@ def test_the_page_has_every_line_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bash", "zsh"])
-def test_status_that_is_written_twice_is_returned(kind: ShellKind, tmp_path: Path) -> None:
-    """An interrupted printf of zsh writes its text once more."""
+def test_status_written_twice_is_read_correctly(kind: ShellKind, tmp_path: Path) -> None:
+    """An interrupted printf of zsh writes its text a second time."""
     info = ShellInfo(kind=kind, path=shell_path(kind, tmp_path), version="")
     conversation = converse(info, str(tmp_path))
     assert isinstance(conversation, Conversation)
@@ -288,12 +288,12 @@ def test_status_that_is_written_twice_is_returned(kind: ShellKind, tmp_path: Pat
 
 
 @pytest.mark.parametrize("text", ["\\. ./lib", ". ./lib", "source lib", "shopt -so onecmd", "exec() { :; }"])
-def test_text_that_may_change_the_words_of_anyshell_is_seen(text: str) -> None:
+def test_text_that_may_redefine_commands_of_anyshell_is_detected(text: str) -> None:
     conversation = converse(ShellInfo(kind="bash", path="bash", version=""), "/directory")
     assert conversation.needs_care(text)
 
 
-def test_line_is_short_until_a_text_may_have_changed_the_words_of_anyshell() -> None:
+def test_line_is_short_until_commands_may_be_redefined() -> None:
     conversation = converse(ShellInfo(kind="bash", path="bash", version=""), "/directory")
     assert isinstance(conversation, Conversation)
     assert conversation.redefines("alias x=y")

@@ -1,4 +1,4 @@
-"""Sessions of PowerShell on Windows: what lasts, what a stop leaves, what ends them, and that nothing of them stays."""
+"""Sessions of PowerShell on Windows: lasting state, state after a stop, the end of a session, and that sessions leave nothing behind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 PYTHON = f"& '{sys.executable}' -c"
-"""A program that does what it is told, whichever PowerShell passes it on."""
+"""Words that run a text of Python in each PowerShell."""
 
 PARTS = {"pwsh": "PowerShell", "powershell": "Windows PowerShell"}
 
@@ -41,7 +41,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module", params=PARTS)
 async def shell(request: pytest.FixtureRequest, anyio_backend: str) -> str:
-    """Each PowerShell that answers here."""
+    """Each PowerShell on this machine that answers."""
     try:
         async with Environment.detect(shell=request.param) as env:
             return env.shell.path
@@ -59,20 +59,20 @@ async def env(shell: str, tmp_path: Path) -> AsyncIterator[Environment]:
 
 @pytest.fixture(scope="module")
 async def shared(shell: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
-    """A session that no test ends."""
+    """A session that lasts for all tests."""
     directory = tmp_path_factory.mktemp("shared")
     async with Environment.detect(shell=shell, cwd=directory) as env, env.session() as session:
         yield session
 
 
 def reported(outcome: Outcome) -> SessionReport:
-    """What an outcome says of its session."""
+    """The report of an outcome about its session."""
     assert outcome.session is not None, outcome
     return outcome.session
 
 
 async def run(session: Session, text: str, *, state: str = "kept", **how: object) -> Outcome:
-    """Run a text in a shell that is the one of before."""
+    """Run a text in the same shell as before."""
     outcome = await session.run(text, **{"timeout": 60, **how})  # type: ignore[arg-type]  # whatever it takes
     assert (outcome.status, reported(outcome).state, reported(outcome).fresh) == ("exited", state, ""), (
         outcome
@@ -81,7 +81,7 @@ async def run(session: Session, text: str, *, state: str = "kept", **how: object
 
 
 async def printed(session: Session, text: str) -> str:
-    """What a text prints that loses nothing."""
+    """The output of a text that keeps the session."""
     return (await run(session, text)).output.text
 
 
@@ -104,13 +104,13 @@ async def cancel(session: Session, text: str) -> None:
 
 
 async def wait_for(file: Path) -> None:
-    """Wait until a text has made a file: it has come as far as that."""
+    """Wait until a text has made a file, as a sign of its progress."""
     async with asyncio.timeout(60):
         while not file.exists():
             await asyncio.sleep(0.005)
 
 
-# --- What lasts
+# # --- Lasting state
 
 
 async def test_state_of_the_shell_lasts_for_the_next_text(shared: Session, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_state_of_the_shell_lasts_for_the_next_text(shared: Session, tmp_p
     assert await printed(shared, "(Get-History).CommandLine[-2]") == '"$? $LASTEXITCODE"\n'
 
 
-async def test_the_directory_is_told_whatever_its_name(shared: Session, tmp_path: Path) -> None:
+async def test_directory_of_any_name_is_reported(shared: Session, tmp_path: Path) -> None:
     for name in ["a b", "it's $x `y` [z]", "ünï", "-n"]:
         (tmp_path / name).mkdir()
         outcome = await run(shared, "$PWD.ProviderPath", cwd=tmp_path / name)
@@ -143,7 +143,7 @@ async def test_the_directory_is_told_whatever_its_name(shared: Session, tmp_path
     assert (await run(shared, "$PWD.Path", cwd="..")).output.text == f"{tmp_path}\n"
 
 
-async def test_a_directory_and_variables_that_are_given_stay(env: Environment, tmp_path: Path) -> None:
+async def test_given_directory_and_variables_persist(env: Environment, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     async with env.session(cwd="sub", env={"FIRST": "1"}) as session:
         assert await printed(session, "$PWD.Path; $env:FIRST") == f"{tmp_path}\\sub\n1\n"
@@ -162,7 +162,7 @@ async def test_a_directory_and_variables_that_are_given_stay(env: Environment, t
         assert await printed(session, "'on'") == "on\n"
 
 
-async def test_changes_of_exported_variables_are_told(shared: Session) -> None:
+async def test_changes_of_exported_variables_are_reported(shared: Session) -> None:
     await printed(shared, "$env:GOES = $env:STAYS = $env:CHANGES = 1; $local = 1")
     outcome = await run(
         shared,
@@ -174,7 +174,7 @@ async def test_changes_of_exported_variables_are_told(shared: Session) -> None:
     assert reported(await run(shared, "")).variables is None
 
 
-# --- What goes through
+# # --- Input and output
 
 LIKE_FRESH = {
     "an error in a line": "Get-Item missing",
@@ -216,7 +216,7 @@ async def test_a_text_prints_and_ends_as_in_a_fresh_shell(
         ("$ErrorActionPreference = 'Stop'; gi missing; 'no'", 1),
     ],
 )
-async def test_the_exit_code_says_how_the_last_thing_ended(shared: Session, text: str, code: int) -> None:
+async def test_exit_code_reflects_the_last_statement(shared: Session, text: str, code: int) -> None:
     await run(shared, "gi missing")
     assert (await run(shared, text)).exit_code == code
     await printed(shared, "$ErrorActionPreference = 'Continue'")
@@ -280,11 +280,11 @@ STOPPED = {
     "another PowerShell": "'begun'; & (Get-Process -Id $PID).Path -NoProfile -Command 'Start-Sleep 300'; ni X",
     "an exit": "'begun'; Start-Sleep 300; exit 3",
 }
-"""Texts that make X when anything of them runs after a stop, and whose session is kept."""
+"""Texts that make X if any part runs after a stop, and whose session is kept."""
 
 
 @pytest.mark.parametrize("case", STOPPED)
-async def test_a_stop_ends_a_text_wherever_it_is_and_keeps_the_state(
+async def test_stop_ends_a_text_at_any_place_and_keeps_the_state(
     shared: Session, tmp_path: Path, case: str
 ) -> None:
     await run(shared, f"$state = '{case}'", cwd=tmp_path)
@@ -320,7 +320,7 @@ async def test_a_timeout_stops_the_programs_of_that_command_alone(env: Environme
     assert not living(earlier)
 
 
-async def test_process_left_behind_is_stopped_unless_it_is_kept(env: Environment) -> None:
+async def test_process_left_behind_is_stopped_unless_kept(env: Environment) -> None:
     text = f"Start-Process -NoNewWindow '{sys.executable}' '-c \"import time; time.sleep({{s}})\"'"
     async with env.session() as session:
         kept = unique_seconds()
@@ -337,9 +337,7 @@ async def test_process_left_behind_is_stopped_unless_it_is_kept(env: Environment
             assert not living(seconds)
 
 
-async def test_output_of_a_process_left_behind_is_in_no_other_output(
-    env: Environment, tmp_path: Path
-) -> None:
+async def test_late_output_of_a_process_left_behind_stays_apart(env: Environment, tmp_path: Path) -> None:
     program = (
         "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('late', flush=True)\n"
         "open('done', 'w').close()\n"
@@ -363,7 +361,7 @@ async def test_finally_runs_when_a_text_is_stopped(shared: Session) -> None:
     assert await printed(shared, "$closed") == "1\n"
 
 
-async def test_a_shell_that_cannot_be_stopped_is_replaced_and_that_is_said(env: Environment) -> None:
+async def test_unstoppable_shell_is_reported_and_replaced(env: Environment) -> None:
     async with env.session() as session:
         await printed(session, "$a = 1")
         stopped = await session.run("[Threading.Thread]::Sleep(300000)", timeout=1, grace=0.5)
@@ -374,7 +372,7 @@ async def test_a_shell_that_cannot_be_stopped_is_replaced_and_that_is_said(env: 
         assert "a stop ended the shell" in reported(fresh).fresh
 
 
-# --- What ends a session
+# # --- The end of a session
 
 
 ENDS = {
@@ -385,7 +383,7 @@ ENDS = {
 }
 
 
-async def test_the_end_of_the_shell_is_said_and_the_next_command_has_a_fresh_one(env: Environment) -> None:
+async def test_ended_shell_is_reported_and_replaced(env: Environment) -> None:
     async with env.session() as session:
         await printed(session, "$a = 1; Set-Location \\")
         for text, code in ENDS.items():
@@ -398,7 +396,7 @@ async def test_the_end_of_the_shell_is_said_and_the_next_command_has_a_fresh_one
                 assert "ended the shell" in reported(fresh).fresh
 
 
-async def test_a_shell_that_is_killed_from_outside_is_said_and_the_next_works(env: Environment) -> None:
+async def test_killed_shell_is_reported_and_replaced(env: Environment) -> None:
     async with env.session() as session:
         pid = int(await printed(session, "$PID"))
         running = asyncio.create_task(
@@ -438,7 +436,7 @@ def handles(process: psutil.Process) -> int:
     raise AssertionError("sessions of PowerShell are of Windows")
 
 
-async def test_nothing_piles_up_over_many_commands(shared: Session) -> None:
+async def test_many_commands_accumulate_no_descriptors_or_handles(shared: Session) -> None:
     shell = psutil.Process(int(await printed(shared, "$PID")))
     for _ in range(10):
         await run(shared, "'hi'; cmd /c exit 0", stdin=b"x", split_stderr=True)
@@ -447,4 +445,4 @@ async def test_nothing_piles_up_over_many_commands(shared: Session) -> None:
         await run(shared, "'hi'", stdin=b"x", split_stderr=True)
     after = (open_descriptors(), handles(shell))
     assert after[0] <= before[0]
-    assert after[1] <= before[1] + 20  # .NET's own, which it gives back when it collects
+    assert after[1] <= before[1] + 20  # handles of .NET, which its garbage collection returns

@@ -34,7 +34,7 @@ def _require(program: str) -> str:
 
 @pytest.fixture(params=["bash", "zsh", "dash", "busybox ash", "bash as sh"])
 def info(request: pytest.FixtureRequest, tmp_path: Path) -> ShellInfo:
-    """Every shell that speaks one of the kinds, by the name that makes it speak it."""
+    """Every shell of the known kinds, by a name that selects the kind."""
     match request.param:
         case "busybox ash":
             path, kind = tmp_path / "ash", "sh"
@@ -73,13 +73,13 @@ def _run(
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
 ) -> subprocess.CompletedProcess[bytes]:
-    """Start what the shell says must be started, with the script wherever a backend may put it."""
+    """Start the command that the dialect names, with the script in each place where a backend may put it."""
     launch = SHELLS[info.kind].launch(info, text)
     assert (launch.script is None) == (how == "argument")
     with tempfile.NamedTemporaryFile(prefix="a script ") as file:
         file.write((launch.script or "").encode())
         file.flush()
-        # Two digits, since that is where some shells stop to take a number for a descriptor.
+        # Two digits: some shells accept no longer number as a descriptor.
         descriptor = os.dup2(file.fileno(), 87)
         where = {"argument": None, "descriptor": f"/dev/fd/{descriptor}", "file": file.name}[how]
         os.lseek(descriptor, 0, os.SEEK_SET)
@@ -98,7 +98,7 @@ def _run(
 
 
 def _comparable(result: subprocess.CompletedProcess[bytes]) -> tuple[int, bytes, bytes]:
-    """Leave out what evaluating cannot hide; the module's docstring names it."""
+    """Remove the traces of eval from stderr; the module's docstring names them."""
     stderr = re.sub(rb"\(eval\):", b"zsh:", result.stderr)
     return result.returncode, result.stdout, re.sub(rb"\b(eval|(?<=: )-c): ?|-c: ", b"", stderr)
 
@@ -151,7 +151,7 @@ def test_four_megabytes_of_lines_run_and_keep_their_line_numbers(info: ShellInfo
     assert len(text) > 4_000_000
     result = _run(info, text)
     assert (result.returncode, result.stdout) == (3, f"{info.kind} 0 end\n".encode())
-    # busybox counts from 0, here as in an argument.
+    # busybox counts lines from 0, for a script as for an argument.
     assert re.search(rb"\b4000[12]\b.*no-such-program-here|4000[12]: .*no-such-program-here", result.stderr)
 
 
@@ -163,7 +163,7 @@ def test_four_megabytes_in_one_word_and_in_a_here_document_arrive_whole(info: Sh
     assert result.returncode == 0
 
 
-def test_the_process_id_is_that_of_the_process_that_was_started(info: ShellInfo) -> None:
+def test_shell_variable_has_the_pid_of_the_started_process(info: ShellInfo) -> None:
     for text in ("echo $$", "echo $$" + "\n" * 200_000):
         launch = SHELLS[info.kind].launch(info, text)
         with tempfile.NamedTemporaryFile() as file:
@@ -192,7 +192,7 @@ def test_bash_and_zsh_close_the_script_before_the_command_begins(info: ShellInfo
 
 @pytest.mark.usefixtures("always_a_script")
 @pytest.mark.parametrize("where", ["/no/such/file", "/", "/dev/null", ""])
-def test_a_script_that_cannot_be_read_fails_and_says_so(info: ShellInfo, where: str) -> None:
+def test_unreadable_script_fails_with_an_error(info: ShellInfo, where: str) -> None:
     launch = SHELLS[info.kind].launch(info, "echo never")
     env = {**os.environ, "ANYSHELL_SCRIPT": where}
     result = subprocess.run(launch.argv, env=env, capture_output=True, check=False, timeout=20)
@@ -206,13 +206,13 @@ def test_a_variable_of_the_caller_does_not_become_the_command(info: ShellInfo) -
 
 
 @pytest.mark.parametrize("text", ["-s", "-x echo", "--help", "+e"])
-def test_a_text_that_begins_with_a_dash_is_a_command_that_is_missing(info: ShellInfo, text: str) -> None:
+def test_text_that_begins_with_a_dash_is_a_missing_command(info: ShellInfo, text: str) -> None:
     result = _run(info, text, how="argument", stdin=b"echo never\n")
     assert (result.returncode, result.stdout) == (127, b"")
     assert _run(info, "-x || echo $0 $#", how="argument").stdout == f"{info.kind} 0\n".encode()
 
 
-def test_a_text_becomes_a_script_only_when_an_argument_might_not_hold_it() -> None:
+def test_only_text_too_long_for_an_argument_becomes_a_script() -> None:
     bash, info = SHELLS["bash"], ShellInfo("bash", "/bin/bash")
     for longest in ("x" * posix.LONGEST_ARGUMENT, "é" * (posix.LONGEST_ARGUMENT // 2), ""):
         launch = bash.launch(info, longest)
@@ -277,7 +277,7 @@ WORDS = [
 
 
 def test_a_quoted_word_is_taken_literally(info: ShellInfo) -> None:
-    """One shell prints every word; each has a shell of its own only where that is not what was meant."""
+    """One shell prints every word; a word has a shell of its own only after a mismatch."""
     shell = SHELLS[info.kind]
     texts = {word: shell.join(["printf", "<%s>", word, word]) for word in WORDS}
     meant = {word: f"<{word}><{word}>".encode() for word in WORDS}
@@ -307,9 +307,7 @@ def test_a_shell_reads_no_file_of_the_user(info: ShellInfo, tmp_path: Path) -> N
     assert _run(info, "echo ok", how="argument", env=env).stdout == b"ok\n"
 
 
-def test_the_variables_to_unset_are_those_by_which_a_shell_reads_a_file_or_goes_elsewhere(
-    info: ShellInfo, tmp_path: Path
-) -> None:
+def test_variables_of_startup_files_and_directories_are_unset(info: ShellInfo, tmp_path: Path) -> None:
     startup = tmp_path / "startup"
     startup.write_text("echo read\n")
     assert SHELLS[info.kind].unset == {"BASH_ENV", "ENV", "CDPATH", "OLDPWD"}
@@ -321,7 +319,7 @@ def test_the_variables_to_unset_are_those_by_which_a_shell_reads_a_file_or_goes_
     assert _run(info, nested, how="argument").stdout == b"nested\n"
 
 
-def test_a_shell_that_is_said_to_start_as_if_by_a_cd_does(info: ShellInfo, tmp_path: Path) -> None:
+def test_start_as_if_by_a_cd_is_declared_as_shells_behave(info: ShellInfo, tmp_path: Path) -> None:
     (version,) = re.findall(r"\d+\.\d+|\Z", _answer(info.path, candidates(f"/x/{info.kind}")[0].arguments))[
         :1
     ]
@@ -352,7 +350,7 @@ def test_shell_versions_that_start_as_if_by_a_cd(kind: str, version: str, does: 
     assert shell.starts_as_if_by_cd(ShellInfo(shell.kind, f"/bin/{kind}", version)) == does
 
 
-def test_nothing_asked_for_is_bash_and_then_sh() -> None:
+def test_default_shell_is_bash_and_then_sh() -> None:
     assert [candidate.path for candidate in candidates()] == [
         *("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash", "bash"),
         *("/bin/sh", "/usr/bin/sh", "sh"),
@@ -360,7 +358,7 @@ def test_nothing_asked_for_is_bash_and_then_sh() -> None:
     assert candidates(None) == candidates("bash") + candidates("sh")
 
 
-def test_a_kind_is_looked_for_where_it_usually_is_and_then_on_path() -> None:
+def test_kind_is_searched_in_usual_places_and_then_on_path() -> None:
     assert [candidate.path for candidate in candidates("zsh")] == [
         *("/bin/zsh", "/usr/bin/zsh", "/usr/local/bin/zsh", "/opt/homebrew/bin/zsh", "zsh"),
     ]
@@ -382,14 +380,14 @@ def test_a_kind_is_looked_for_where_it_usually_is_and_then_on_path() -> None:
         (r"\\host\share\powershell.exe", "powershell"),
     ],
 )
-def test_a_path_is_tried_alone_and_its_name_tells_its_language(path: str, kind: str) -> None:
+def test_path_is_tried_alone_and_its_name_gives_its_kind(path: str, kind: str) -> None:
     assert [(candidate.kind, candidate.path) for candidate in candidates(path)] == [(kind, path)]
 
 
 @pytest.mark.parametrize(
     "request_", ["fish", "/usr/bin/fish", "", "/", "BASH", "bash ", "/bin/bash/", "/a\0b/bash"]
 )
-def test_an_unknown_shell_is_refused_with_those_that_are_known(request_: str) -> None:
+def test_unknown_shell_is_refused_with_a_list_of_known_shells(request_: str) -> None:
     with pytest.raises(InvalidCommand, match="bash, zsh, sh, dash, ash") as caught:
         candidates(request_, source="ANYSHELL_SHELL")
     assert str(caught.value).startswith(f"ANYSHELL_SHELL: {request_!r}")
@@ -420,7 +418,7 @@ def test_other_programs_do_not_answer_as_bash_or_zsh(kind: str, stub: str, tmp_p
     if stub == "sh" and os.path.realpath(path).endswith(kind):
         pytest.skip(f"sh is {kind} on this host")
     (candidate,) = candidates(f"/x/{kind}")
-    # Also without the options, which most shells do not know and end at.
+    # Also without the options, which most shells do not know and reject.
     for arguments in (candidate.arguments, candidate.arguments[-2:]):
         assert not re.search(r"^anyshell", _answer(str(path), arguments), re.MULTILINE)
 
@@ -431,7 +429,7 @@ def test_programs_other_than_shells_do_not_answer_as_sh(stub: str) -> None:
     assert not re.search(r"^anyshell", _answer(_require(stub), candidate.arguments), re.MULTILINE)
 
 
-def test_a_shell_that_is_not_found_is_told_with_every_path_and_what_to_install() -> None:
+def test_missing_shell_error_has_tried_paths_and_install_hint() -> None:
     tried = ["/bin/zsh: not found", "/usr/bin/zsh: not found", "zsh: not found"]
     error = not_found("zsh", iter(tried))
     assert error.tried == tuple(tried)

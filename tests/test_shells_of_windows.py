@@ -1,4 +1,4 @@
-"""What is asked for, and given, on a Windows host: as texts, on every system."""
+"""Shells of a Windows host: names, paths and launches as texts, tested on every system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from anyshell._types import ShellKind
 
 
-def test_a_shell_that_is_not_found_on_windows_is_told_with_how_to_get_it_there() -> None:
+def test_missing_shell_error_on_windows_has_an_install_hint() -> None:
     for request, how in {
         None: "winget install Microsoft.PowerShell",
         "pwsh": "winget install Microsoft.PowerShell",
@@ -26,12 +26,12 @@ def test_a_shell_that_is_not_found_on_windows_is_told_with_how_to_get_it_there()
         assert "apt-get" not in str(not_found(request, [], os="windows"))
     assert "brew install bash" in str(not_found("bash", [], os="macos"))
     assert "apt-get" not in str(not_found("bash", [], os="macos"))
-    # What only the other system knows.
+    # The name that only the other system knows.
     with pytest.raises(InvalidCommand, match=r"wish: 'BASH\.EXE'"):
         not_found("BASH.EXE", [], source="wish")
 
 
-def test_nothing_asked_for_on_windows_is_powershell_and_then_bash() -> None:
+def test_default_shell_on_windows_is_powershell_and_then_bash() -> None:
     kinds_ = list(dict.fromkeys(candidate.kind for candidate in candidates(os="windows")))
     assert kinds_ == ["pwsh", "powershell", "bash"]
     assert list(kinds("windows")) == ["pwsh", "powershell", "bash", "zsh", "sh", "wsl"]
@@ -52,7 +52,7 @@ def test_nothing_asked_for_on_windows_is_powershell_and_then_bash() -> None:
         ("/usr/bin/bash", "bash", "/usr/bin/bash"),
     ],
 )
-def test_a_shell_on_windows_may_be_asked_for_in_many_ways(request_: str, kind: str, path: str) -> None:
+def test_shell_on_windows_may_be_named_in_many_ways(request_: str, kind: str, path: str) -> None:
     first = candidates(request_, os="windows")[0]
     assert (first.kind, first.path) == (kind, path)
 
@@ -65,7 +65,7 @@ def test_unknown_shells_are_refused_on_windows(request_: str) -> None:
         candidates(request_, os="windows")
 
 
-def test_a_query_asks_each_system_for_what_it_knows() -> None:
+def test_query_has_candidates_for_each_system() -> None:
     both = query(("git",), "bash")
     assert both.programs == ("git",)
     assert both.shells_on("linux") == both.shells_on("macos") == candidates("bash")
@@ -120,11 +120,11 @@ WINDOWS = HostInfo(
         ("wsl", "/c/x", "D:\\c\\x"),
     ],
 )
-def test_a_path_on_windows_may_be_one_of_its_shell(kind: ShellKind, path: str, place: str) -> None:
+def test_path_in_the_style_of_a_shell_is_resolved_on_windows(kind: ShellKind, path: str, place: str) -> None:
     info = replace(WINDOWS, shell=ShellInfo(kind, rf"C:\x\{kind}.exe"))
     assert info.resolve(path) == place
 
 
-def test_a_path_that_is_relative_to_another_drive_is_refused() -> None:
+def test_path_relative_to_another_drive_is_refused() -> None:
     with pytest.raises(InvalidCommand, match="'D:src' is relative"):
         WINDOWS.resolve("D:src")

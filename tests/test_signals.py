@@ -1,4 +1,4 @@
-"""What is shown of an output that is too long: its start, its end, and the lines between that tell what went wrong."""
+"""Excerpts of an output that is too long: its start, its end, and the lines between that report errors."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def noise(count: int, start: int = 0) -> bytes:
 
 
 def check(data: bytes, output: Output) -> None:
-    """What is shown is text of the output, in order, and what is not is counted where it is missing."""
+    """The shown text is of the output, in order, and the omitted text is counted where it is missing."""
     text = data.decode()
     pieces = re.split(r"(\[\.\.\. [^\n]* \.\.\.\]\n?)", output.text)
-    left = {0}  # where the text may go on: a line feed before a marker may be of the output, or not
+    left = {0}  # the possible positions in the text: a line feed before a marker may be of the output, or not
     for piece in pieces:
         if found := GAP.fullmatch(piece):
             size, feeds = int(found[2].replace(",", "")), int((found[1] or "0").replace(",", ""))
@@ -83,13 +83,13 @@ def test_cause_in_the_middle_is_shown_with_lines_around_it() -> None:
     data = noise(3000) + cause + noise(3000, 3000)
     output = bounded(data, budget=4096)
     assert cause.decode() in output.text
-    assert "002999 compiled" in output.text  # the line before
+    assert "002999 compiled" in output.text  # the line before the cause
     assert output.excerpts == ((3000, 3003),)
     assert len(output.text) < 4096 + 200
     check(data, output)
 
 
-def test_without_such_lines_all_of_the_budget_is_for_the_start_and_the_end() -> None:
+def test_budget_without_error_lines_goes_to_start_and_end() -> None:
     data = noise(3000)
     output = bounded(data, budget=4096)
     assert output.excerpts == ()
@@ -98,7 +98,7 @@ def test_without_such_lines_all_of_the_budget_is_for_the_start_and_the_end() -> 
     check(data, output)
 
 
-def test_head_and_tail_alone_are_the_old_shape() -> None:
+def test_head_and_tail_alone_show_no_error_lines() -> None:
     data = noise(500) + b"error: here\n" + noise(500)
     output = bounded(data, head=1000, tail=1000)
     assert "error: here" not in output.text
@@ -120,7 +120,7 @@ def test_a_budget_has_three_parts(limits: dict[str, Any], parts: tuple[int, int,
 
 
 @pytest.mark.parametrize("limits", [{"budget": -1}, {"budget": 10, "head": 5}, {"tail": -1}, {"max_line": 0}])
-def test_limits_that_cannot_be_are_refused(limits: dict[str, Any]) -> None:
+def test_impossible_limits_are_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(limits))):
         OutputLimits(**limits)
 
@@ -140,7 +140,7 @@ def test_limits_that_cannot_be_are_refused(limits: dict[str, Any]) -> None:
         ("  ✕ fails on large", "    ✓ fails on large Error: x"),
     ],
 )
-def test_lines_that_tell_more_are_worth_more(more: str, less: str) -> None:
+def test_more_informative_lines_score_higher(more: str, less: str) -> None:
     assert score(more.encode()) > max(score(less.encode()), 1)
 
 
@@ -173,7 +173,7 @@ _LINES = st.sampled_from(
     budget=st.integers(0, 3000),
     cuts=st.lists(st.integers(0, 100_000), max_size=8),
 )
-def test_shown_and_counted_are_the_whole_however_it_is_cut(
+def test_shown_and_counted_bytes_add_up_for_any_cut(
     lines: list[tuple[bytes, int]], budget: int, cuts: list[int]
 ) -> None:
     data = b"".join(line * times for line, times in lines)
@@ -183,7 +183,7 @@ def test_shown_and_counted_are_the_whole_however_it_is_cut(
 
 
 @pytest.mark.parametrize("size", [1, 7, 4096, 65536, 100_001, 10**9])
-def test_blocks_do_not_show_in_what_is_found(size: int) -> None:
+def test_found_lines_do_not_depend_on_block_size(size: int) -> None:
     data = b"".join(b"%d ok\n" % at if at % 97 else b"thing %d: error: broke\n" % at for at in range(60_000))
     one, other = Signals(), Signals()
     one.feed(data)
@@ -205,7 +205,7 @@ NAMES = [bytes((97 + at // 676, 97 + at // 26 % 26, 97 + at % 26)) for at in ran
 
 
 @pytest.mark.parametrize("size", [1000, 65536, 100_001])
-def test_search_rests_when_more_of_the_worst_was_found_than_can_be_shown(size: int) -> None:
+def test_search_pauses_after_enough_of_the_worst_lines(size: int) -> None:
     worst = b"".join(b"error: %b is broken\nnote of %b\n" % (name, name) for name in NAMES)
     data = worst + noise(30_000) + b"error: at the end\n" + noise(20)
     one, other = Signals(room=4096, tail=10_000), Signals(room=4096, tail=10_000)
@@ -214,7 +214,7 @@ def test_search_rests_when_more_of_the_worst_was_found_than_can_be_shown(size: i
         other.feed(data[at : at + size])
     found = one.finish()
     assert found == other.finish()
-    assert one.searched  # nothing that was left out would be shown
+    assert one.searched  # no omitted line would be shown
     assert len(found) < 6000
     best = chosen(found, len(data), 4096, 60)
     assert best[0].data.startswith(b"error: aaa is broken\n")
@@ -224,20 +224,20 @@ def test_search_rests_when_more_of_the_worst_was_found_than_can_be_shown(size: i
         assert data.count(b"\n", 0, each.start) == each.lines
 
 
-def test_a_flood_of_lesser_lines_does_not_hide_a_worse_one() -> None:
+def test_flood_of_warnings_does_not_hide_an_error() -> None:
     flood = b"".join(b"warning: %b is old\n" % name for name in NAMES)
     output = bounded(flood + b"error: the disk is full\n" + flood.replace(b"old", b"new"), budget=2048)
     assert "error: the disk is full" in output.text
 
 
-def test_repeats_are_known_after_many_other_lines() -> None:
+def test_repeated_line_is_recognised_after_many_other_lines() -> None:
     data = b"".join(b"error: the same again\nerror: %b is broken\n" % name for name in NAMES)
     signals = Signals(room=10**9)
     signals.feed(data)
     assert sum(each.data[slice(*each.core)] == b"error: the same again\n" for each in signals.finish()) <= 4
 
 
-def test_search_ends_and_says_so_but_looks_at_the_end() -> None:
+def test_bounded_search_also_covers_the_end() -> None:
     signals = Signals()
     block = noise(2000)
     count = SEARCHED // len(block) + 2
@@ -268,7 +268,7 @@ def test_many_different_errors_are_held_in_bounded_memory() -> None:
     assert all(len(each.data) <= EXCERPT for each in found)
 
 
-def test_room_is_kept_and_a_long_excerpt_is_its_line_alone() -> None:
+def test_long_excerpt_is_reduced_to_its_error_line() -> None:
     signals = Signals()
     signals.feed(
         b"before\nerror: here\n" + b"    indented line that goes on for some time\n" * 20 + b"after\n"
@@ -303,7 +303,7 @@ def test_lines_that_scrolled_off_a_terminal_are_searched() -> None:
     assert sum(lines) + shown.head_range[1] + 4 + (6002 - shown.tail_range[0]) + 1 == 6002
 
 
-def test_terminal_without_such_lines_is_bounded_as_before() -> None:
+def test_terminal_without_error_lines_is_bounded_as_before() -> None:
     data = noise(3000).replace(b"\n", b"\r\n")
     old = TerminalOutput(Terminal(columns=80, rows=24), head=614, tail=3482)
     new = TerminalOutput(Terminal(columns=80, rows=24), **OutputLimits(budget=4096).parts._asdict())
@@ -348,7 +348,7 @@ def test_similar_lines_at_the_end_are_folded_and_counted() -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        b"".join(b"%d\n" % number for number in range(5000)),  # numbers are what is asked for
+        b"".join(b"%d\n" % number for number in range(5000)),  # numbers are required
         b"".join(b"error: thing %d is not there\n" % number for number in range(5000)),
         b"".join(b"%b\n" % (b"abcdefghij"[number % 10 :] * 3) for number in range(5000)),
         b"".join(b"step %b of round %d\n" % (WORDS[number % 9], number // 9) for number in range(2000)),
@@ -414,7 +414,7 @@ def test_common_beginning_of_lines_is_left_out_at_the_end(stamp: bytes, told: st
 
 
 @pytest.mark.parametrize("stamp", [b"2024-05-01T10:00:%02dZ ", b"web-%02d | "])
-def test_lines_between_are_without_what_the_lines_of_the_end_begin_with(stamp: bytes) -> None:
+def test_excerpts_omit_the_common_beginning_of_the_last_lines(stamp: bytes) -> None:
     prefixes = [stamp % (0 if b"web" in stamp else number % 60) for number in range(3000)]
     lines = noise(3000).splitlines(keepends=True)
     lines[1500] = b"error: no such thing\n"
@@ -424,10 +424,10 @@ def test_lines_between_are_without_what_the_lines_of_the_end_begin_with(stamp: b
     ((first, last),) = output.excerpts
     assert first <= 1501 <= last
     assert "so is what the lines below begin with" in output.text
-    head, _, rest = output.text.partition("\n[... ")  # it ends within a line
+    head, _, rest = output.text.partition("\n[... ")  # the head ends within a line
     shown = [line for line in rest.splitlines(keepends=True)[1:] if not GAP.fullmatch(line)]
     assert all(line.encode() in lines for line in shown)
-    # What is shown is raw bytes of the output, and the rest is counted.
+    # The shown text is raw bytes of the output, and the rest is counted.
     assert output.omitted_bytes == len(data) - len(head) - sum(map(len, shown))
     assert output.omitted_lines == 3000 - head.count("\n") - len(shown)
 
@@ -455,7 +455,7 @@ def test_a_line_feed_in_a_code_page_is_left_alone() -> None:
     ],
     ids=range(8),
 )
-def test_no_line_takes_for_ever_to_be_looked_at(line: bytes) -> None:
+def test_every_line_is_scored_in_time(line: bytes) -> None:
     words = [bytes((97 + a, 97 + b, 97 + c)) for a in range(10) for b in range(10) for c in range(10)]
     signals = Signals()
     for word in words:
@@ -463,7 +463,7 @@ def test_no_line_takes_for_ever_to_be_looked_at(line: bytes) -> None:
     assert len(signals.finish()) <= 1000
 
 
-def test_many_excerpts_that_grow_as_text_are_dealt_at_once() -> None:
+def test_many_excerpts_that_grow_as_text_keep_to_the_budget() -> None:
     names = [f"{a}{b}{c}".encode() for a in "abcdefghij" for b in "abcdefghij" for c in "abcdefghij"]
     data = b"".join(b"x\n" * 6 + b"error \xe4\xe4\xe4\xe4\xe4\xe4 %b\n" % name + b"y\n" * 6 for name in names)
     output = bounded(data + b"z\n" * 500_000, budget=100_000)
@@ -478,7 +478,7 @@ def test_an_end_that_grows_as_text_keeps_to_the_budget(budget: int) -> None:
     assert len(output.text.encode()) <= budget + 300
 
 
-def test_colours_take_no_room_from_lines_that_tell_of_errors() -> None:
+def test_colours_take_no_room_from_error_lines() -> None:
     plain = b"".join(
         noise(20, 20 * number) + b"error: no member %b%b\n" % (WORDS[number], WORDS[99 - number])
         for number in range(90)
@@ -489,7 +489,7 @@ def test_colours_take_no_room_from_lines_that_tell_of_errors() -> None:
 
 
 @pytest.mark.parametrize("max_line", [1, 40, 100, 159])
-def test_short_lines_do_not_cut_what_is_said_of_them(max_line: int) -> None:
+def test_low_limit_of_line_length_prevents_folding(max_line: int) -> None:
     data = b"".join(b"line %d of it\n" % number for number in range(5000))
     output = bounded(data, budget=200, max_line=max_line)
     assert "similar" not in output.text
@@ -505,7 +505,7 @@ def test_search_of_many_lines_misses_no_line_of_enough_score() -> None:
         assert len(passed) < len(lines) / 2
 
 
-def test_lines_worth_as_much_are_found_again_before_the_end() -> None:
+def test_lines_of_equal_score_are_found_again_before_the_end() -> None:
     names = NAMES[:4000]
     data = b"".join(b"it says warn %b\nplain %b\n" % (name, name[::-1]) for name in names) + noise(6000)
     signals = Signals(room=2000, tail=1000)
@@ -520,14 +520,14 @@ def test_lines_worth_as_much_are_found_again_before_the_end() -> None:
         assert data.count(b"\n", 0, each.start) == each.lines
 
 
-def test_a_line_that_is_shown_whole_has_no_marker_in_it() -> None:
+def test_completely_shown_line_contains_no_marker() -> None:
     data = b"".join(b"line %d\n" % number for number in range(1, 401))
     output = bounded(data, budget=2048)
     check(data, output)
     assert "line 39\nline 40\n[..." in output.text
 
 
-def test_the_room_that_folded_lines_leave_goes_to_the_lines_after_the_start() -> None:
+def test_room_of_folded_lines_extends_the_start() -> None:
     steps = b"".join(b"Downloading layer: %06d of 40000 KB\n" % number for number in range(20_000))
     data = noise(3000) + b"error: in the middle\n" + noise(3000) + steps + b"then it ended\n"
     output = bounded(data, budget=8192)
@@ -549,7 +549,7 @@ def test_the_room_that_folded_lines_leave_goes_to_the_lines_after_the_start() ->
     budget=st.integers(200, 3000),
     cuts=st.lists(st.integers(0, 400_000), max_size=8),
 )
-def test_shown_and_counted_are_the_whole_where_the_end_is_folded(
+def test_shown_and_counted_bytes_add_up_with_a_folded_end(
     lines: list[tuple[bytes, int]], steps: int, rounds: int, apart: int, budget: int, cuts: list[int]
 ) -> None:
     data = b"".join(line * times for line, times in lines)

@@ -1,4 +1,4 @@
-"""A command that is silent for too long, at every door."""
+"""A command that is silent for too long, in every way to run commands."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def is_silent(outcome: Outcome | None, silence: float) -> bool:
 
 
 TALKS = "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; sleep 0.5; done"
-"""For longer than a silence of 4 s, and silent for less."""
+"""A text that runs longer than a silence of 4 s, and is never silent that long."""
 
 
-# What is silence.
+# Definition of silence.
 
 
-async def test_silent_command_is_stopped_with_all_that_it_started(env: Environment) -> None:
+async def test_silent_command_is_stopped_with_its_descendants(env: Environment) -> None:
     seconds = unique_seconds()
     outcome = await env.run(f"echo begun; sleep {seconds} & sleep {seconds}", silence=0.5, timeout=60)
     assert is_silent(outcome, 0.5)
@@ -93,7 +93,7 @@ async def test_input_ends_the_silence(here: Environment) -> None:
     assert outcome.exit_code == 0
 
 
-async def test_source_of_input_that_gives_nothing_is_silence(here: Environment) -> None:
+async def test_input_source_without_data_is_silence(here: Environment) -> None:
     async def never() -> AsyncIterator[bytes]:
         await asyncio.sleep(300)
         yield b""
@@ -102,7 +102,7 @@ async def test_source_of_input_that_gives_nothing_is_silence(here: Environment) 
 
 
 async def test_output_that_a_listener_holds_up_is_no_silence(here: Environment) -> None:
-    """The program waits for room in its pipe all the while."""
+    """The program waits for room in its pipe the whole time."""
     heard: list[int] = []
 
     async def slow(channel: Channel, data: bytes) -> None:
@@ -115,7 +115,7 @@ async def test_output_that_a_listener_holds_up_is_no_silence(here: Environment) 
     assert sum(heard) == 1_000_000
 
 
-async def test_event_loop_that_was_held_up_finds_the_output_first(here: Environment) -> None:
+async def test_blocked_event_loop_reads_output_before_judging_silence(here: Environment) -> None:
     async def block() -> None:
         await asyncio.sleep(0.3)
         time.sleep(2)
@@ -126,8 +126,8 @@ async def test_event_loop_that_was_held_up_finds_the_output_first(here: Environm
     assert outcome.exit_code == 0
 
 
-async def test_silence_after_the_end_is_none(here: Environment) -> None:
-    """What is left behind holds the output, and is silent."""
+async def test_silence_after_the_end_does_not_count(here: Environment) -> None:
+    """The process left behind holds the output, and is silent."""
     outcome = await here.run("sleep 300 & exit 4", silence=30)
     assert (outcome.exit_code, outcome.silence) == (4, None)
 
@@ -142,18 +142,18 @@ async def test_time_before_the_start_is_no_silence() -> None:
     assert (await env.run("true", silence=0.1)).exit_code == 0
 
 
-async def test_nothing_is_timed_without_it(here: Environment) -> None:
+async def test_command_without_silence_limit_is_not_timed(here: Environment) -> None:
     outcome = await here.run("sleep 0.5", timeout=None)
     assert outcome.exit_code == 0
 
 
-async def test_silence_that_cannot_be_stopped_is_lost_and_says_so() -> None:
+async def test_unstoppable_silent_command_reports_its_silence() -> None:
     env = await Environment.detect(FakeBackend(lambda _: Script(exit=None, heeds=frozenset())))
     outcome = await env.run("true", silence=0.05, grace=0.05)
     assert outcome.silence == 0.05
 
 
-# Every door.
+# Every way to run a command.
 
 
 @pytest.mark.parametrize("silence", [0, -1, True, "1", float("nan"), float("inf")], ids=str)
@@ -175,11 +175,11 @@ async def test_bad_silence_is_refused_everywhere(silence: Any, here: Environment
         await here.start("true", detach=True, silence=1)  # type: ignore[call-overload]
 
 
-def test_blocking_front() -> None:
+def test_silent_blocking_run_is_stopped() -> None:
     assert is_silent(anyshell.run("sleep 300", silence=0.3), 0.3)
 
 
-async def test_stream(here: Environment) -> None:
+async def test_silent_stream_is_stopped(here: Environment) -> None:
     async with here.stream("echo a; sleep 300", silence=0.3) as events:
         assert [event.text async for event in events] == ["a"]
     assert is_silent(events.outcome, 0.3)
@@ -203,7 +203,7 @@ async def test_wait_for_the_turn_of_a_session_is_no_silence(here: Environment) -
         assert (await first).exit_code == 0
 
 
-async def test_job_that_is_sent_input_is_not_silent(here: Environment) -> None:
+async def test_job_that_receives_input_is_not_silent(here: Environment) -> None:
     job = await here.start("cat >/dev/null", silence=4)
     for _ in range(10):
         await asyncio.sleep(0.5)
@@ -214,13 +214,13 @@ async def test_job_that_is_sent_input_is_not_silent(here: Environment) -> None:
     assert job_words.ended(job) == "was stopped after 4 s without output or input"
 
 
-async def test_command_that_goes_on_as_a_job_keeps_it(here: Environment) -> None:
+async def test_background_command_keeps_its_silence_limit(here: Environment) -> None:
     outcome = await here.run("sleep 300", silence=1, background_after=0.2)
     assert outcome.status == "running"
     assert is_silent(await here.jobs.get(outcome.job or "").wait(timeout=20), 1)
 
 
-async def test_terminal_that_is_typed_on_is_not_silent(here: Environment) -> None:
+async def test_terminal_that_receives_input_is_not_silent(here: Environment) -> None:
     async with here.terminal("stty -echo; while read -r x; do :; done", silence=4) as t:
         for _ in range(10):
             await asyncio.sleep(0.5)
@@ -229,7 +229,7 @@ async def test_terminal_that_is_typed_on_is_not_silent(here: Environment) -> Non
         assert is_silent(await asyncio.wait_for(t.wait(), 30), 4)
 
 
-async def test_silence_on_a_terminal_says_what_it_waits_for(here: Environment) -> None:
+async def test_silence_on_a_terminal_reports_the_prompt(here: Environment) -> None:
     outcome = await here.run("printf 'Name? '; read -r x", terminal=Terminal(), silence=3)
     assert is_silent(outcome, 3)
     assert outcome.waiting is not None
@@ -254,7 +254,7 @@ async def test_fleet() -> None:
     assert describe(results[0], None) == "silent for 0.3 s, and stopped"
 
 
-# The model's door.
+# The tool.
 
 
 @pytest.mark.parametrize("session", [False, True])
@@ -267,7 +267,7 @@ async def test_tool_reports_silence(session: bool, here: Environment) -> None:
     assert (await tool({"command": "echo x"})).details.silence is None
 
 
-async def test_tool_tells_the_model_in_its_schema(here: Environment) -> None:
+async def test_schema_of_the_tool_mentions_silence(here: Environment) -> None:
     def told(**options: Any) -> str:
         tool = ShellTool(here, approver=approve_all, **options)
         text = tool.definition.parameters["properties"]["timeout"]["description"]
@@ -290,7 +290,7 @@ async def test_tool_spares_jobs_and_terminals(here: Environment) -> None:
     assert asked.output == "done\n"
 
 
-def test_message_tells_of_a_silent_command_killed_without_warning() -> None:
+def test_message_reports_a_silent_command_killed_without_warning() -> None:
     outcome = Outcome(status="timed_out", silence=5, killed_without_warning=True)
     said = words.ending(outcome, words.RunFacts(timeout=9, limits=ToolLimits(), os="windows"))
     assert "It was not asked to end first" in said
@@ -300,7 +300,7 @@ def test_message_tells_of_a_silent_command_killed_without_warning() -> None:
 # The command line.
 
 
-def test_run_says_so_and_exits_as_after_a_timeout() -> None:
+def test_run_reports_silence_and_exits_as_after_a_timeout() -> None:
     done = anyshell_program("run", "--silence", "0.5", "--", "echo a; sleep 300")
     assert (done.returncode, done.stdout) == (124, b"a\n")
     assert done.stderr.decode() == (
@@ -311,7 +311,7 @@ def test_run_says_so_and_exits_as_after_a_timeout() -> None:
     assert (done.returncode, told["status"], told["silence"]) == (124, "timed_out", 0.5)
 
 
-def test_run_takes_it_with_no_job_that_outlives_it() -> None:
+def test_run_refuses_silence_with_background() -> None:
     done = anyshell_program("run", "--background", "--silence", "5", "--", "true")
     assert done.returncode == 2
     assert b"--silence does not go with --background" in done.stderr

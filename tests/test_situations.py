@@ -1,4 +1,4 @@
-"""The page of what a model reads is that of real runs, and its words are few."""
+"""The page of results for a model matches real runs, and the results are short."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ BROKEN = (
     "Asking again at once",
     "That is all of its output",
 )
-"""What no model is to read again."""
+"""Sentences that must not return to the texts for a model."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the page shows a Linux host")
-async def test_the_page_is_what_a_model_reads() -> None:
+async def test_page_matches_real_results() -> None:
     page = situations.PAGE.read_text(encoding="utf-8")
     assert await situations.written(page) == page, "to write it anew: python -m tests.situations"
 
 
-def test_the_page_says_the_mean_of_our_words_of_each_kind() -> None:
+def test_mean_word_counts_on_the_page_are_within_their_limits() -> None:
     page = situations.PAGE.read_text(encoding="utf-8")
     means = re.findall(r"^## (\w+)\n\nOur words: ([\d.]+) a result", page, re.MULTILINE)
     assert {
@@ -47,13 +47,13 @@ def test_the_page_says_the_mean_of_our_words_of_each_kind() -> None:
     assert len(situations.SITUATIONS) >= 24
 
 
-def test_words_are_ours_alone() -> None:
+def test_only_words_of_anyshell_are_counted() -> None:
     text = "a b c\n[anyshell] not ours\n\n[anyshell] Exit code 0.\n[anyshell] Now in /usr."
     assert situations.ours(text) == ["Exit code 0.", "Now in /usr."]
     assert situations.words(text) == 6
 
 
-def test_no_broken_sentence_comes_back() -> None:
+def test_known_broken_sentences_do_not_return() -> None:
     package = Path(anyshell.__file__).parent
     read = [*(package / "tool").rglob("*.py"), *(package.parents[1] / "descriptions").glob("*.md")]
     read += [package / "jobs" / "registry.py", *(package / "policy" / "approval").glob("*.py")]

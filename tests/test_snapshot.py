@@ -1,4 +1,4 @@
-"""The user's own set-up: what a shell is given of it, what it never is, and what becomes of files that misbehave."""
+"""The user's own set-up: its parts in a shell, its excluded parts, and startup files that misbehave."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .ssh_server import embedded, is_root
 if TYPE_CHECKING:
     from anyshell import ApprovalRequest
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +37,7 @@ FILES = {"bash": ".bashrc", "zsh": ".zshrc", "sh": ".shinit"}
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of one's own, where nothing is yet."""
+    """A home directory for the test, empty at first."""
     path = tmp_path / "home"
     path.mkdir()
     for name in ("ANYSHELL_STATE_DIR", "XDG_STATE_HOME", "ZDOTDIR", "BASH_ENV"):
@@ -48,7 +48,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def kept(home: Path) -> list[Path]:
-    """The snapshots that are kept."""
+    """The kept snapshots."""
     return sorted((home / ".local/state/anyshell/snapshots").iterdir())
 
 
@@ -63,7 +63,7 @@ async def text_of(env: Environment, command: str) -> str:
     return (await env.run(command)).output.text
 
 
-# --- what a shell has of it -----------------------------------------------------------------------------------
+# # --- parts of a snapshot --------------------------------------------------------------------------------------
 
 ALIASES = """alias hi='echo "it'\\''s";
 echo two' later=hi
@@ -90,7 +90,7 @@ SETS_PATH = "PATH=$HOME/bin:$PATH\n"
 
 @pytest.mark.parametrize("before", ["", LONG], ids=["short", "long"])
 @pytest.mark.parametrize("shell", list(SET_UP))
-async def test_a_fresh_shell_starts_from_it(shell: str, before: str, home: Path) -> None:
+async def test_fresh_shell_starts_from_the_snapshot(shell: str, before: str, home: Path) -> None:
     env = await detected(home, SET_UP[shell] + SETS_PATH, shell)
     assert env.snapshot_notices == ()
     assert env.snapshot == str(kept(home)[0])
@@ -102,7 +102,7 @@ async def test_a_fresh_shell_starts_from_it(shell: str, before: str, home: Path)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-async def test_functions_are_there_as_they_were(shell: str, home: Path) -> None:
+async def test_functions_are_restored_unchanged(shell: str, home: Path) -> None:
     env = await detected(home, SET_UP[shell], shell)
     assert (await text_of(env, "f 1; glob a")).replace("\n\n", "\n") == '1 "quoted" run\nab\n'
     if shell == "bash":
@@ -117,7 +117,7 @@ async def test_functions_are_there_as_they_were(shell: str, home: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", list(SET_UP))
-async def test_a_shell_that_read_a_snapshot_tells_the_same_set_up(
+async def test_shell_started_from_a_snapshot_has_the_same_set_up(
     shell: str, home: Path, tmp_path: Path
 ) -> None:
     env = await detected(home, SET_UP[shell] + SETS_PATH, shell)
@@ -161,7 +161,7 @@ async def test_functions_and_aliases_named_like_builtins_do_no_harm(
     assert "no-such-program" in await text_of(env, before + "cd /")
 
 
-async def test_a_function_that_hides_what_we_need_is_left_out_and_said(home: Path) -> None:
+async def test_function_hiding_a_builtin_is_left_out_with_a_notice(home: Path) -> None:
     env = await detected(home, "builtin() { :; }\nf() { echo f; }\n")
     assert await text_of(env, "f; builtin echo 1") == "f\n1\n"
     assert env.snapshot_notices == ("left out: function builtin, which would hide the shell's own",)
@@ -176,11 +176,11 @@ async def test_zsh_reads_the_directory_that_its_zshenv_names(home: Path) -> None
     assert await text_of(await detected(home, "f() { echo wrong; }", "zsh"), "f; g") == "changed\nhere\n"
 
 
-# --- what it never has ----------------------------------------------------------------------------------------
+# # --- excluded parts -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shell", list(SET_UP))
-async def test_a_token_in_the_file_is_found_nowhere(shell: str, home: Path) -> None:
+async def test_token_in_a_startup_file_is_not_exposed(shell: str, home: Path) -> None:
     plants = (
         f"export TOKEN={TOKEN}\nplain={TOKEN}x\necho $TOKEN; echo $TOKEN >&2\nps ww -A -o args >$HOME/ps\n"
     )
@@ -198,7 +198,7 @@ async def test_a_token_in_the_file_is_found_nowhere(shell: str, home: Path) -> N
     assert TOKEN.encode() not in state[0].read_bytes()
 
 
-async def test_a_definition_that_holds_the_value_of_an_exported_variable_is_left_out_and_said(
+async def test_definition_with_an_exported_value_is_left_out_with_a_notice(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INHERITED", "of the host's")
@@ -246,11 +246,11 @@ async def test_no_history_is_written(home: Path) -> None:
     assert (home / ".bash_history").read_text() == "old\n"
 
 
-# --- files that misbehave -------------------------------------------------------------------------------------
+# # --- startup files that misbehave -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shell", list(SET_UP))
-async def test_a_file_that_asks_gets_no_answer_and_what_it_prints_is_dropped(shell: str, home: Path) -> None:
+async def test_asking_startup_file_gets_no_answer_and_its_output_is_dropped(shell: str, home: Path) -> None:
     seconds = unique_seconds()
     text = f"""printf 'end\\0\\0\\0'; echo noise >&2
 echo 'Update now? '; read answer
@@ -265,7 +265,7 @@ alias after='echo after'
 
 
 @pytest.mark.parametrize("shell", list(SET_UP))
-async def test_a_file_that_hangs_is_stopped_and_said(
+async def test_hanging_startup_file_is_stopped_with_a_notice(
     shell: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot_module, "SNAPSHOT_SECONDS", 0.4)
@@ -291,7 +291,7 @@ async def test_a_file_that_hangs_is_stopped_and_said(
     ],
 )
 @pytest.mark.parametrize("shell", ["bash", "zsh", "sh"])
-async def test_a_file_that_fails_is_said_and_stops_nothing(
+async def test_failing_startup_file_gives_a_notice_and_stops_nothing(
     shell: str, text: str, said: str, home: Path
 ) -> None:
     env = await detected(home, f"alias before='echo before'\n{text}\n", shell)
@@ -307,19 +307,19 @@ async def test_a_file_that_fails_is_said_and_stops_nothing(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-async def test_a_syntax_error_in_the_file_is_said(shell: str, home: Path) -> None:
+async def test_syntax_error_in_a_startup_file_gives_a_notice(shell: str, home: Path) -> None:
     env = await detected(home, "alias before='echo before'\nif then\n", shell)
     assert len(env.snapshot_notices) == 1
     assert await text_of(env, "before") == "before\n"
 
 
-async def test_a_user_without_a_file_has_a_path_all_the_same(home: Path) -> None:
+async def test_user_without_a_startup_file_gets_no_notice(home: Path) -> None:
     async with Environment.detect(shell="bash", snapshot=True) as env:
         assert (await env.run("echo runs")).output.text == "runs\n"
         assert env.snapshot_notices == ()
 
 
-async def test_sh_says_that_it_reads_no_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sh_without_a_startup_file_gives_a_notice(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ENV")
     env = await detected(home, "alias a=b", "sh")
     assert env.snapshot is None
@@ -327,14 +327,14 @@ async def test_sh_says_that_it_reads_no_file(home: Path, monkeypatch: pytest.Mon
     assert await text_of(env, "echo runs") == "runs\n"
 
 
-async def test_a_shell_that_tells_without_end_is_stopped(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shell_with_endless_answer_is_stopped(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_module, "LONGEST_TOLD", 100_000)
     env = await detected(home, f"alias a='{'x' * 200_000}'\n")
     assert env.snapshot is None
     assert "makes more than" in env.snapshot_notices[0]
 
 
-# --- how it is kept -------------------------------------------------------------------------------------------
+# # --- storage --------------------------------------------------------------------------------------------------
 
 COUNTS = "echo >>$HOME/count\nalias a='echo 1'\n"
 
@@ -344,7 +344,7 @@ def reads(home: Path) -> int:
 
 
 @pytest.mark.parametrize("shell", list(SET_UP))
-async def test_a_file_is_read_once_until_it_changes(shell: str, home: Path) -> None:
+async def test_startup_file_is_read_again_only_after_a_change(shell: str, home: Path) -> None:
     for _ in range(3):
         assert await text_of(await detected(home, COUNTS, shell), "a") == "1\n"
     assert reads(home) == 1
@@ -362,7 +362,9 @@ async def test_kept_snapshot_is_private(home: Path) -> None:
 HARMS = ["cut", "changed", "no JSON", "a header of another form", "writable", "link"]
 
 
-@pytest.mark.parametrize("harm", [*HARMS, *(["another's"] if is_root() else [])])  # who else could make it so
+@pytest.mark.parametrize(
+    "harm", [*HARMS, *(["another's"] if is_root() else [])]
+)  # only root can make a snapshot of another user
 async def test_untrusted_snapshot_is_made_anew(harm: str, home: Path, tmp_path: Path) -> None:
     await detected(home, COUNTS)
     file = kept(home)[0]
@@ -389,7 +391,7 @@ async def test_untrusted_snapshot_is_made_anew(harm: str, home: Path, tmp_path: 
     assert not file.is_symlink()
 
 
-async def test_a_directory_that_is_a_link_is_not_used(home: Path, tmp_path: Path) -> None:
+async def test_snapshot_directory_that_is_a_link_is_not_used(home: Path, tmp_path: Path) -> None:
     directory = home / ".local/state/anyshell/snapshots"
     directory.parent.mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
@@ -401,7 +403,7 @@ async def test_a_directory_that_is_a_link_is_not_used(home: Path, tmp_path: Path
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-async def test_a_bounded_number_is_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_kept_snapshots_is_bounded(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_module, "KEPT", 2)
     (home / "other").write_text("stays")
     for name in ("a", "b", "c"):
@@ -412,14 +414,14 @@ async def test_a_bounded_number_is_kept(home: Path, monkeypatch: pytest.MonkeyPa
     assert reads(home) == 3
 
 
-async def test_a_snapshot_that_is_gone_is_said_and_the_command_runs(home: Path) -> None:
+async def test_missing_snapshot_is_reported_and_the_command_runs(home: Path) -> None:
     env = await detected(home, COUNTS)
     kept(home)[0].unlink()
     text = await text_of(env, "echo runs")
     assert text == f"anyshell: your own set-up could not be read from {env.snapshot}\nruns\n"
 
 
-# --- who is told ----------------------------------------------------------------------------------------------
+# # --- reports --------------------------------------------------------------------------------------------------
 
 
 async def test_approver_sees_the_session_and_cd_is_not_rewritten(home: Path) -> None:
@@ -443,12 +445,12 @@ def test_snapshot_option_reports_a_failed_startup_file(home: Path) -> None:
     assert done.stderr.decode() == f"anyshell: {home}/.bashrc returned 1\n"
 
 
-async def test_a_host_has_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_host_has_its_own_snapshot(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = home / "there"
     there.mkdir()
     (there / ".bashrc").write_text(COUNTS + f'export TOKEN={TOKEN}\nuse() {{ echo "<$TOKEN>"; }}\nfalse\n')
     monkeypatch.setenv("ANYSHELL_TEST_HOME", str(there))
-    nice = min(os.nice(0) + 7, 19)  # these tests may be nice themselves
+    nice = min(os.nice(0) + 7, 19)  # these tests may run with a lower priority themselves
     with embedded() as server:
         for _ in range(2):
             async with Environment.detect(server.options(), snapshot=True, prefix="nice -n 7") as env:
@@ -460,13 +462,13 @@ async def test_a_host_has_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -
     assert TOKEN not in kept(there)[0].read_text()
 
 
-async def test_a_model_is_told_of_it_where_it_is_so(home: Path) -> None:
+async def test_description_mentions_the_set_up_of_a_snapshot(home: Path) -> None:
     env = await detected(home, "f() { :; }")
     assert "It has the user's aliases, functions, options and PATH." in env.description
     assert "aliases" not in (await Environment.detect(shell="bash")).description
 
 
-async def test_a_home_that_is_not_there_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_home_gives_a_notice(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYSHELL_STATE_DIR", str(home / "state"))
     monkeypatch.setenv("HOME", str(home / "gone"))
     async with Environment.detect(shell="bash", snapshot=True) as env:
@@ -475,7 +477,7 @@ async def test_a_home_that_is_not_there_is_said(home: Path, monkeypatch: pytest.
         assert "its snapshot cannot be made or kept" in env.snapshot_notices[0]
 
 
-async def test_startup_file_that_is_stopped_can_let_go_of_its_locks(
+async def test_stopped_startup_file_may_release_its_locks(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot_module, "SNAPSHOT_SECONDS", 1.0)

@@ -1,4 +1,4 @@
-"""What SSH adds to the contract: login shells, what is sent and what never is, many commands at once, sizes."""
+"""SSH's additions to the contract: login shells, sent and unsent data, many commands at once, sizes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ LOGIN_SHELLS = ["bash", "zsh", "dash", "fish", "tcsh"]
 
 @pytest.fixture(scope="module")
 def sshd() -> Iterator[Server]:
-    """OpenSSH with its default limits, which takes every variable that it is offered."""
+    """OpenSSH with its default limits, which accepts every offered variable."""
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     with openssh(own_name(), "AcceptEnv *") as server:
@@ -68,7 +68,7 @@ def sshd() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def login(sshd: Server) -> Iterator[Callable[[str], Server]]:
-    """The same server as an ordinary user sees it whose login shell is the one that is named."""
+    """The same server, used by an ordinary user with the named login shell."""
     with contextlib.ExitStack() as stack:
         made: dict[str, Server] = {}
 
@@ -88,7 +88,7 @@ def login(sshd: Server) -> Iterator[Callable[[str], Server]]:
 
 @pytest.fixture
 def plain(login: Callable[[str], Server], sshd: Server) -> Server:
-    """A user whose startup files can be replaced; the user of the tests where that is not root."""
+    """A user with replaceable startup files; the user of the tests if that is not root."""
     return login("bash") if ROOT else sshd
 
 
@@ -102,7 +102,7 @@ async def env(plain: Server) -> AsyncIterator[Environment]:
 
 
 @pytest.mark.parametrize("shell", LOGIN_SHELLS)
-async def test_a_command_means_the_same_whatever_the_login_shell(
+async def test_command_means_the_same_with_any_login_shell(
     login: Callable[[str], Server], shell: str
 ) -> None:
     server = login(shell)
@@ -139,14 +139,14 @@ async def test_every_shell_runs_texts_of_every_size(plain: Server, kind: str, si
         assert "7" not in left.output.text.split()[1:]
 
 
-async def test_an_account_without_a_shell_is_said(login: Callable[[str], Server]) -> None:
+async def test_account_without_a_shell_is_an_error(login: Callable[[str], Server]) -> None:
     with pytest.raises(ConnectionFailed, match="not available") as caught:
         async with Environment.detect(login("nologin").options()):
             pass
     assert caught.value.stage == "session"
 
 
-async def test_a_key_that_is_bound_to_a_command_is_said() -> None:
+async def test_forced_command_is_an_error_with_its_output() -> None:
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     with (
@@ -159,7 +159,7 @@ async def test_a_key_that_is_bound_to_a_command_is_said() -> None:
 
 @pytest.mark.parametrize("forced", ["bash", "bash --login", "bash -i", "dash", "zsh", "busybox sh"])
 async def test_forced_shell_that_reads_commands_from_its_input_is_refused(plain: Server, forced: str) -> None:
-    """It ran what it was sent, and gave the command an input with a byte more, and files no answer."""
+    """Regression test: the shell ran its input, and gave the command one more byte of input, and files no answer."""
     if shutil.which(forced.split()[0]) is None:
         missing(forced.split()[0], f"install {forced.split()[0]}")
     with (
@@ -212,7 +212,7 @@ async def test_a_text_that_comes_to_the_wrong_shell_has_not_started(
 
 
 @pytest.mark.parametrize("shell", ["cmd.exe", "PowerShell"])
-async def test_a_windows_host_is_told_from_a_broken_one(shell: str) -> None:
+async def test_windows_host_is_distinguished_from_a_broken_host(shell: str) -> None:
     """The server answers as these shells do (cmd.exe and PowerShell 7, asked on Windows 11)."""
     with embedded(shell) as server, pytest.raises(BackendUnavailable, match=shell):
         async with Environment.detect(server.options()):
@@ -270,7 +270,7 @@ async def test_settings_of_startup_files_change_nothing(plain: Server, text: str
     assert (outcome.output.text, outcome.exit_code) == ("v'\n;/usr\nin", 3)
     assert apart.stderr is not None
     assert apart.exit_code == 4
-    if "2>&1" not in text:  # which makes the channels one before we are there
+    if "2>&1" not in text:  # the startup file joins the channels before the command starts
         assert (apart.output.text, apart.stderr.text) == ("out\n", "err\n")
     assert (long.output.text, long.signal) == ("in", "SIGKILL")
     assert (left.output.text, [each.alive for each in left.left_behind]) == ("started\n", [False])
@@ -315,7 +315,7 @@ async def test_a_callers_variable_does_not_replace_a_long_text(env: Environment)
     assert outcome.output.text == "right\n"
 
 
-async def test_a_login_shell_that_never_comes_to_its_command_is_ended(plain: Server) -> None:
+async def test_hanging_login_shell_is_ended(plain: Server) -> None:
     seconds = unique_seconds()
     async with Environment.detect(plain.options()) as env:
         with startup_file(plain, ".bashrc", f"sleep {seconds}; :\n"):
@@ -325,7 +325,7 @@ async def test_a_login_shell_that_never_comes_to_its_command_is_ended(plain: Ser
     assert living(seconds) == []
 
 
-async def test_a_login_shell_that_ends_by_itself_is_said(plain: Server) -> None:
+async def test_early_exit_of_a_login_shell_is_an_error(plain: Server) -> None:
     async with Environment.detect(plain.options()) as env:
         with (
             startup_file(plain, ".bashrc", "echo 'out of order' >&2; exit 4\n"),
@@ -356,7 +356,7 @@ async def test_a_slow_startup_file_only_delays(plain: Server) -> None:
     assert [outcome.output.text for outcome in outcomes] == [f"{n}\n" for n in range(12)]
 
 
-# --- What is sent
+# # --- Sent data
 
 
 async def test_nothing_of_the_local_environment_is_sent(
@@ -386,7 +386,7 @@ async def test_nothing_of_the_local_environment_is_sent(
     ],
     ids=["empty", "plain", "quotes", "lines", "unicode", "100 KB", "dash", "signs"],
 )
-async def test_a_value_arrives_as_it_is(env: Environment, value: str) -> None:
+async def test_variable_value_arrives_unchanged(env: Environment, value: str) -> None:
     outcome = await env.run('printf %s "$GIVEN" | cksum; printf %s "$GIVEN" | wc -c', env={"GIVEN": value})
     local = await asyncio.create_subprocess_exec(
         "cksum", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
@@ -399,7 +399,7 @@ async def test_no_value_is_ever_in_the_process_list(plain: Server) -> None:
     secret = secrets.token_hex(16)
     with startup_file(
         plain, ".bashrc", "sleep 0.3\n"
-    ):  # while it sleeps, every user can see what sshd was given
+    ):  # during the sleep, every user can see the command line that sshd received
         async with Environment.detect(plain.options()) as env:
             seconds = unique_seconds()
             runs = [
@@ -420,7 +420,7 @@ async def test_a_value_too_large_for_the_host_is_refused_at_once(env: Environmen
         await env.run("true", env={f"GIVEN{n}": "x" * 100_000 for n in range(60)})
 
 
-async def test_the_shell_of_this_machine_is_not_asked_of_another(
+async def test_local_choice_of_a_shell_does_not_apply_to_a_host(
     plain: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANYSHELL_SHELL", "/only/here/zsh")
@@ -441,7 +441,7 @@ async def test_a_directory_of_the_address_is_where_commands_run(plain: Server) -
             pass
 
 
-async def test_a_missing_directory_is_told_from_the_commands_own_failure(env: Environment) -> None:
+async def test_missing_directory_is_distinguished_from_failure_of_the_command(env: Environment) -> None:
     assert (await env.run("cd /no/such/place || exit 1")).exit_code == 1
     with pytest.raises(InvalidCommand, match="No such file or directory"):
         await env.run("true", cwd="/no/such/place")
@@ -480,7 +480,7 @@ async def test_a_slow_reader_slows_the_host(env: Environment, plain: Server) -> 
                 break
             size = -1
             with anyio.fail_after(20):
-                while not trace.exists() or size != trace.stat().st_size:  # until it is held up
+                while not trace.exists() or size != trace.stat().st_size:  # until the command is held up
                     size = trace.stat().st_size if trace.exists() else -1
                     await asyncio.sleep(0.5)
             assert size < 20
@@ -504,9 +504,11 @@ async def test_backlog_of_a_slow_reader_is_bounded(env: Environment, tmp_path: P
         async for event in events:
             taken += len(event.data)
             await asyncio.sleep(0.001)
-            most = max(most, int(written.read_text() or 0) - taken)  # nothing while it is being written
+            most = max(
+                most, int(written.read_text() or 0) - taken
+            )  # the file is empty while it is being written
     assert taken == 32 * 1024 * 1024
-    # Here, on their way, and over there where they wait to be sent.
+    # Here, on their way, and on the host in the queue for sending.
     assert most < 10_000_000
 
 
@@ -535,10 +537,10 @@ async def test_channels_over_ssh_keep_their_order(env: Environment) -> None:
     assert words == [word for n in range(1, 201) for word in (f"o{n}", f"e{n}")]
 
 
-async def test_late_output_over_a_slow_link_is_waited_for(
+async def test_late_output_over_a_slow_link_is_awaited(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The news of the end is there; what was printed, and the end of the output, stand still on their way."""
+    """The exit status arrives; the output, and its end, are delayed on their way."""
 
     def delay(name: str) -> None:
         real = getattr(Channel, name)
@@ -575,7 +577,7 @@ async def test_many_commands_at_once_all_succeed(env: Environment) -> None:
 
 
 @pytest.mark.parametrize("limits", ["MaxSessions 1", "MaxSessions 2", "MaxSessions 4", "MaxStartups 2:50:4"])
-async def test_a_server_that_allows_less_is_served_as_well(limits: str) -> None:
+async def test_server_with_lower_limits_is_usable(limits: str) -> None:
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     with openssh(own_name(), limits) as server:
@@ -594,8 +596,8 @@ async def test_a_server_that_allows_less_is_served_as_well(limits: str) -> None:
             assert living(seconds) == []
 
 
-async def test_a_session_that_will_never_be_free_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stops commands, and the service for files, hold both."""
+async def test_session_that_is_never_free_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watcher and the service for files hold both sessions."""
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     monkeypatch.setattr(pool, "STARVED_SECONDS", 0.2)
@@ -607,7 +609,7 @@ async def test_a_session_that_will_never_be_free_is_not_waited_for(monkeypatch: 
             await env.run("true", timeout=20)
 
 
-async def test_a_server_that_allows_no_session_is_said() -> None:
+async def test_server_without_sessions_is_an_error() -> None:
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     with openssh(own_name(), "MaxSessions 0") as server, pytest.raises(ConnectionFailed, match="session"):
@@ -615,7 +617,7 @@ async def test_a_server_that_allows_no_session_is_said() -> None:
             pass
 
 
-async def test_with_every_session_taken_everything_can_still_be_stopped(plain: Server) -> None:
+async def test_commands_can_be_stopped_with_every_session_taken(plain: Server) -> None:
     seconds = unique_seconds()
     text = f"trap '' TERM; setsid sleep {seconds} & sleep {seconds}"
     async with Environment.detect(plain.options(max_connections=1)) as env:
@@ -628,7 +630,7 @@ async def test_with_every_session_taken_everything_can_still_be_stopped(plain: S
         assert living(seconds) == []
 
 
-async def test_sessions_that_are_given_up_while_they_are_opened_are_closed_on_the_host(plain: Server) -> None:
+async def test_abandoned_session_requests_are_closed_on_the_host(plain: Server) -> None:
     async with (
         Link(plain, delay=0.03) as link,
         Environment.detect(link.options(max_connections=1)) as env,
@@ -671,7 +673,7 @@ async def test_channel_of_a_kept_process_is_forgotten_after_its_end(env: Environ
             await channel.closed.wait()
 
 
-async def test_environments_that_begin_at_once_do_not_fail_for_a_busy_server(plain: Server) -> None:
+async def test_simultaneous_environments_tolerate_a_busy_server(plain: Server) -> None:
     async def one() -> str:
         async with Environment.detect(plain.options()) as env:
             return (await env.run("echo hi")).output.text
@@ -693,7 +695,7 @@ async def test_a_tree_that_uses_up_the_users_processes_is_stopped(sshd: Server, 
     if not ROOT:
         pytest.skip("who runs the tests has other processes, which count")
     seconds = unique_seconds()
-    # Two users: what was killed counts until the process that inherits orphans on this machine has reaped it.
+    # Two users: a killed process counts until the process that inherits orphans on this machine has reaped it.
     with (
         account(f"anyshell-few{WORKER}", "/bin/bash") as first,
         account(f"anyshell-less{WORKER}", "/bin/bash") as second,
@@ -706,15 +708,15 @@ async def test_a_tree_that_uses_up_the_users_processes_is_stopped(sshd: Server, 
 async def use_up(server: Server, text: str, seconds: str) -> None:
     async with Environment.detect(server.options()) as env:
         outcome = await env.run(text.replace("{s}", seconds), timeout=1.5, grace=0.5)
-        # A host too busy to answer in time is given up, with a name for what may live; it is stopped right after.
+        # A host too busy to answer in time is given up, with the names of possible survivors; they are stopped right after.
         assert outcome.status == "timed_out" or (outcome.status == "lost" and outcome.left_behind)
-        while living(seconds):  # the test's own bound
+        while living(seconds):  # the bound is that of the test
             await asyncio.sleep(0.05)
         assert (await env.run("echo again")).output.text == "again\n"
 
 
 async def test_a_file_with_a_forged_name_makes_no_process_a_member(env: Environment, plain: Server) -> None:
-    """What a descriptor leads to is shown by the host's ls, and a file's name can look like more of that."""
+    """The host's ls shows the target of a descriptor, and the name of a file can imitate more of that output."""
     stranger = await asyncio.create_subprocess_exec("sleep", "300", start_new_session=True)
     place = home(plain.user)
     forge = (
@@ -736,7 +738,7 @@ async def test_a_file_with_a_forged_name_makes_no_process_a_member(env: Environm
         await stranger.wait()
 
 
-async def test_a_signal_that_the_protocol_has_no_name_for_is_a_signal(env: Environment) -> None:
+async def test_signal_without_a_protocol_name_is_reported(env: Environment) -> None:
     outcome = await env.run("kill -BUS $$")
     assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", None, "SIGUNKNOWN")
 
@@ -745,7 +747,7 @@ async def test_a_signal_that_the_protocol_has_no_name_for_is_a_signal(env: Envir
 
 
 async def test_a_storm_of_cancels_leaves_nothing(plain: Server) -> None:
-    """At every moment of a start: queued, connecting, asked for, begun; once, twice, three times."""
+    """Cancellations at every moment of a start: queued, connecting, requested, begun; once, twice, three times."""
     seconds = unique_seconds()
     for _ in range(2):
         async with Environment.detect(plain.options()) as env:
@@ -773,7 +775,7 @@ async def test_a_storm_of_cancels_leaves_nothing(plain: Server) -> None:
 
 
 async def no_process_lives(text: str) -> None:
-    """At once if the host answers in time, and otherwise as soon as it does: what could not be stopped is owed."""
+    """At once if the host answers in time, and otherwise as soon as it answers: the stop is repeated until then."""
     give_up = time.monotonic() + 60
     while found := living(text):
         assert time.monotonic() < give_up, found
@@ -799,7 +801,7 @@ async def test_commands_on_a_busy_host_are_stopped_when_the_host_answers(
         await no_process_lives(seconds)
 
 
-def test_a_loop_that_ends_stops_what_its_tasks_run_on_a_host(plain: Server) -> None:
+def test_ended_event_loop_stops_its_commands_on_a_host(plain: Server) -> None:
     seconds = unique_seconds()
 
     async def one() -> None:
@@ -866,13 +868,13 @@ async def test_a_closed_environment_starts_nothing(plain: Server) -> None:
         await entered.run("true")
 
 
-async def test_an_error_tells_no_secret() -> None:
+async def test_error_shows_no_secret() -> None:
     with pytest.raises(InvalidCommand) as caught:
         Command(text="true", env={"TOKEN": "s3cret\0"})
     assert "s3cret" not in str(caught.value)
 
 
-# --- Terminals. What all backends keep is in test_terminals.py, what login shells do with their lines in test_login.py.
+# # --- Terminals. The contract of all backends is in test_terminals.py, the lines of login shells in test_login.py.
 
 
 @contextlib.asynccontextmanager
@@ -885,9 +887,7 @@ async def backend_of(server: Server) -> AsyncIterator[Backend]:
 
 
 @pytest.mark.parametrize("shell", LOGIN_SHELLS)
-async def test_a_terminal_means_the_same_whatever_the_login_shell(
-    login: Callable[[str], Server], shell: str
-) -> None:
+async def test_terminal_is_the_same_with_any_login_shell(login: Callable[[str], Server], shell: str) -> None:
     value = "it's $HOME !! \\ \x03\x04\x16\x7f\r\n\x1a\x11"
     seconds = unique_seconds()
     async with backend_of(login(shell)) as backend:
@@ -905,7 +905,7 @@ async def test_a_terminal_means_the_same_whatever_the_login_shell(
             "^C;",
             "^D;",
         }
-        # By way of what is sent, the terminal is the same.
+        # A variable in the request leaves the terminal unchanged.
         async with sit(backend, "stty -a; exit 4", env={"GIVEN": value}) as sitting:
             assert await sitting.rest() == plain
             assert await sitting.wait() == ExitStatus(code=4)
@@ -960,7 +960,7 @@ async def test_no_value_is_ever_in_the_process_list_of_a_terminals_host(plain: S
 
 
 @pytest.mark.parametrize("text", ["yes", "yes & yes", "trap '' HUP TERM; yes"])
-async def test_a_flood_on_a_terminal_is_stopped_and_known_to_be(env: Environment, text: str) -> None:
+async def test_flood_on_a_terminal_is_stopped_with_its_processes(env: Environment, text: str) -> None:
     seconds = unique_seconds()
     with anyio.fail_after(BOUND):
         outcome = await env.run(f": {seconds}; {text}; :", terminal=Terminal(), timeout=0.3, grace=0.5)
@@ -992,7 +992,7 @@ async def test_a_flood_on_a_terminal_can_be_cancelled_interrupted_and_stopped(en
         assert living(seconds) == []
 
 
-async def test_all_that_a_terminals_program_printed_is_drawn(env: Environment) -> None:
+async def test_all_output_of_a_program_on_a_terminal_is_drawn(env: Environment) -> None:
     outcome = await env.run("yes | head -n 150000", terminal=Terminal())
     assert (outcome.status, outcome.output.total_lines, outcome.output.total_bytes) == (
         "exited",
@@ -1002,7 +1002,7 @@ async def test_all_that_a_terminals_program_printed_is_drawn(env: Environment) -
 
 
 @pytest.mark.parametrize("no_terminal", ["PermitTTY no", "no-pty"])
-async def test_a_server_that_grants_no_terminal_is_said_and_keeps_its_sessions(no_terminal: str) -> None:
+async def test_refused_terminal_is_an_error_and_keeps_no_session_busy(no_terminal: str) -> None:
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     by_key = no_terminal == "no-pty"
@@ -1011,7 +1011,7 @@ async def test_a_server_that_grants_no_terminal_is_said_and_keeps_its_sessions(n
         keys.write_text(("no-pty " if by_key else "") + keys.read_text())
         async with Environment.detect(server.options(max_connections=1)) as env:
             backend = connect(server.options(max_connections=1), launcher=Login)
-            for _ in range(12):  # more than the sessions that there are
+            for _ in range(12):  # more than the number of sessions
                 with pytest.raises(TerminalUnavailable, match="grants no terminal"):
                     await backend.spawn(on_terminal("true"))
             process = await backend.spawn(Spawn(argv=("/bin/echo", "without"), cwd="/"))
@@ -1030,12 +1030,12 @@ async def test_hidden_process_is_found_by_its_terminal(plain: Server) -> None:
 
 
 async def test_a_later_program_on_the_same_terminal_is_not_stopped(plain: Server) -> None:
-    """A terminal's name is given again as soon as it is free."""
+    """The name of a terminal is given again as soon as the terminal is free."""
     seconds = unique_seconds()
     hides = f"(ulimit -S -x unlimited; exec env -i setsid sleep {seconds}) & tty; echo; read line"
     before: dict[bytes, Sitting] = {}
     async with backend_of(plain) as backend:
-        for _ in range(20):  # others may begin terminals as well
+        for _ in range(20):  # other programs may begin terminals as well
             async with sit(backend, hides) as sitting:
                 await sitting.until("\r\n\r\n")
                 await asyncio.to_thread(wait_asleep, seconds)
@@ -1048,7 +1048,7 @@ async def test_a_later_program_on_the_same_terminal_is_not_stopped(plain: Server
     raise AssertionError("no terminal was ever given again")
 
 
-async def test_the_foreground_of_a_host_that_is_away_is_unknown(plain: Server) -> None:
+async def test_foreground_of_an_unresponsive_host_is_unknown(plain: Server) -> None:
     if not ROOT:
         pytest.skip("only root may freeze a server of its own user's")
     with openssh(plain.user) as server:
@@ -1061,7 +1061,7 @@ async def test_the_foreground_of_a_host_that_is_away_is_unknown(plain: Server) -
             try:
                 async with asyncio.timeout(BOUND):
                     assert await sitting.process.foreground() is None
-                    await sitting.keys.aclose()  # which asks how the terminal is set
+                    await sitting.keys.aclose()  # which asks for the settings of the terminal
             finally:
                 for each in (*frozen, psutil.Process(server.pid)):
                     each.resume()
@@ -1069,10 +1069,10 @@ async def test_the_foreground_of_a_host_that_is_away_is_unknown(plain: Server) -
             assert await sitting.wait() == ExitStatus(code=0)
 
 
-async def test_session_asks_its_host_no_more_than_it_needs(
+async def test_session_makes_no_unneeded_looks_at_its_host(
     env: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A look starts three programs there; an unneeded one is felt at each stop and each end."""
+    """A look starts three programs on the host; an unneeded look delays each stop and each end."""
     asked: list[str] = []
     ask = WatcherShell.ask
 
@@ -1085,7 +1085,7 @@ async def test_session_asks_its_host_no_more_than_it_needs(
         with monkeypatch.context() as patch:
             patch.setattr(WatcherShell, "ask", listen)
             assert (await session.run("sleep 300", timeout=0.05)).status == "timed_out"
-            assert asked.count("look") == 3  # what is to be stopped; that it is gone, twice
+            assert asked.count("look") == 3  # the members to be stopped; then twice, that they are gone
             asked.clear()
             await session.aclose()
             assert asked
@@ -1116,7 +1116,7 @@ async def test_a_session_with_few_descriptors_works_or_names_the_limit(plain: Se
         ("exec 2>&1", False),
     ],
 )
-async def test_a_session_whose_startup_file_joins_its_channels_names_that(
+async def test_session_error_names_a_startup_file_that_joins_channels(
     plain: Server, text: str, works: bool
 ) -> None:
     with startup_file(plain, ".bashrc", f"{text}\n"):

@@ -1,4 +1,4 @@
-"""Stops on hosts whose watcher does not see the command, or takes long to: what is said, and what is signalled."""
+"""Stops on hosts whose watcher does not see the command, or sees it late: the outcome, and the signalled processes."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
 
 @pytest.fixture
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory of every program that there is but awk."""
+    """A directory of every available program except awk."""
     made = tmp_path_factory.mktemp("tools")
     open_to_all(made)
     for directory in ("/usr/bin", "/bin"):
@@ -72,7 +72,7 @@ async def test_stop_on_a_host_without_awk_is_lost_and_ends_the_leaders_group(use
 
 @contextlib.contextmanager
 def login_shell(user: str, text: str) -> Iterator[None]:
-    """Another login shell of an account: a program of the test's."""
+    """A login shell for an account: a program of the test."""
     path = home(user) / "shell"
     path.write_text(text)
     path.chmod(0o755)
@@ -84,8 +84,8 @@ def login_shell(user: str, text: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("reaps", [True, False], ids=["pid 2", "pid 1"])
-async def test_stop_in_a_pid_namespace_of_its_own_is_lost_and_ends_the_leader(user: str, reaps: bool) -> None:
-    """The watcher is in another one, where the leader's number is another process's, or unused."""
+async def test_stop_in_a_separate_pid_namespace_is_lost_and_ends_the_leader(user: str, reaps: bool) -> None:
+    """The watcher is in another namespace, where the leader's pid is that of another process, or unused."""
     if not is_root():
         pytest.skip("only root can give an account a login shell")
     unshare = [
@@ -111,12 +111,12 @@ async def test_stop_in_a_pid_namespace_of_its_own_is_lost_and_ends_the_leader(us
 
 
 SEPARATE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
-"""Starts what does not see the processes of others, and whose pids are its own."""
+"""Words that start a program without a view of other processes, and with its own pids."""
 
 
 @contextlib.contextmanager
 def second_machine(server: Server, kind: str = "openssh") -> Iterator[tuple[int, int]]:
-    """A server with the same key and account that does not see the first one's processes: its port and its pid."""
+    """A server with the same key and account that does not see processes of the first server: its port and its pid."""
     assert SSHD is not None
     port = free_port()
     command = [SSHD, "-D", "-f", str(server.directory / "sshd_config"), "-o", "PidFile=none", "-p", str(port)]
@@ -140,7 +140,7 @@ def second_machine(server: Server, kind: str = "openssh") -> Iterator[tuple[int,
 
 @contextlib.contextmanager
 def machine(kind: str, user: str) -> Iterator[Server]:
-    """A server of which each connection takes one session."""
+    """A server with one session for each connection."""
     with openssh(user, "MaxSessions 1") if kind == "openssh" else embedded("one-session") as server:
         yield server
 
@@ -151,15 +151,15 @@ def machine(kind: str, user: str) -> Iterator[Server]:
         *itertools.product(
             ["openssh"], [None], ["outer", "inner"], ["timeout", "left behind", "left behind at its timeout"]
         ),
-        # There the end of the output tells nothing.
+        # On a terminal, and for asyncssh, the end of the output is no sign.
         ("openssh", Terminal(), "inner", "left behind"),
         ("asyncssh", None, "inner", "left behind"),
     ],
 )
-async def test_two_machines_behind_one_name_are_not_taken_for_each_other(
+async def test_two_machines_behind_one_name_are_distinguished(
     user: str, kind: str, terminal: Terminal | None, first: str, end: str
 ) -> None:
-    """Connections go to them in turn, each with one session: the watcher is on one, and commands are on the other."""
+    """Connections go to the two machines in turn, each with one session: the watcher is on one, and commands are on the other."""
     if not is_root():
         pytest.skip("only root can make a pid namespace for a server")
     with machine(kind, user) as server, second_machine(server, kind) as (port, _):
@@ -169,7 +169,7 @@ async def test_two_machines_behind_one_name_are_not_taken_for_each_other(
         async with Link(server, others=[other]) as link, Environment.detect(link.options()) as env:
             for _ in range(2):
                 seconds = unique_seconds()
-                # On a terminal nothing lives on that its end is not kept from.
+                # On a terminal only a process that ignores the hangup survives.
                 text = f"trap '' HUP; sleep {seconds} & " + (
                     f"sleep {seconds}; :" if end == "timeout" else "exit 3"
                 )
@@ -187,7 +187,7 @@ async def test_two_machines_behind_one_name_are_not_taken_for_each_other(
 
 
 def stranger(place: int, number: int, account: str, seconds: str) -> None:
-    """Start a process of an account that sleeps so long, with a pid that is free, in the pid namespace of another."""
+    """Start a process of an account that sleeps for some seconds, with a given free pid, in the pid namespace of another process."""
     user = pwd.getpwnam(account)
     start = (
         f"echo {number - 1} >/proc/sys/kernel/ns_last_pid && {{ setsid setpriv --reuid={user.pw_uid} "
@@ -199,7 +199,7 @@ def stranger(place: int, number: int, account: str, seconds: str) -> None:
 
 
 def later_pids(place: int, number: int) -> None:
-    """Have a pid namespace give the pids from there on."""
+    """Make a pid namespace continue with a given pid."""
     enter = ["nsenter", f"--target={place}", "--pid", "--mount"]
     subprocess.run(
         [*enter, "sh", "-c", f"echo {number} >/proc/sys/kernel/ns_last_pid"], check=True, timeout=30
@@ -209,7 +209,7 @@ def later_pids(place: int, number: int) -> None:
 async def outcome_beside_a_stranger(
     env: Environment, account: str, place: int, *, end: str, terminal: Terminal | None
 ) -> tuple[Outcome, list[str]]:
-    """Run what is to be stopped while its leader's pid is a stranger's where the watcher is; and what of it lives then."""
+    """Run a command, and stop it while its leader's pid belongs to an unrelated process on the watcher's machine; also return the survivors."""
     seconds, its = unique_seconds(), unique_seconds()
     said, go = home(account) / "said", home(account) / "go"
     wait = f"while [ ! -e {go} ]; do sleep 0.05; done; "
@@ -242,7 +242,7 @@ async def outcome_beside_a_stranger(
     [("openssh", None), ("openssh", Terminal()), ("asyncssh", None)],
     ids=["openssh", "terminal", "asyncssh"],
 )
-async def test_stranger_with_the_leaders_pid_on_the_watchers_machine_is_left_alone(
+async def test_unrelated_process_with_the_leaders_pid_on_the_watchers_machine_survives(
     user: str, kind: str, terminal: Terminal | None, end: str
 ) -> None:
     if not is_root():
@@ -259,13 +259,13 @@ async def test_stranger_with_the_leaders_pid_on_the_watchers_machine_is_left_alo
             outcome, alive = await outcome_beside_a_stranger(env, account, place, end=end, terminal=terminal)
     if (
         end == "timeout" and kind == "openssh"
-    ):  # the other passes no signal on, and has no room for another session
+    ):  # the other server passes no signal on, and has no room for another session
         assert alive == []
     assert any(process.alive for process in outcome.left_behind)
     assert (outcome.status, outcome.exit_code) == (("lost", None) if end == "timeout" else ("exited", 3))
 
 
-async def test_stranger_with_the_leaders_pid_in_another_session_of_roots_is_left_alone(user: str) -> None:
+async def test_unrelated_process_with_the_leaders_pid_in_another_root_session_survives(user: str) -> None:
     """Each session has a pid namespace; OpenSSH passes no signal on to what root runs."""
     if not is_root():
         pytest.skip("only root can make a pid namespace")
@@ -293,12 +293,12 @@ async def test_stranger_with_the_leaders_pid_in_another_session_of_roots_is_left
 
 
 async def until_fraction(fraction: float) -> None:
-    """Wait until the clock is so far in its second."""
+    """Wait until the clock is at that fraction of its second."""
     await asyncio.sleep((fraction - time.time()) % 1)
 
 
 async def test_tree_on_a_host_without_proc_is_stopped(user: str) -> None:
-    """Its clock and its starts are told in whole seconds: the clock is asked late in one, and processes start early."""
+    """The clock of the host and the starts are whole seconds: the clock is asked late in a second, and processes start early."""
     seconds = unique_seconds()
     with openssh(user, "SetEnv ANYSHELL_NO_PROC=1") as server:
         for asked in (0.0, 0.5, 0.8):
@@ -329,7 +329,7 @@ async def test_tree_on_a_host_without_proc_is_stopped(user: str) -> None:
     ],
     ids=["group", "session", "kill"],
 )
-async def test_slow_look_does_not_keep_a_tree_from_being_signalled(user: str, tools: Path, text: str) -> None:
+async def test_slow_look_does_not_prevent_signals_to_a_tree(user: str, tools: Path, text: str) -> None:
     (tools / "awk").write_text('#!/bin/sh\n[ -e "$HOME/slow" ] && sleep 5\nexec /usr/bin/awk "$@"\n')
     (tools / "awk").chmod(0o755)
     seconds = unique_seconds()
@@ -347,8 +347,8 @@ async def test_slow_look_does_not_keep_a_tree_from_being_signalled(user: str, to
 
 
 @pytest.mark.parametrize("how", ["timeout", "cancel", "session", "long"])
-async def test_login_shell_that_is_stopped_can_let_go_of_its_locks(user: str, how: str) -> None:
-    """A version manager's startup file holds a lock; were it killed, no later login would come past that."""
+async def test_stopped_login_shell_may_release_its_locks(user: str, how: str) -> None:
+    """The startup file of a version manager holds a lock; if it were killed, no later login would get past the lock."""
     lock = home(user) / "lock"
     seconds = unique_seconds()
     text = f"[ -e ~/slow ] && {{ mkdir ~/lock; trap 'rmdir ~/lock; exit' TERM; sleep {seconds}; }}\n"
@@ -389,11 +389,13 @@ MAIN_THREAD_ENDS = (
 )
 
 
-async def test_process_whose_main_thread_has_ended_is_stopped(user: str) -> None:
+async def test_process_without_main_thread_is_stopped(user: str) -> None:
     number = {"x86_64": 60, "aarch64": 93}.get(subprocess.check_output(["uname", "-m"], text=True).strip())
     if number is None:
         missing("the number of the system call exit", "add that of this machine")
-    python = shutil.which("python3", path="/usr/bin")  # that of the tests may be in root's own directory
+    python = shutil.which(
+        "python3", path="/usr/bin"
+    )  # the Python of the tests may be in root's own directory
     if python is None:
         missing("python3 in /usr/bin", "install python3")
     seconds = unique_seconds()
@@ -410,7 +412,7 @@ async def test_process_whose_main_thread_has_ended_is_stopped(user: str) -> None
             assert [process.alive for process in kept.left_behind] == [False]
 
 
-async def test_doctor_says_that_stops_are_not_seen(user: str, tools: Path) -> None:
+async def test_doctor_reports_stops_that_cannot_be_observed(user: str, tools: Path) -> None:
     for more, found in (("", False), (f"SetEnv PATH={tools}", True)):
         report = Report()
         with openssh(user, more) as server:

@@ -1,4 +1,4 @@
-"""Reaching a host by SSH: addresses, the configuration, host keys, logging in, and every way that it can fail."""
+"""Connections by SSH: addresses, the configuration, host keys, authentication, and every kind of failure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from .ssh_server import HOST, SSHD, WORKER, Server, account, embedded, free_port
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +57,7 @@ LOGIN_NAME = f"anyshell-login{WORKER}"
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home without keys, configuration, agent or known hosts."""
+    """A home directory without keys, configuration, agent or known hosts."""
     path = tmp_path / "home"
     path.mkdir()
     monkeypatch.setenv("HOME", str(path))
@@ -67,7 +67,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """OpenSSH's server, which lets one key in."""
+    """OpenSSH's server, which accepts one key."""
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     with openssh(ME) as running:
@@ -76,7 +76,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def password_server() -> Iterator[Server]:
-    """A server that asks for a password, in both ways, of a user who has one."""
+    """A server that asks for a password, in both ways, for a user with a password."""
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     if os.geteuid() != 0:
@@ -103,7 +103,7 @@ async def connected(
 
 
 async def refused(options: SSHOptions, told: list[str] | None = None) -> Any:
-    """The error that a connection ends with, after which nothing is left over."""
+    """The error that ends a connection; nothing is left over after it."""
     before = held()
     with pytest.raises((ConnectionFailed, HostKeyUntrusted)) as caught:
         async with connected(options, told):
@@ -115,7 +115,7 @@ async def refused(options: SSHOptions, told: list[str] | None = None) -> Any:
 
 @dataclass
 class Held:
-    """What this process has of what must not be left over."""
+    """The resources of this process that must not be left over."""
 
     tasks: set[asyncio.Task[Any]]
     files: int
@@ -137,7 +137,7 @@ async def nothing_left(before: Held) -> None:
 
 
 def to(server: Server, **more: Any) -> SSHOptions:
-    """How to reach a server without any configuration."""
+    """Options that reach a server without any configuration."""
     given: dict[str, Any] = {
         "host": HOST, "port": server.port, "user": server.user, "config": "", "known_hosts": server.known_hosts,
         "keys": [server.key], "agent": False,
@@ -146,7 +146,7 @@ def to(server: Server, **more: Any) -> SSHOptions:
 
 
 async def said(connection: asyncssh.SSHClientConnection, command: str) -> str:
-    """What a command prints, in a session opened as the backend opens it."""
+    """The output of a command, in a session opened as by the backend."""
     done = await connection.run(command, encoding=None, env=None, send_env=None, request_pty=False)
     assert isinstance(done.stdout, bytes)
     return done.stdout.decode().strip()
@@ -297,7 +297,7 @@ Host !p *
 
 
 @pytest.mark.parametrize("alias", ["a", "b", "c", "d", "p", "q", "included"])
-def test_the_configuration_means_what_it_means_to_ssh(alias: str, tmp_path: Path) -> None:
+def test_configuration_is_read_as_by_ssh(alias: str, tmp_path: Path) -> None:
     ssh = shutil.which("ssh")
     if ssh is None:
         missing("OpenSSH's client", "install openssh-client")
@@ -363,7 +363,7 @@ def test_unheeded_settings_are_reported_once(tmp_path: Path) -> None:
         ("AddressFamily inet9", "line 2: AddressFamily"),
     ],
 )
-def test_a_configuration_that_cannot_be_used_is_told_with_its_line(
+def test_unusable_configuration_error_names_its_line(
     line: str, culprit: str, tmp_path: Path, home: Path
 ) -> None:
     (home / ".ssh").mkdir()
@@ -373,7 +373,7 @@ def test_a_configuration_that_cannot_be_used_is_told_with_its_line(
         read_settings(SSHOptions(host="web", config=path))
 
 
-def test_values_that_only_ssh_knows_break_nothing(tmp_path: Path) -> None:
+def test_values_known_to_ssh_alone_break_nothing(tmp_path: Path) -> None:
     text = (
         "IgnoreUnknown X*\nXyzzy %%\nControlPath ~/.ssh/%C\nMatch version x\n Port 1\nMatch all\n"
         "GSSAPIAuthentication yes\nAddKeysToAgent confirm 5m\nRekeyLimit 1G 1h\nLocalCommand echo %q\n"
@@ -383,7 +383,7 @@ def test_values_that_only_ssh_knows_break_nothing(tmp_path: Path) -> None:
     assert (found.port, found.keepalive_interval, found.agent) == (7, 60, "")
 
 
-def test_a_configuration_that_others_can_write_is_not_read(home: Path) -> None:
+def test_configuration_writable_by_others_is_not_read(home: Path) -> None:
     (home / ".ssh").mkdir()
     path = home / ".ssh" / "config"
     path.write_text("Port 7")
@@ -395,21 +395,21 @@ def test_a_configuration_that_others_can_write_is_not_read(home: Path) -> None:
     assert read_settings(SSHOptions(host="web", config="")).port == 22
 
 
-def test_a_configuration_that_is_named_must_be_there(tmp_path: Path) -> None:
+def test_named_configuration_must_exist(tmp_path: Path) -> None:
     with pytest.raises(InvalidCommand, match="does not exist"):
         read_settings(SSHOptions(host="web", config=tmp_path / "none"))
     with pytest.raises(InvalidCommand, match="cannot be read"):
         read_settings(SSHOptions(host="web", config=tmp_path))
 
 
-def test_a_command_of_match_is_given_no_more_than_a_name(tmp_path: Path) -> None:
+def test_match_exec_runs_only_after_matching_criteria(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     text = f'Match host other exec "touch {mark}"\n Port 1\nMatch exec "test %h = web && exit 3"\n Port 2\n'
     assert settings(tmp_path, text).port == 22
     assert not mark.exists()
 
 
-async def test_the_way_leads_through_the_jump_hosts_own_way(tmp_path: Path) -> None:
+async def test_route_includes_the_jump_hosts_of_jump_hosts(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(
         "Host target\n ProxyJump b,c\nHost b\n ProxyJump a\nHost c\n ProxyJump x\nHost loop1\n ProxyJump loop2\n"
@@ -423,7 +423,7 @@ async def test_the_way_leads_through_the_jump_hosts_own_way(tmp_path: Path) -> N
         await find_route(SSHOptions(host="loop1", config=path))
 
 
-def test_algorithms_are_chosen_as_ssh_chooses_them() -> None:
+def test_algorithms_are_chosen_as_by_ssh() -> None:
     possible, default = ["a1", "a2", "b1", "old"], ["a1", "b1"]
     assert choose_algorithms("+old,unknown", possible, default) == ["a1", "b1", "old"]
     assert choose_algorithms("-a*", possible, default) == ["b1"]
@@ -455,7 +455,7 @@ def test_a_fingerprint_is_that_of_ssh_keygen(tmp_path: Path) -> None:
         assert keygen("-l", "-f", str(path)).split()[1] == key.fingerprint
 
 
-def test_a_recorded_key_is_found_by_ssh_and_by_us(tmp_path: Path) -> None:
+def test_recorded_key_is_found_by_ssh_and_anyshell(tmp_path: Path) -> None:
     for number, (host, port) in enumerate(
         [("web", 22), ("web", 2222), ("::1", 22), ("::1", 2222), ("WEB", 23)]
     ):
@@ -491,7 +491,7 @@ def judged(
     return look_up(host, port, alias, [str(tmp_path / "none"), str(file)]).judge(key)
 
 
-def test_a_key_is_judged_by_all_that_is_known(tmp_path: Path) -> None:
+def test_key_is_judged_by_all_known_entries(tmp_path: Path) -> None:
     key, other, rsa = new_key(), new_key(), new_key("ssh-rsa")
     assert judged(tmp_path, f"web {key}\n", key) == "trusted"
     assert judged(tmp_path, f"web {other}\nweb {key}\n", key) == "trusted"
@@ -510,7 +510,7 @@ def test_a_key_is_judged_by_all_that_is_known(tmp_path: Path) -> None:
     assert judged(tmp_path, f"[web]:2222 {key}\n", key, alias="alias") == "unknown"
 
 
-def test_lines_that_make_no_sense_do_neither_harm_nor_good(tmp_path: Path) -> None:
+def test_malformed_lines_of_known_hosts_are_ignored(tmp_path: Path) -> None:
     key = new_key()
     noise = (
         "\n#\nweb\n|1|x|y ssh-rsa A\n|2|a|b|c\n@revoked\n\x00\xff garbage\nweb 1024 35 12345\n"
@@ -550,7 +550,7 @@ def test_a_file_without_a_last_line_end_is_not_spoilt(home: Path) -> None:
     assert file.read_text() == f"one {first}\ntwo {second}\n"
 
 
-def test_many_who_record_at_once_do_not_mix(tmp_path: Path) -> None:
+def test_concurrent_recorders_do_not_mix_their_lines(tmp_path: Path) -> None:
     file = tmp_path / "known"
     code = (
         "import sys\nfrom anyshell.backends.ssh.connection.hostkeys import HostKey, KnownHost, record\n"
@@ -564,7 +564,9 @@ def test_many_who_record_at_once_do_not_mix(tmp_path: Path) -> None:
     assert len({len(line.split()[2]) for line in lines}) == 1
 
 
-async def test_an_unknown_key_is_refused_with_the_way_to_trust_it(server: Server, tmp_path: Path) -> None:
+async def test_unknown_key_is_refused_with_instructions_to_trust_the_key(
+    server: Server, tmp_path: Path
+) -> None:
     known_hosts = tmp_path / "known"
     error = await refused(to(server, known_hosts=known_hosts))
     assert isinstance(error, HostKeyUntrusted)
@@ -572,7 +574,7 @@ async def test_an_unknown_key_is_refused_with_the_way_to_trust_it(server: Server
     assert error.fingerprint == keygen("-l", "-f", str(server.host_key)).split()[1]
     assert error.fingerprint in str(error)
     assert error.line in str(error)
-    # What it says to run on the server works where that has several keys.
+    # The printed command works on a server with several keys.
     assert PRINT_FINGERPRINTS in str(error)
     keygen("-q", "-t", "ecdsa", "-N", "", "-f", str(tmp_path / "ssh_host_ecdsa_key"))
     shutil.copy(f"{server.host_key}.pub", tmp_path / "ssh_host_ed25519_key.pub")
@@ -587,9 +589,7 @@ async def test_an_unknown_key_is_refused_with_the_way_to_trust_it(server: Server
         assert await said(connection, "echo in") == "in"
 
 
-async def test_a_new_key_is_recorded_where_that_is_asked_for(
-    server: Server, home: Path, tmp_path: Path
-) -> None:
+async def test_new_key_is_recorded_on_request(server: Server, home: Path, tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("StrictHostKeyChecking accept-new\nHashKnownHosts yes\n")
     told: list[str] = []
@@ -604,7 +604,7 @@ async def test_a_new_key_is_recorded_where_that_is_asked_for(
     assert len(told) == 1
 
 
-async def test_a_key_that_cannot_be_recorded_is_told(server: Server, tmp_path: Path) -> None:
+async def test_failure_to_record_a_key_is_reported(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     told: list[str] = []
     async with connected(
@@ -637,9 +637,7 @@ async def test_a_person_may_trust_an_unknown_key(server: Server, tmp_path: Path)
     assert known_hosts.read_text() == error.line + "\n"
 
 
-async def test_a_person_is_asked_once_for_connections_that_are_made_together(
-    server: Server, tmp_path: Path
-) -> None:
+async def test_simultaneous_connections_ask_about_a_key_once(server: Server, tmp_path: Path) -> None:
     asked = []
 
     async def trust(text: str) -> bool:
@@ -669,9 +667,7 @@ async def test_strict_checking_asks_no_question(server: Server, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["ssh-ed25519", "ssh-rsa"])
-async def test_a_changed_key_is_refused_whatever_is_asked_for(
-    kind: str, server: Server, tmp_path: Path
-) -> None:
+async def test_changed_key_is_refused_under_every_policy(kind: str, server: Server, tmp_path: Path) -> None:
     async def trust(text: str) -> bool:
         raise AssertionError
 
@@ -690,7 +686,7 @@ async def test_a_changed_key_is_refused_whatever_is_asked_for(
         pass
 
 
-async def test_a_key_that_is_revoked_is_refused(server: Server, tmp_path: Path) -> None:
+async def test_revoked_key_is_refused(server: Server, tmp_path: Path) -> None:
     known_hosts = tmp_path / "known"
     line = server.known_hosts.read_text()
     known_hosts.write_text(line + f"@revoked * {line.split(maxsplit=1)[1]}")
@@ -699,7 +695,7 @@ async def test_a_key_that_is_revoked_is_refused(server: Server, tmp_path: Path) 
     assert "revoked" in str(error)
 
 
-async def test_the_known_one_of_several_host_keys_is_used(tmp_path: Path) -> None:
+async def test_known_key_among_several_host_keys_is_used(tmp_path: Path) -> None:
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     for kind, option in (("rsa", "ssh-rsa"), ("ecdsa", "ecdsa-sha2-nistp256")):
@@ -719,13 +715,15 @@ async def test_the_known_one_of_several_host_keys_is_used(tmp_path: Path) -> Non
 
 @pytest.fixture(scope="module")
 def certified() -> Iterator[tuple[Server, asyncssh.SSHKey]]:
-    """A server with a certificate for its key, and the key that signed it."""
+    """A server with a certificate for its key, and the key that signed the certificate."""
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     authority = asyncssh.generate_private_key("ssh-ed25519")
     with contextlib.ExitStack() as stack:
         port = free_port()
-        place = stack.enter_context(openssh(ME, port=port)).directory  # for its directory and keys
+        place = stack.enter_context(
+            openssh(ME, port=port)
+        ).directory  # for the directory and keys of the server
         public = asyncssh.read_public_key(place / "host_key.pub")
         certificate = authority.generate_host_certificate(public, "host", principals=[HOST])
         certificate.write_certificate(place / "host_key-cert.pub")
@@ -746,7 +744,7 @@ def certified() -> Iterator[tuple[Server, asyncssh.SSHKey]]:
         yield second, authority
 
 
-async def test_certificates_of_hosts_and_users_are_good(
+async def test_host_and_user_certificates_are_accepted(
     certified: tuple[Server, asyncssh.SSHKey], tmp_path: Path
 ) -> None:
     running, authority = certified
@@ -756,7 +754,7 @@ async def test_certificates_of_hosts_and_users_are_good(
     known_hosts.write_text(f"@cert-authority [{HOST}]:* {authority.export_public_key().decode()}")
     options = to(running, known_hosts=known_hosts, keys=[key])
     error = await refused(options)
-    assert error.stage == "authenticate"  # the host's certificate was good; the user's is missing
+    assert error.stage == "authenticate"  # the host's certificate was accepted; the user's is missing
     config = tmp_path / "config"
     config.write_text(f"CertificateFile {running.directory}/user-cert.pub\n")
     async with connected(replace(options, config=config)):
@@ -783,7 +781,7 @@ async def test_without_a_good_certificate_the_plain_key_decides(
         pass
 
 
-# --- logging in -----------------------------------------------------------------------------------------------
+# # --- authentication -------------------------------------------------------------------------------------------
 
 
 async def test_nothing_of_this_environment_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -800,7 +798,9 @@ async def test_nothing_of_this_environment_is_sent(tmp_path: Path, monkeypatch: 
         async with connected(to(generous, config=config), told) as connection:
             assert "ANYSHELL" not in await said(connection, "env")
             assert await said(connection, "tty; :") == "not a tty"
-            done = await connection.run("env", encoding=None)  # nor does a session that says nothing of it
+            done = await connection.run(
+                "env", encoding=None
+            )  # nor does a session without settings request one
             assert b"ANYSHELL" not in (done.stdout or b"")
         assert "request exec" in generous.log
         assert "request env" not in generous.log
@@ -810,7 +810,7 @@ async def test_nothing_of_this_environment_is_sent(tmp_path: Path, monkeypatch: 
         assert len(told) == 4
 
 
-async def test_a_refused_key_is_named_with_what_the_server_takes(server: Server, tmp_path: Path) -> None:
+async def test_refused_key_is_named_with_the_accepted_methods(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "other"
     key = asyncssh.generate_private_key("ssh-ed25519")
     key.write_private_key(path)
@@ -871,9 +871,7 @@ async def test_an_encrypted_key_is_opened(form: str, server: Server, tmp_path: P
     assert f"{path} is encrypted, and there is no passphrase" in str(error)
 
 
-async def test_no_passphrase_is_asked_for_a_key_that_the_server_does_not_want(
-    server: Server, tmp_path: Path
-) -> None:
+async def test_unwanted_key_asks_for_no_passphrase(server: Server, tmp_path: Path) -> None:
     stranger = asyncssh.generate_private_key("ssh-ed25519")
     stranger.write_private_key(tmp_path / "stranger", "pkcs8-pem", SECRET)
     (tmp_path / "stranger").chmod(0o600)
@@ -887,7 +885,7 @@ async def test_no_passphrase_is_asked_for_a_key_that_the_server_does_not_want(
 
 
 @pytest.mark.parametrize("kind", ["ssh-rsa", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp521", "ssh-ed25519"])
-async def test_keys_of_every_kind_are_good(kind: str, server: Server, tmp_path: Path) -> None:
+async def test_keys_of_every_kind_are_accepted(kind: str, server: Server, tmp_path: Path) -> None:
     key = asyncssh.generate_private_key(kind)
     key.write_private_key(tmp_path / "key")
     (tmp_path / "key").chmod(0o600)
@@ -897,7 +895,7 @@ async def test_keys_of_every_kind_are_good(kind: str, server: Server, tmp_path: 
         pass
 
 
-async def test_a_default_key_that_is_encrypted_is_passed_over(server: Server, home: Path) -> None:
+async def test_encrypted_default_key_is_skipped(server: Server, home: Path) -> None:
     (home / ".ssh").mkdir()
     encrypt(server, home / ".ssh" / "id_rsa", "pkcs8-pem")
     shutil.copy(server.key, home / ".ssh" / "id_ed25519")
@@ -928,7 +926,7 @@ def agent(server: Server, tmp_path: Path) -> Iterator[str]:
         process.wait()
 
 
-async def test_an_agent_signs(
+async def test_key_of_an_agent_is_accepted(
     agent: str,
     server: Server,
     certified: tuple[Server, asyncssh.SSHKey],
@@ -941,14 +939,14 @@ async def test_an_agent_signs(
     error = await refused(to(server, keys=None, agent=True))
     assert "Too many authentication failures" in str(error)
     assert "of the agent (SHA256:" in str(error)
-    for name in ("key.pub", "key"):  # a public key says which of the agent's keys to use
+    for name in ("key.pub", "key"):  # a public key chooses one of the agent's keys
         async with connected(to(server, keys=[tmp_path / name], agent=True)):
             pass
     running, _ = certified
     shutil.copy(running.directory / "user-cert.pub", tmp_path / "signed-cert.pub")
     shutil.copy(running.directory / "client_key.pub", tmp_path / "signed.pub")
     (tmp_path / "copy").write_bytes(running.key.read_bytes())
-    (tmp_path / "copy").chmod(0o600)  # not "signed", which only the agent is to have
+    (tmp_path / "copy").chmod(0o600)  # not "signed", which only the agent has
     subprocess.run(
         ["ssh-add", "-q", str(tmp_path / "copy")], env=os.environ | {"SSH_AUTH_SOCK": agent}, check=True
     )
@@ -964,7 +962,7 @@ async def test_an_agent_signs(
     assert "nothing to try" in str(await refused(to(server, keys=[public], agent=False, config=config)))
 
 
-async def test_an_agent_that_is_gone_or_deaf_is_told(
+async def test_missing_or_silent_agent_is_reported(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "gone"))
@@ -989,7 +987,7 @@ def only(method: str, tmp_path: Path) -> Path:
 
 
 @METHODS
-async def test_a_password_lets_in(method: str, password_server: Server, tmp_path: Path) -> None:
+async def test_password_is_accepted(method: str, password_server: Server, tmp_path: Path) -> None:
     options = to(password_server, keys=[], config=only(method, tmp_path), password=SECRET)
     async with connected(options) as connection:
         assert await said(connection, "id -un") == LOGIN_NAME
@@ -1067,7 +1065,7 @@ async def test_several_factors_are_passed(tmp_path: Path) -> None:
             assert "password" in str(await refused(to(both)))
 
 
-async def test_the_clock_stands_still_while_a_person_thinks(password_server: Server, tmp_path: Path) -> None:
+async def test_login_timeout_pauses_during_a_question(password_server: Server, tmp_path: Path) -> None:
     clocks: list[float | None] = []
 
     async def password(text: str) -> str | None:
@@ -1108,7 +1106,7 @@ async def test_packets_of_one_step_are_written_together_and_in_order() -> None:
     assert written == [b"ab", b"c" + bytes(GATHERED), b"d", b"aborted"]
 
 
-def test_library_that_the_loader_does_not_know_is_not_searched_for_with_a_compiler(
+def test_unknown_library_is_not_searched_with_a_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if sys.platform != "linux":
@@ -1130,7 +1128,7 @@ def test_library_that_the_loader_does_not_know_is_not_searched_for_with_a_compil
     assert util.find_library is find
 
 
-async def test_a_server_that_does_not_wait_for_a_person_is_told() -> None:
+async def test_hangup_of_the_server_during_a_question_is_reported() -> None:
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
     ends: list[str] = []
@@ -1184,18 +1182,18 @@ async def test_a_password_is_not_given_to_a_jump_host(
     assert LOGIN_NAME in str(error)
 
 
-# --- the way there --------------------------------------------------------------------------------------------
+# # --- the route ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def second(server: Server) -> Iterator[Server]:
-    """Another server, which the same key may enter."""
+    """Another server, which accepts the same key."""
     with openssh(ME) as running:
         (running.directory / "authorized_keys").write_text(Path(f"{server.key}.pub").read_text())
         yield running
 
 
-async def test_jump_hosts_are_gone_through_and_their_keys_checked(
+async def test_jump_hosts_are_used_and_their_keys_checked(
     server: Server, second: Server, tmp_path: Path
 ) -> None:
     config, known_hosts = tmp_path / "config", tmp_path / "known"
@@ -1228,7 +1226,7 @@ async def test_jump_hosts_are_gone_through_and_their_keys_checked(
 
 
 def relay(tmp_path: Path) -> str:
-    """A ProxyCommand, which also says something to the terminal and knows a pipe."""
+    """A ProxyCommand that also prints to the terminal and may be part of a pipe."""
     program = tmp_path / "relay.py"
     program.write_text(
         "import os, socket, sys, threading\n"
@@ -1243,13 +1241,13 @@ def relay(tmp_path: Path) -> str:
     return f"ProxyCommand {sys.executable} {program} %h %p"
 
 
-async def test_a_proxy_command_is_spoken_through_and_ends(server: Server, tmp_path: Path) -> None:
+async def test_connection_uses_a_proxy_command_and_ends_the_command(server: Server, tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text(relay(tmp_path))
     before = held()
     async with connected(to(server, config=config)) as connection:
         assert await said(connection, "echo through") == "through"
-        # Servers of other tests may be there as well, and zombies, which have no command line.
+        # Servers of other tests may be children as well, and zombies, which have no command line.
         lines = [child.as_dict(["cmdline"])["cmdline"] or [] for child in psutil.Process().children()]
         assert [line[1] for line in lines if len(line) > 1].count(str(tmp_path / "relay.py")) == 1
     await nothing_left(before)
@@ -1272,7 +1270,7 @@ async def test_a_proxy_command_is_spoken_through_and_ends(server: Server, tmp_pa
         ),
     ],
 )
-async def test_a_proxy_command_that_fails_is_told(
+async def test_failing_proxy_command_is_reported(
     command: str, stage: str, words: str, server: Server, tmp_path: Path
 ) -> None:
     config = tmp_path / "config"
@@ -1283,7 +1281,7 @@ async def test_a_proxy_command_that_fails_is_told(
 
 
 async def test_second_cancellation_waits_for_the_end_of_the_proxy_command(tmp_path: Path) -> None:
-    """The command heeds no request to end, so that only the kill ends it."""
+    """The command ignores requests to end, so that only the kill ends it."""
     seconds = unique_seconds()
     config = tmp_path / "config"
     config.write_text(f"ProxyCommand sh -c 'trap \"\" HUP; while sleep {seconds}; do :; done'\n")
@@ -1298,13 +1296,13 @@ async def test_second_cancellation_waits_for_the_end_of_the_proxy_command(tmp_pa
     assert living(seconds) == []
 
 
-async def test_proxy_command_that_is_cancelled_as_it_starts_ends_with_what_it_has_started() -> None:
-    for turns in range(8):  # of the loop, until it is connected
+async def test_cancelled_proxy_command_stops_its_children() -> None:
+    for turns in range(8):  # turns of the loop, until the command is connected
         seconds = unique_seconds()
         starting = asyncio.create_task(ProxyCommand.start(f"sh -c 'sleep {seconds} & wait'"))
         for _ in range(turns):
             await asyncio.sleep(0)
-        if turns > 2:  # it has been started
+        if turns > 2:  # the command has been started
             wait_living(f"sleep {seconds}", 2)
         starting.cancel()
         with anyio.fail_after(20):
@@ -1314,10 +1312,12 @@ async def test_proxy_command_that_is_cancelled_as_it_starts_ends_with_what_it_ha
             proxy.close()
             await proxy.wait_closed()
             ours.close()
-        await wait_none(seconds)  # it is signalled with its shell, whose end alone is waited for
+        await wait_none(
+            seconds
+        )  # the child is signalled with its shell; only the end of the shell is awaited
 
 
-async def test_cancellation_of_a_proxy_command_that_cannot_start_is_heard(
+async def test_cancellation_during_a_failing_start_of_a_proxy_command_is_raised(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     begun, failing = asyncio.Event(), asyncio.get_running_loop().create_future()
@@ -1338,10 +1338,10 @@ async def test_cancellation_of_a_proxy_command_that_cannot_start_is_heard(
 
 
 @pytest.mark.parametrize("way", ["address", "proxy command", "encrypted key"])
-def test_connection_without_a_thread_is_one_exception(
+def test_connection_without_a_thread_raises_one_exception(
     way: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever thread of a connection is the one that cannot be started."""
+    """Any thread of a connection may be the one that cannot be started."""
     config, key = tmp_path / "config", tmp_path / "key"
     config.write_text(relay(tmp_path) if way == "proxy command" else "")
     options = to(server, config=config)
@@ -1359,7 +1359,7 @@ def test_connection_without_a_thread_is_one_exception(
         start(thread)
 
     async def reach() -> str:
-        """Why it was not reached."""
+        """The message of the failure."""
         nonlocal left
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", scarce)
@@ -1382,20 +1382,20 @@ def test_connection_without_a_thread_is_one_exception(
     assert all("no thread can be started: too many processes (ulimit -u)" in why for why in told[:-1]), told
 
 
-async def test_a_user_that_no_server_could_be_told_is_refused() -> None:
+async def test_unusable_user_name_is_refused() -> None:
     async with answering(_read) as options:
         error = await outcome(replace(options, user="me\u0627\u0031x"))
     assert "cannot be used" in str(error)
 
 
-async def test_a_host_without_an_address_is_told() -> None:
+async def test_host_without_an_address_is_reported() -> None:
     error = await refused(SSHOptions(host="no-such-host.invalid", user="me", config=""))
     assert (error.stage, "no-such-host.invalid" in str(error)) == ("address", True)
     error = await refused(SSHOptions(host="a" * 300, user="me", config=""))
     assert error.stage == "address"
 
 
-async def test_a_port_without_a_listener_is_told() -> None:
+async def test_port_without_a_listener_is_reported() -> None:
     port = free_port()
     error = await refused(SSHOptions(host=HOST, port=port, user="me", config=""))
     assert (error.stage, str(port) in str(error)) == ("connect", True)
@@ -1404,8 +1404,8 @@ async def test_a_port_without_a_listener_is_told() -> None:
     assert error.stage == "connect"
 
 
-async def test_a_host_that_swallows_everything_is_given_up() -> None:
-    """A full queue of connections is what a black hole is like on loopback."""
+async def test_unresponsive_host_is_given_up() -> None:
+    """A full queue of connections is like a black hole on loopback."""
     with socket.socket() as deaf, contextlib.ExitStack() as waiting:
         deaf.bind((HOST, 0))
         deaf.listen(0)
@@ -1422,7 +1422,7 @@ async def test_a_host_that_swallows_everything_is_given_up() -> None:
 async def answering(
     answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
 ) -> AsyncIterator[SSHOptions]:
-    """A listener at a port that is no SSH server."""
+    """A listener that is no SSH server."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.CancelledError):
@@ -1458,7 +1458,7 @@ async def outcome(options: SSHOptions) -> ConnectionFailed:
     ],
     ids=["http", "mail", "zeros", "ssh1", "nothing"],
 )
-async def test_a_server_that_does_not_speak_ssh_is_told(junk: bytes) -> None:
+async def test_server_without_ssh_is_reported(junk: bytes) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(junk)
         await writer.drain()
@@ -1479,7 +1479,7 @@ async def test_a_silent_server_is_given_up() -> None:
     assert (error.stage, "handshake" in str(error)) == ("handshake", True)
 
 
-async def test_no_algorithm_in_common_is_told(server: Server, tmp_path: Path) -> None:
+async def test_lack_of_a_common_algorithm_is_reported(server: Server, tmp_path: Path) -> None:
     with openssh(ME, "KexAlgorithms ecdh-sha2-nistp256") as old:
         config = tmp_path / "config"
         config.write_text("KexAlgorithms curve25519-sha256\n")
@@ -1490,7 +1490,7 @@ async def test_no_algorithm_in_common_is_told(server: Server, tmp_path: Path) ->
             pass
 
 
-async def test_another_server_than_openssh_is_reached() -> None:
+async def test_server_other_than_openssh_is_reached() -> None:
     with embedded() as running:
         async with connected(to(running)) as connection:
             assert await said(connection, "echo hi") == "hi"
@@ -1501,7 +1501,7 @@ async def test_another_server_than_openssh_is_reached() -> None:
 async def test_a_cancellation_at_any_moment_leaves_nothing(
     way: str, server: Server, second: Server, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Cancelled after each of the first hundred or so turns of the loop, until it is too late for that."""
+    """The connection is cancelled after each of the first hundred or so turns of the loop, until it is complete."""
     options = to(server)
     if way == "through a proxy":
         (tmp_path / "config").write_text(relay(tmp_path))
@@ -1531,9 +1531,7 @@ async def test_a_cancellation_at_any_moment_leaves_nothing(
     assert cancelled
 
 
-async def test_a_key_is_recorded_once_however_many_connections_find_it(
-    server: Server, tmp_path: Path
-) -> None:
+async def test_simultaneous_connections_record_a_key_once(server: Server, tmp_path: Path) -> None:
     file = tmp_path / "known_hosts"
     options = server.options(known_hosts=file, host_key_policy="accept-new")
     connections = await asyncio.gather(*(open_connection(options, tell=lambda _: None) for _ in range(8)))
@@ -1544,7 +1542,7 @@ async def test_a_key_is_recorded_once_however_many_connections_find_it(
 
 
 @pytest.mark.parametrize("line", ["HostName -x", "User -x", "User x$(touch${IFS}here)", "HostName a;b"])
-async def test_names_of_the_configuration_are_checked_as_well(tmp_path: Path, line: str) -> None:
+async def test_names_of_the_configuration_are_checked(tmp_path: Path, line: str) -> None:
     config = tmp_path / "config"
     config.write_text(f"Host web\n  ProxyCommand echo %h %r\n  {line}\n")
     config.chmod(0o600)

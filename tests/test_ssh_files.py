@@ -1,4 +1,4 @@
-"""What the files of an SSH host promise beyond the contract in ``test_files.py``: errors, losses, old servers."""
+"""Guarantees for files of an SSH host beyond the contract in ``test_files.py``: errors, losses, old servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .conftest import missing
 from .file_hosts import IMPLEMENTATIONS, connected, reached, run_here, server
 from .test_files import mode
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
 import asyncssh
 
@@ -67,7 +67,7 @@ async def never_run(argv: Sequence[str], stdin: bytes | None, most: int) -> tupl
 # --- errors
 
 
-async def test_errors_are_those_of_a_local_file(files: Files, tmp_path: Path) -> None:
+async def test_errors_match_those_of_a_local_file(files: Files, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "full" / "x").mkdir(parents=True)
     (tmp_path / "loop").symlink_to("loop")
@@ -110,7 +110,7 @@ async def test_errors_are_those_of_a_local_file(files: Files, tmp_path: Path) ->
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-async def test_a_read_only_and_a_full_file_system_say_so(files: Files) -> None:
+async def test_read_only_and_full_file_systems_are_reported(files: Files) -> None:
     with pytest.raises(OSError) as caught:  # noqa: PT011 - its errno is looked at
         await files.mkdir("/proc/anyshell")
     assert caught.value.errno in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS)
@@ -120,7 +120,7 @@ async def test_a_read_only_and_a_full_file_system_say_so(files: Files) -> None:
 
 @contextlib.contextmanager
 def small_disk(place: Path) -> Iterator[Path]:
-    """A file system of 2 MiB, for the test and for the server that is reached."""
+    """A file system of 2 MiB, for the test and for the server."""
     if os.geteuid() != 0 or shutil.which("mount") is None:
         missing("root", "run the tests as root: a small file system is mounted")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "anyshell-test", place], check=True)
@@ -131,7 +131,7 @@ def small_disk(place: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a small file system is Linux's tmpfs here")
-async def test_a_full_disk_is_said_and_leaves_nothing(files: Files, tmp_path: Path) -> None:
+async def test_full_disk_is_an_error_and_leaves_nothing(files: Files, tmp_path: Path) -> None:
     async def pieces() -> AsyncGenerator[bytes, None]:
         for _ in range(16):
             yield b"x" * (MIB // 4)
@@ -178,7 +178,7 @@ async def test_read_only_file_system_is_the_reason_of_each_change(kind: str, tmp
 
 
 @pytest.mark.parametrize("shell", ["dash", "busybox"])
-async def test_without_sftp_a_file_that_may_not_be_read_is_said(tmp_path: Path, shell: str) -> None:
+async def test_without_sftp_unreadable_file_is_a_permission_error(tmp_path: Path, shell: str) -> None:
     if os.geteuid() != 0:
         missing("root", "run the tests as root: another user must not read a file")
     (tmp_path / "secret").write_bytes(b"x" * 10)
@@ -203,7 +203,7 @@ async def test_without_sftp_a_file_that_may_not_be_read_is_said(tmp_path: Path, 
         assert caught.value.filename == path
 
 
-async def test_without_sftp_a_link_that_was_cut_is_said() -> None:
+async def test_without_sftp_lost_link_is_a_connection_error() -> None:
     async def cut(argv: Sequence[str], stdin: bytes | None, most: int) -> tuple[int | None, bytes, bytes]:
         return None, b"", b""
 
@@ -228,7 +228,7 @@ async def test_without_sftp_a_link_that_was_cut_is_said() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="there is no /proc here")
-async def test_a_file_that_lies_about_its_size_is_read_whole(files: Files, tmp_path: Path) -> None:
+async def test_file_with_a_false_size_is_read_whole(files: Files, tmp_path: Path) -> None:
     assert (await files.stat("/proc/cpuinfo")).size == 0
     with open("/proc/kallsyms", "rb") as file:
         whole = file.read()
@@ -237,7 +237,7 @@ async def test_a_file_that_lies_about_its_size_is_read_whole(files: Files, tmp_p
     assert b"".join([chunk async for chunk in files.read_chunks("/proc/kallsyms")]) == whole
 
 
-async def test_names_that_are_no_text_survive(files: Files, tmp_path: Path) -> None:
+async def test_undecodable_names_survive(files: Files, tmp_path: Path) -> None:
     path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9\xff")
     await files.write(path, b"x")
     assert os.listdir(os.fsencode(tmp_path)) == [b"caf\xe9\xff"]
@@ -250,7 +250,7 @@ async def test_names_that_are_no_text_survive(files: Files, tmp_path: Path) -> N
     await files.remove(path)
 
 
-async def test_links_are_told_exactly(files: Files, tmp_path: Path) -> None:
+async def test_targets_of_links_are_exact(files: Files, tmp_path: Path) -> None:
     for target in ("plain", "two\nlines\n", " -x ", "\n", "../up", "/"):
         await files.symlink(target, str(tmp_path / "link"))
         assert os.readlink(tmp_path / "link") == target
@@ -269,7 +269,7 @@ async def test_a_link_replaces_a_link_to_a_directory(files: Files, tmp_path: Pat
     assert os.listdir(tmp_path / "directory") == []
 
 
-async def test_a_listing_tells_kinds(files: Files, tmp_path: Path) -> None:
+async def test_listing_has_the_kinds_of_files(files: Files, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "directory").mkdir()
     (tmp_path / "link").symlink_to("directory")
@@ -306,7 +306,7 @@ async def test_a_replaced_file_keeps_its_owner(files: Files, tmp_path: Path) -> 
     assert (path.stat().st_uid, path.stat().st_gid, mode(path)) == (12345, 23456, 0o640)
 
 
-async def test_a_new_file_has_what_the_umask_leaves(files: Files, tmp_path: Path) -> None:
+async def test_new_file_has_the_mode_of_the_umask(files: Files, tmp_path: Path) -> None:
     await files.write(str(tmp_path / "written"), b"x")
     await files.write(str(tmp_path / "appended"), b"x", append=True)
     assert mode(tmp_path / "written") == mode(tmp_path / "appended") == 0o644
@@ -335,7 +335,7 @@ async def test_chunks_are_written_whole_or_not_at_all(files: Files, tmp_path: Pa
 # --- the service
 
 
-async def test_the_first_uses_open_one_service(
+async def test_simultaneous_first_uses_open_one_service(
     connection: asyncssh.SSHClientConnection, tmp_path: Path
 ) -> None:
     opened = 0
@@ -403,7 +403,7 @@ async def test_a_cut_under_a_copy_is_an_error_and_leaves_nothing(tmp_path: Path)
         return await made[-1].start_sftp_client()
 
     class Cutting(LocalFiles):
-        """Cuts the connection while a file is copied."""
+        """Files that cut the connection while one is copied."""
 
         async def read_chunks(self, path: str) -> AsyncGenerator[bytes, None]:
             async with contextlib.aclosing(super().read_chunks(path)) as chunks:
@@ -437,11 +437,11 @@ async def test_a_cut_under_a_copy_is_an_error_and_leaves_nothing(tmp_path: Path)
         made.clear()
 
 
-# --- servers that are not as one would like
+# # --- servers with limitations
 
 
 class Silent(asyncssh.SFTPServer):
-    """Never answers a question for a path that ends in ``silent``."""
+    """A server that never answers for a path that ends in ``silent``."""
 
     async def stat(self, path: bytes) -> os.stat_result:
         if path.endswith(b"silent"):
@@ -450,7 +450,7 @@ class Silent(asyncssh.SFTPServer):
 
 
 class Old(asyncssh.SFTPServer):
-    """Refuses to rename over a file, as version 3 has it."""
+    """A server that refuses to rename over a file, as in version 3 of the protocol."""
 
     def rename(self, oldpath: bytes, newpath: bytes) -> None:
         if os.path.lexists(newpath):
@@ -459,7 +459,7 @@ class Old(asyncssh.SFTPServer):
 
 
 class Broken(Old):
-    """Refuses also to rename to its place what was written beside it."""
+    """A server that also refuses to rename the temporary file to its target."""
 
     def rename(self, oldpath: bytes, newpath: bytes) -> None:
         if oldpath.endswith(b".tmp"):
@@ -486,7 +486,7 @@ async def serving(
 
 async def without_extensions(made: asyncssh.SSHClientConnection) -> asyncssh.SFTPClient:
     client = await made.start_sftp_client()
-    client._handler._supports_posix_rename = False  # what the client learns from a server that has none
+    client._handler._supports_posix_rename = False  # the client's view of a server without the extension
     return client
 
 
@@ -504,7 +504,7 @@ async def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None
     acceptor.close()
 
 
-async def test_a_server_without_posix_rename_replaces_all_the_same(tmp_path: Path) -> None:
+async def test_server_without_posix_rename_replaces_files(tmp_path: Path) -> None:
     acceptor, made = await serving(Old)
     files = SFTPFiles(lambda: without_extensions(made))
     await files.write(str(tmp_path / "file"), b"1")
@@ -535,7 +535,7 @@ async def test_file_moved_aside_is_put_back(tmp_path: Path) -> None:
     acceptor.close()
 
 
-async def test_a_full_disk_says_so_and_leaves_the_old_content(tmp_path: Path) -> None:
+async def test_full_disk_is_an_error_and_keeps_the_old_content(tmp_path: Path) -> None:
     class Full(asyncssh.SFTPServer):
         def write(self, file_obj: object, offset: int, data: bytes) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

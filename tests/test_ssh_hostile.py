@@ -1,4 +1,4 @@
-"""A server that wants to harm its client: what it says reaches no terminal raw, and no caller as a raw exception."""
+"""A server that attacks its client: its messages reach no terminal raw, and no caller as a raw exception."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ORDERS = "\x1b]52;c;cm0gLXJmIC8=\x07\x9b31m\u202e\r"
 
 
 def is_harmless(message: str) -> bool:
-    """Whether a message has nothing that a terminal obeys."""
+    """Whether a message has no terminal control characters."""
     return all(line.isprintable() for line in message.split("\n"))
 
 
@@ -53,7 +53,7 @@ async def test_the_reason_of_a_refused_session_is_one_harmless_line(tmp_path: Pa
     assert "all is well" in str(caught.value)
 
 
-async def test_the_reason_of_a_session_that_is_refused_later_is_one_harmless_line(tmp_path: Path) -> None:
+async def test_reason_of_a_later_refused_session_is_one_harmless_line(tmp_path: Path) -> None:
     lies = Lies(refusal=f"no{ORDERS}\nanyshell: all is well", sessions=1)
     async with lying(tmp_path, lies) as server, Environment.detect(server.options()) as env:
         with pytest.raises(ConnectionFailed) as caught:
@@ -71,7 +71,7 @@ async def test_reason_of_a_failed_start_is_one_harmless_line(tmp_path: Path, beg
     assert str(caught.value).isprintable()
 
 
-async def test_the_shells_that_were_tried_are_harmless_lines(tmp_path: Path) -> None:
+async def test_list_of_tried_shells_is_harmless(tmp_path: Path) -> None:
     lies = Lies(facts={"kind": ""}, lines=(f"fact tried /bin/bash{ORDERS}\x85\u2028Install: not found",))
     async with lying(tmp_path, lies) as server:
         with pytest.raises(ShellNotFound) as caught:
@@ -112,16 +112,16 @@ async def test_errors_about_jobs_of_a_lying_host_are_printable(tmp_path: Path, s
     assert str(started.value).isprintable()
 
 
-async def test_only_ids_are_taken_for_jobs_that_were_removed(tmp_path: Path) -> None:
+async def test_only_valid_ids_count_as_removed_jobs(tmp_path: Path) -> None:
     said = f"directory /jobs\nbare {ORDERS}\nremoved {ORDERS}\nremoved {ID}\nover 1000"
     async with (
         lying(tmp_path, Lies(printed=f"{said}\n")) as server,
         Environment.detect(server.options()) as env,
     ):
-        assert await DetachedJobs(env).prune() == []  # none of them was asked for
+        assert await DetachedJobs(env).prune() == []  # the test has asked for none of them
 
 
-# --- What makes no sense
+# # --- Malformed answers
 
 LONG = "9" * 5000
 
@@ -136,7 +136,7 @@ WORDS = st.one_of(
 
 
 def lines_of(*kinds: str) -> st.SearchStrategy[list[str]]:
-    """Lines that begin with one of these words, and go on with whatever there is."""
+    """Lines that begin with one of these words, and continue with random words."""
     line = st.tuples(st.sampled_from(kinds), st.lists(WORDS, max_size=10)).map(
         lambda each: " ".join((each[0], *each[1]))
     )
@@ -224,13 +224,16 @@ async def test_malformed_ticks_are_one_exception(tmp_path: Path, ticks: str) -> 
 
 
 @pytest.mark.parametrize("pid", ["0", "nan", "²", LONG])
-async def test_command_whose_pid_makes_no_sense_is_lost(tmp_path: Path, pid: str) -> None:
+async def test_command_with_a_malformed_pid_is_lost(tmp_path: Path, pid: str) -> None:
     async with (
         lying(tmp_path, Lies(begun=f"started {pid}")) as server,
         Environment.detect(server.options()) as env,
     ):
         outcome = await env.run("true", grace=0)
-        assert (outcome.status, outcome.started) == ("lost", True)  # it has begun, as the host says
+        assert (outcome.status, outcome.started) == (
+            "lost",
+            True,
+        )  # the command has begun, according to the host
 
 
 @pytest.mark.parametrize(
@@ -241,7 +244,7 @@ async def test_command_whose_pid_makes_no_sense_is_lost(tmp_path: Path, pid: str
         "process 1 1 1 1 1 ² sh\n",
     ],
 )
-async def test_processes_that_make_no_sense_are_unknown(tmp_path: Path, look: str) -> None:
+async def test_malformed_processes_are_unknown(tmp_path: Path, look: str) -> None:
     lies = Lies(answers={"look": look, "group": "some\n"})
     async with lying(tmp_path, lies) as server, Environment.detect(server.options()) as env:
         outcome = await env.run("true", timeout=20)
@@ -260,7 +263,7 @@ async def test_processes_that_make_no_sense_are_unknown(tmp_path: Path, look: st
         f"directory /jobs\njob {ID} ended 0 1 0 0 1 1 {{}}\nover nan",
     ],
 )
-async def test_jobs_that_make_no_sense_are_one_exception(tmp_path: Path, said: str) -> None:
+async def test_malformed_jobs_are_one_exception(tmp_path: Path, said: str) -> None:
     async with (
         lying(tmp_path, Lies(printed=f"{said}\n")) as server,
         Environment.detect(server.options()) as env,
@@ -273,7 +276,7 @@ async def test_jobs_that_make_no_sense_are_one_exception(tmp_path: Path, said: s
 @pytest.mark.parametrize(
     "said", ["", "x", "x 81a4 1", f"x 81a4 {LONG} 1", "o 999 1 1", "x 81a4 1 nan", "x ² 1 1"]
 )
-async def test_a_file_that_makes_no_sense_is_one_exception(said: str) -> None:
+async def test_malformed_file_is_one_exception(said: str) -> None:
     async def run(argv: Sequence[str], stdin: bytes | None, most: int) -> tuple[int | None, bytes, bytes]:
         return 0, said.encode(), b""
 

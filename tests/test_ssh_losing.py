@@ -1,4 +1,4 @@
-"""Links that are lost: what the outcome says, what becomes of the tree, and that nothing runs twice."""
+"""Lost links: the outcome, the fate of the process tree, and that nothing runs twice."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def server(user: str) -> Iterator[Server]:
 
 @pytest.fixture
 def readable(tmp_path: Path) -> Path:
-    """A directory in which every user may look and write."""
+    """A directory in which every user may read and write."""
     open_to_all(tmp_path)
     return tmp_path
 
@@ -61,7 +61,7 @@ async def env(server: Server) -> AsyncIterator[Environment]:
 
 
 def each_session(server: Server, act: Callable[[psutil.Process], None]) -> None:
-    """Do something to the servers of the connections, not to the one that listens."""
+    """Act on the server processes of the connections, not on the listening one."""
     for pid in sessions(server.pid):
         with contextlib.suppress(psutil.NoSuchProcess):
             act(psutil.Process(pid))
@@ -85,7 +85,7 @@ def thaw(server: Server) -> None:
 async def begun(
     env: Environment, text: str, seconds: str, *, timeout: float | None, grace: float
 ) -> asyncio.Task[Outcome]:
-    """Start a command that prints something and sleeps, and wait until it does."""
+    """Start a command that prints something and sleeps, and wait until it sleeps."""
     task = asyncio.create_task(env.run(text.replace("{s}", seconds), timeout=timeout, grace=grace))
     await asyncio.to_thread(wait_living, seconds)
     await asyncio.sleep(0.2)
@@ -96,7 +96,7 @@ TEXTS = ["echo so far; sleep {s}", "echo so far; trap '' TERM; (env -i setsid sl
 
 
 @pytest.mark.parametrize("text", TEXTS)
-async def test_a_connection_that_breaks_loses_the_command_and_stops_its_tree(
+async def test_broken_connection_loses_the_command_and_stops_its_tree(
     env: Environment, server: Server, text: str
 ) -> None:
     seconds = unique_seconds()
@@ -112,7 +112,7 @@ async def test_a_connection_that_breaks_loses_the_command_and_stops_its_tree(
     assert (await env.run("echo again")).output.text == "again\n"
 
 
-async def test_a_connection_that_breaks_loses_what_runs_on_a_terminal_and_stops_its_tree(
+async def test_broken_connection_loses_a_terminal_program_and_stops_its_tree(
     server: Server,
 ) -> None:
     seconds = unique_seconds()
@@ -132,8 +132,8 @@ async def test_a_connection_that_breaks_loses_what_runs_on_a_terminal_and_stops_
 
 
 @pytest.mark.parametrize("grace", [0, 0.5])
-async def test_a_connection_that_hangs_is_gone_around(env: Environment, server: Server, grace: float) -> None:
-    """Its own server process is frozen; another connection can be made, and the stop confirmed over that."""
+async def test_hanging_connection_is_bypassed(env: Environment, server: Server, grace: float) -> None:
+    """The server process of the connection is frozen; another connection can be made, and confirms the stop."""
     seconds = unique_seconds()
     task = await begun(env, TEXTS[0], seconds, timeout=1.5, grace=grace)
     each_session(server, psutil.Process.suspend)
@@ -147,7 +147,7 @@ async def test_a_connection_that_hangs_is_gone_around(env: Environment, server: 
         each_session(server, psutil.Process.resume)
 
 
-async def test_a_host_that_hangs_is_lost_and_cleaned_up_when_it_is_back(
+async def test_hanging_host_loses_its_command_and_is_cleaned_up_later(
     env: Environment, server: Server
 ) -> None:
     seconds = unique_seconds()
@@ -168,7 +168,7 @@ async def test_a_host_that_hangs_is_lost_and_cleaned_up_when_it_is_back(
     await wait_none(seconds)
 
 
-async def test_closing_gets_what_was_lost(user: str, server: Server) -> None:
+async def test_closing_stops_lost_commands(user: str, server: Server) -> None:
     seconds = unique_seconds()
     async with Environment.detect(server.options()) as env:
         task = await begun(env, TEXTS[0], seconds, timeout=1, grace=0.3)
@@ -178,7 +178,7 @@ async def test_closing_gets_what_was_lost(user: str, server: Server) -> None:
     assert living(seconds) == []
 
 
-async def test_a_server_that_is_gone_is_said_and_closing_does_not_wait_for_it(server: Server) -> None:
+async def test_gone_server_is_reported_and_does_not_delay_closing(server: Server) -> None:
     seconds = unique_seconds()
     with anyio.fail_after(30):
         async with Environment.detect(server.options()) as env:
@@ -205,10 +205,8 @@ async def test_a_server_that_restarts_is_found_again(user: str, server: Server) 
         await wait_none(seconds)
 
 
-async def test_a_start_that_is_never_heard_of_is_lost_and_does_not_run_on(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The link is silent while the login shell comes to its command: whether it began is found out, and it is ended."""
+async def test_unconfirmed_start_is_lost_and_stopped(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The link is silent while the login shell starts its command: a later check finds whether the command began, and ends it."""
     monkeypatch.setattr("anyshell.backends.ssh.posix.start.START_SECONDS", 1.5)
     seconds = unique_seconds()
     async with Environment.detect(server.options()) as env:
@@ -225,8 +223,8 @@ async def test_a_start_that_is_never_heard_of_is_lost_and_does_not_run_on(
         await wait_none(seconds)
 
 
-async def test_lost_start_is_told_as_not_started_only_if_nothing_ran(server: Server) -> None:
-    """The link needs 0.2 s each way, so that many starts are heard of by the host alone when their time is over."""
+async def test_lost_start_is_reported_as_not_started_only_if_nothing_ran(server: Server) -> None:
+    """The link needs 0.2 s each way, so that many starts are known to the host alone at their timeout."""
     trace = home(server.user) / f"trace-{secrets.token_hex(4)}"
     timeouts = [0.05, 0.2, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 1.0, 1.2]
     async with Link(server, delay=0.2) as link, Environment.detect(link.options()) as env:
@@ -248,7 +246,7 @@ async def test_lost_start_is_told_as_not_started_only_if_nothing_ran(server: Ser
 async def test_unconfirmed_command_may_have_run(
     server: Server, monkeypatch: pytest.MonkeyPatch, timeout: float | None
 ) -> None:
-    """Nothing arrives from the host any more as soon as it is asked: the command runs, and cannot be known to."""
+    """Nothing arrives from the host after the request: the command runs, and the client cannot know that."""
     monkeypatch.setattr("anyshell.backends.ssh.posix.start.START_SECONDS", 0.5)
     monkeypatch.setattr("anyshell.backends.ssh.sessions.OPEN_SECONDS", 0.5)
     trace = home(server.user) / f"trace-{secrets.token_hex(4)}"
@@ -301,9 +299,7 @@ async def test_a_silent_link_is_found_without_a_timeout(server: Server) -> None:
         await wait_none(seconds)
 
 
-async def test_a_command_that_prints_when_the_link_breaks_keeps_what_came(
-    env: Environment, server: Server
-) -> None:
+async def test_output_before_a_broken_link_is_kept(env: Environment, server: Server) -> None:
     seconds = unique_seconds()
     text = f"seq 1000; sleep {seconds}"
     task = await begun(env, text, seconds, timeout=None, grace=0.3)
@@ -313,7 +309,7 @@ async def test_a_command_that_prints_when_the_link_breaks_keeps_what_came(
 
 
 async def test_no_command_runs_twice(env: Environment, server: Server) -> None:
-    """Connections break at every moment of many starts; each command says that it ran, once at most."""
+    """Connections break at every moment of many starts; each command runs once at most."""
     trace = home(server.user) / f"trace-{secrets.token_hex(4)}"
     over = False
 
@@ -335,7 +331,7 @@ async def test_no_command_runs_twice(env: Environment, server: Server) -> None:
     finally:
         over = True
         await breaking
-    ran = trace.read_text().split()  # from here: the last connection may break yet
+    ran = trace.read_text().split()  # read here: the last connection may still break
     assert len(ran) == len(set(ran))
     done = [str(n) for n, outcome in enumerate(outcomes) if outcome is not None and outcome.exit_code == 0]
     assert set(done) <= set(ran)
@@ -345,7 +341,7 @@ async def test_no_command_runs_twice(env: Environment, server: Server) -> None:
 async def test_an_end_without_a_known_beginning_is_lost(
     env: Environment, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The news of an end overtakes what was printed, the word that it began too; then the connection breaks."""
+    """The exit status overtakes the output and the report of the start; then the connection breaks."""
     assert (await env.run("true")).exit_code == 0
     heard = Channel.exit_status_received
 
@@ -357,16 +353,16 @@ async def test_an_end_without_a_known_beginning_is_lost(
         late.setattr(Channel, "data_received", lambda *_: None)
         late.setattr(Channel, "eof_received", lambda _: True)
         late.setattr(Channel, "exit_status_received", hear_and_break)
-        outcome = await env.run("sleep 1 & exit 3")  # who still has the channel keeps it from being closed
+        outcome = await env.run("sleep 1 & exit 3")  # the background process keeps the channel open
     assert (outcome.status, outcome.exit_code, outcome.output.text) == ("lost", None, "")
 
 
-# --- Packets that vanish
+# # --- Lost packets
 
 
 @pytest.fixture
 def namespace() -> Iterator[str]:
-    """A network of its own, with an address that packets to can be made to vanish."""
+    """A network of its own, with an address whose packets can be dropped."""
     if not ROOT or sys.platform != "linux":
         pytest.skip("only root can make a network namespace, on Linux")
     ip = shutil.which("ip", path="/usr/sbin:/sbin:/usr/bin")
@@ -395,7 +391,7 @@ def namespace() -> Iterator[str]:
 
 
 def directories(user: str) -> set[Path]:
-    """The directories of a user's sessions."""
+    """The session directories of a user."""
     found = set()
     for path in Path("/tmp").glob("anyshell-*"):
         with contextlib.suppress(OSError):
@@ -432,7 +428,7 @@ async def test_the_directory_of_a_session_is_removed_when_its_link_falls_silent(
     await wait_removed(user, before)
 
 
-async def test_no_directory_stays_of_sessions_that_are_cut_off_at_any_moment(
+async def test_sessions_cut_off_at_any_moment_leave_no_directory(
     env: Environment, server: Server, user: str
 ) -> None:
     before = directories(user)
@@ -452,12 +448,12 @@ async def test_no_directory_stays_of_sessions_that_are_cut_off_at_any_moment(
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
-def test_a_relay_whose_client_has_gone_leaves_nothing(tmp_path: Path, shell: str) -> None:
+def test_relay_without_its_client_leaves_nothing(tmp_path: Path, shell: str) -> None:
     path = shutil.which(shell)
     if path is None:
         missing(shell, f"install {shell}")
     reader, writer = os.pipe()
-    os.close(reader)  # who would read its first word
+    os.close(reader)  # the reader of its first word
     argv = [path, *(["sh"] if shell == "busybox" else []), "-c", _RELAY, "sh", "", "pipe1", "0123abcd"]
     with subprocess.Popen(
         argv,
@@ -497,14 +493,14 @@ async def test_packets_that_vanish_are_a_lost_link(namespace: str, user: str) ->
 
 
 def _forced(place: Path, **programs: str) -> str:
-    """A forced command that finds these programs first."""
+    """A forced command that finds these programs before those of the system."""
     for name, text in programs.items():
         (place / name).write_text(f"#!/bin/sh\n{text}\n")
         (place / name).chmod(0o755)
     return f'ForceCommand PATH={place}:$PATH TMPDIR={place}; export PATH TMPDIR; eval "$SSH_ORIGINAL_COMMAND"'
 
 
-async def test_session_whose_directory_is_refused_says_why(user: str, readable: Path) -> None:
+async def test_refused_directory_of_a_session_is_an_error_with_the_reason(user: str, readable: Path) -> None:
     refused = "for last; do :; done; echo \"mkdir: cannot create directory '$last': Read-only file system\" >&2; exit 1"
     with openssh(user, _forced(readable, mkdir=refused)) as server:
         async with Environment.detect(server.options()) as env:
@@ -512,7 +508,7 @@ async def test_session_whose_directory_is_refused_says_why(user: str, readable: 
                 await env.session().run("echo hi", timeout=20)
 
 
-async def test_session_whose_link_is_lost_at_its_start_says_so(user: str, readable: Path) -> None:
+async def test_link_lost_at_the_start_of_a_session_is_reported(user: str, readable: Path) -> None:
     if not ROOT:
         missing("root", "run the tests as root: a server of root's is killed by a program of the session")
     (readable / "reached").touch()

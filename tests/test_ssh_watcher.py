@@ -1,4 +1,4 @@
-"""The shell text that looks at a host's processes, run by itself in the shells and with the tools that hosts have."""
+"""The shell text that looks at a host's processes, run by itself with the shells and tools of various hosts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from anyshell.abc import Foreground
     from anyshell.backends.ssh.posix.watcher import Watcher
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
 MARK = "ANYSHELL_REMOTE_0123456789abcdef_"
 TOKEN = "anyshelltoken"
@@ -68,7 +68,7 @@ class Host:
         return self._answer()
 
     def load(self) -> None:
-        """Give it the rest."""
+        """Send the rest of the text."""
         assert self._shell.stdin is not None
         self._shell.stdin.write(f"0 load\n{text_of('looks.sh')}.\n")
         self._shell.stdin.flush()
@@ -88,7 +88,7 @@ class Host:
         raise AssertionError("the shell has ended")
 
     def close(self) -> None:
-        """End of the questions is the end of the shell."""
+        """End the questions; the shell ends with them."""
         self._shell.communicate(timeout=20)
         assert self._shell.returncode == 0
 
@@ -102,7 +102,7 @@ def surroundings(kind: str, tmp_path: Path) -> tuple[list[str], dict[str, str]]:
         missing(kind, f"install {kind}")
     if kind != "busybox":
         return [program], env
-    tools = tmp_path / "tools"  # nothing but what busybox brings
+    tools = tmp_path / "tools"  # only programs of busybox
     tools.mkdir()
     subprocess.run([program, "--install", "-s", str(tools)], check=True)
     return [program, "ash"], {**env, "PATH": str(tools)}
@@ -121,7 +121,7 @@ def look(host: Host, since: int = 0) -> dict[int, LookRow]:
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A program in a session of its own, marked, which holds a pipe."""
+    """A program in a session of its own, with a mark, which holds a pipe."""
     seconds = unique_seconds()
     process = subprocess.Popen(
         ["sleep", seconds],
@@ -139,7 +139,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process.stdout.close()
 
 
-def test_a_process_is_seen_with_what_it_is_known_by(
+def test_look_returns_the_identity_of_a_process(
     request: pytest.FixtureRequest, host: Host, sleeper: subprocess.Popen[bytes]
 ) -> None:
     seen = look(host)[sleeper.pid]
@@ -150,9 +150,9 @@ def test_a_process_is_seen_with_what_it_is_known_by(
         assert list(seen.holds) == [1]
 
 
-def test_earlier_processes_are_passed_over(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
+def test_look_skips_earlier_processes(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
     started = look(host)[sleeper.pid].started
-    if started < 10**9:  # ticks; ps(1) tells seconds, of which the client makes a number
+    if started < 10**9:  # ticks; ps(1) prints seconds, which the client converts
         assert sleeper.pid in look(host, int(started))
         assert sleeper.pid not in look(host, int(started) + 1)
 
@@ -164,7 +164,7 @@ def test_a_zombie_is_not_seen(host: Host, sleeper: subprocess.Popen[bytes]) -> N
     assert sleeper.pid not in look(host)
 
 
-def test_a_name_of_signs_is_one_name(host: Host, tmp_path: Path) -> None:
+def test_process_name_with_special_characters_is_parsed(host: Host, tmp_path: Path) -> None:
     program = tmp_path / "a ) R 1 1\n"
     program.symlink_to(shutil.which("sleep") or "")
     process = subprocess.Popen([str(program), "300"])
@@ -185,7 +185,7 @@ def test_only_the_same_process_is_signalled(host: Host, sleeper: subprocess.Pope
     assert sleeper.wait(timeout=20) == -15
 
 
-def test_signal_for_a_process_elsewhere_is_sent_to_none(
+def test_signal_for_a_process_on_another_host_is_not_sent(
     host: Host, sleeper: subprocess.Popen[bytes], request: pytest.FixtureRequest
 ) -> None:
     if "without /proc" in request.node.name:
@@ -205,14 +205,14 @@ def test_a_stopped_process_is_woken_to_act_on_a_signal(host: Host, sleeper: subp
     assert sleeper.wait(timeout=20) == -15
 
 
-def test_a_group_is_there_or_not(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
+def test_existence_of_a_group_is_reported(host: Host, sleeper: subprocess.Popen[bytes]) -> None:
     assert host.ask(f"group {sleeper.pid}") == ["some"]
     sleeper.kill()
     sleeper.wait()
     assert host.ask(f"group {sleeper.pid}") == ["none"]
 
 
-def test_the_chase_gets_what_carries_the_tag_alone(
+def test_chase_kills_tagged_processes_alone(
     request: pytest.FixtureRequest, host: Host, sleeper: subprocess.Popen[bytes]
 ) -> None:
     if sys.platform != "linux" or "without /proc" in request.node.name:
@@ -222,7 +222,7 @@ def test_the_chase_gets_what_carries_the_tag_alone(
     ends: list[int | None] = []
     while not ends or (
         -9 not in ends and len(ends) < 50
-    ):  # it looks at the newest, and others start some too
+    ):  # the chase looks at the newest processes, and other programs start some too
         tagged = subprocess.Popen(["sleep", "300"])
         resource.prlimit(tagged.pid, 10, (TAG, resource.RLIM_INFINITY))
         host.ask(f"chase {TAG}")
@@ -241,7 +241,7 @@ def test_the_chase_gets_what_carries_the_tag_alone(
     assert sleeper.poll() is None
 
 
-def test_starts_told_by_ps_mean_the_same_in_every_time_zone(
+def test_starts_from_ps_do_not_depend_on_the_time_zone(
     tmp_path: Path, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     argv, env = surroundings("without /proc", tmp_path)
@@ -259,7 +259,7 @@ def test_starts_told_by_ps_mean_the_same_in_every_time_zone(
         time.tzset()
 
 
-def test_login_shell_is_found_by_what_stands_in_its_command_line(
+def test_login_shell_is_found_by_a_token_in_its_command_line(
     host: Host, request: pytest.FixtureRequest
 ) -> None:
     tokens = [f"anyshell{os.urandom(6).hex()}" for _ in range(3)]
@@ -278,7 +278,7 @@ def test_login_shell_is_found_by_what_stands_in_its_command_line(
             shell.wait()
 
 
-def test_leader_is_signalled_with_its_group_and_descendants_before_anything_is_looked_at(
+def test_leader_group_and_descendants_are_signalled_before_a_look(
     host: Host, request: pytest.FixtureRequest
 ) -> None:
     if "without /proc" in request.node.name:
@@ -298,7 +298,7 @@ def test_leader_is_signalled_with_its_group_and_descendants_before_anything_is_l
         children = psutil.Process(leader.pid).children(recursive=True)
         descendants = {child.pid for child in children}
         assert host.ask(f"lead KILL {leader.pid} {int(started) + 1} {TAG} 9 {MARK}2a") == []
-        # Another command's, of which only the number is the same.
+        # A process of another command, with the same number alone.
         assert host.ask(f"lead KILL {leader.pid} {int(started)} {TAG} 9 {MARK}2") == []
         told = parse(host.ask(f"lead TERM {leader.pid} {int(started)} {TAG} 9 {MARK}2a"))
         assert told.led
@@ -313,10 +313,10 @@ def test_leader_is_signalled_with_its_group_and_descendants_before_anything_is_l
         leader.wait()
 
 
-def test_a_file_with_the_name_of_a_pipe_is_none(
+def test_file_named_like_a_pipe_is_not_a_pipe(
     host: Host, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """A name is the owner's to choose, and what holds a command's pipe is killed with the command."""
+    """The owner chooses the name of a file, and a process that holds a command's pipe is killed with the command."""
     names = ["pipe:[1]", "a -> pipe:[1]", "-> pipe:[2]", "x\nl 1 0 0 64 Nov 1 10:00 /proc/1/fd/1 -> pipe:[3]"]
     files = [(tmp_path / name.replace("/", "_")).open("wb") for name in names]
     reader, writer = os.pipe()
@@ -344,7 +344,7 @@ def test_a_file_with_the_name_of_a_pipe_is_none(
         assert held == [{}, {}, {1: pipe, 2: os.ttyname(terminal)}, {1: f"{name}(deleted)", 2: pipe}]
 
 
-def test_look_says_that_it_sees(host: Host, tmp_path: Path) -> None:
+def test_look_reports_its_place_only_if_complete(host: Host, tmp_path: Path) -> None:
     place = parse(host.ask("look 0 9 - 0 0")).place
     assert place is not None
     (tmp_path / "none").mkdir()
@@ -391,7 +391,7 @@ def test_a_terminal_is_asked_to_end_by_two_signals(host: Host, tmp_path: Path) -
 
 @contextlib.contextmanager
 def on_terminal(text: str) -> Iterator[tuple[int, int]]:
-    """A shell on a terminal of its own: its pid, and what a person would sit at."""
+    """A shell on a terminal of its own: its pid, and the master of the terminal."""
     import pty
 
     pid, master = pty.fork()
@@ -424,7 +424,7 @@ def foreground_of(host: Host, pid: int, host_has_proc: bool) -> Foreground | Non
     ],
     ids=["reads", "asks for a password", "has a job", "edits", "sleeps", "reads from a pipe"],
 )
-def test_watcher_tells_which_processes_have_a_terminal(
+def test_watcher_lists_the_processes_of_a_terminal(
     host: Host,
     request: pytest.FixtureRequest,
     text: str,
@@ -451,10 +451,10 @@ def test_watcher_tells_which_processes_have_a_terminal(
         wait_for(is_so)
 
 
-def test_the_work_of_who_has_a_terminal_is_told(host: Host, request: pytest.FixtureRequest) -> None:
+def test_processor_time_of_a_foreground_is_reported(host: Host, request: pytest.FixtureRequest) -> None:
     has_proc = "without /proc" not in request.node.name
     with on_terminal("while :; do :; done") as (pid, _):
-        least = 0.05 if has_proc else 0.0  # ps(1) tells whole seconds, which would be a long test
+        least = 0.05 if has_proc else 0.0  # ps(1) prints whole seconds, which would be a long test
         wait_for(
             lambda: (seen := foreground_of(host, pid, has_proc)) is not None and (seen.cpu or 0) >= least
         )
@@ -490,7 +490,7 @@ def test_nonsense_is_answered_with_nothing(host: Host) -> None:
 
 
 @pytest.mark.parametrize("kind", HOSTS)
-def test_a_host_says_what_it_is(kind: str, tmp_path: Path) -> None:
+def test_watcher_reports_the_facts_of_its_host(kind: str, tmp_path: Path) -> None:
     words = ["/usr", "ls", "no-such-program", "--"]
     for shell in (*candidates("/no/such/place/bash"), *candidates("/bin/sh")):
         words += [shell.kind, shell.path, *shell.arguments, ","]
@@ -507,8 +507,8 @@ def test_a_host_says_what_it_is(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", HOSTS)
-def test_a_host_that_is_asked_for_little_starts_with_that(kind: str, tmp_path: Path) -> None:
-    """With what a command needs; with the looks, once they are loaded."""
+def test_brief_start_reports_only_needed_facts(kind: str, tmp_path: Path) -> None:
+    """The facts that a command needs come first; the looks work after they are loaded."""
     words = ["", "--"]
     for shell in candidates():
         words += [shell.kind, shell.path, *shell.arguments, ","]
@@ -528,8 +528,8 @@ def test_a_host_that_is_asked_for_little_starts_with_that(kind: str, tmp_path: P
 
 
 @pytest.mark.anyio
-async def test_a_question_whose_first_asker_was_cancelled_is_put_again() -> None:
-    """Its cancellation is its own: raised, it would end the next caller in silence."""
+async def test_question_of_a_cancelled_asker_is_asked_again() -> None:
+    """The cancellation belongs to one caller: raised for the next caller, it would end that caller silently."""
 
     class Answering:
         async def ask(self, question: str, asked: asyncio.Future[Answer] | None) -> Answer:
@@ -544,7 +544,7 @@ async def test_a_question_whose_first_asker_was_cancelled_is_put_again() -> None
 
 @pytest.mark.anyio
 async def test_members_are_signalled_oldest_first() -> None:
-    """A subshell must not see its program end, and go on with the next, before it is signalled itself."""
+    """A subshell must not see its program end, and start the next program, before its own signal."""
     listed = [
         f"process {pid} 1 {pid} {pid} {start} {TAG} sleep" for pid, start in ((10016, 7), (8, 8), (9999, 7))
     ]
@@ -563,8 +563,8 @@ async def test_members_are_signalled_oldest_first() -> None:
 
 
 @pytest.mark.anyio
-async def test_processes_with_the_output_of_a_leader_that_is_ending_stay_members() -> None:
-    """Su cleared all but the output; a leader that has closed its descriptors, and is no zombie yet, takes nothing from that."""
+async def test_processes_with_the_output_of_an_ending_leader_stay_members() -> None:
+    """Su cleared everything except the output; a leader that has closed its descriptors, and is no zombie yet, does not change that."""
     held = "holds 9 9 pipe:[1]"
     leader = f"process 7 1 7 7 5 {TAG} bash"
     looks = iter(((leader, "holds 7 9 pipe:[1]"), (leader, "process 9 1 9 9 6 unlimited sleep", held)))
@@ -584,7 +584,7 @@ STAT = "77 (a b) S 1 77 77 0 -1 4194304 165 0 0 0 0 0 0 0 20 0 1 0 654836 446464
 
 
 def tree_whose_leader_says(said: str, place: str, *lines: str) -> SSHTree:
-    """The tree of a leader of pid 77, where each look at a place shows the same."""
+    """The tree of a leader of pid 77, where each look at a place gives the same answer."""
 
     class Showing:
         async def ask(self, question: str, asked: asyncio.Future[Answer] | None = None) -> Answer:
@@ -605,12 +605,12 @@ def tree_whose_leader_says(said: str, place: str, *lines: str) -> SSHTree:
         (f"{BOOT} ino: 5 {STAT}", "", True),
         (f"{BOOT} {STAT}", f"{BOOT}pid:[5]", False),  # before Linux 5.14
         (f"{BOOT} {STAT}", "anotherpid:[5]", True),
-        (f"{BOOT} ino: 5 7{STAT}", "anotherpid:[5]", False),  # its /proc is another pid namespace's
+        (f"{BOOT} ino: 5 7{STAT}", "anotherpid:[5]", False),  # its /proc shows another pid namespace
         ("", "", False),
         ("nonsense", "anotherpid:[5]", False),
     ],
 )
-async def test_look_from_elsewhere_is_blind(said: str, place: str, blind: bool) -> None:
+async def test_look_from_another_machine_or_namespace_is_blind(said: str, place: str, blind: bool) -> None:
     tree = tree_whose_leader_says(said, place, "process 77 1 77 77 654836 unlimited sh")
     if blind:
         with pytest.raises(Blind):
@@ -624,7 +624,7 @@ async def test_look_from_elsewhere_is_blind(said: str, place: str, blind: bool) 
 
 
 @pytest.mark.anyio
-async def test_process_that_was_given_the_leaders_pid_again_is_a_stranger() -> None:
+async def test_process_with_the_reused_pid_of_the_leader_is_no_member() -> None:
     young = ("process 77 1 77 77 700000 unlimited sh", "process 78 77 77 77 700001 unlimited sleep")
     own = f"process 79 1 77 77 700000 {TAG} sleep"
     tree = tree_whose_leader_says(f"{BOOT} ino: 5 {STAT}", f"{BOOT}pid:[5]", *young, own)
@@ -632,12 +632,12 @@ async def test_process_that_was_given_the_leaders_pid_again_is_a_stranger() -> N
     assert not tree.seen
 
 
-def test_look_for_a_tree_begins_with_its_leader_where_that_has_said_who_it_is() -> None:
+def test_look_for_a_tree_begins_with_its_identified_leader() -> None:
     tree = tree_whose_leader_says(f"{BOOT} ino: 5 {STAT}", f"{BOOT}pid:[5]")
     assert tree.since == 654836.0
 
 
-def test_clock_of_a_host_that_was_booted_again_is_its_new_one() -> None:
+def test_rebooted_host_has_a_new_clock() -> None:
     processes = Processes(cast("Watcher", None), 9)
     processes.learn(Answer((), 9000.0, 1.0, 1.01, f"{BOOT}pid:[5]"))
     processes.learn(Answer((), 5.0, 10.0, 11.0, "anotherpid:[5]"))
@@ -650,7 +650,7 @@ def test_first_answer_has_a_sample(host: Host, request: pytest.FixtureRequest) -
     )
 
 
-def test_look_after_a_sample_sees_what_came_later_and_nothing_else(
+def test_look_after_a_sample_sees_later_processes_alone(
     host: Host, request: pytest.FixtureRequest, sleeper: subprocess.Popen[bytes]
 ) -> None:
     if "without /proc" in request.node.name:
@@ -664,14 +664,14 @@ def test_look_after_a_sample_sees_what_came_later_and_nothing_else(
             return {seen.pid for seen in parse(host.ask(f"look 0 9 {after}")).seen} & {sleeper.pid, later.pid}
 
         assert seen(f"{place} {newest} {forks}") == {later.pid}
-        # As soon as the numbers may have begun again, and somewhere else, a sample tells nothing.
+        # A sample of possibly reused numbers, or of another machine, restricts nothing.
         assert seen(f"{place} {newest} 0") == {sleeper.pid, later.pid}
         assert seen(f"elsewhere {newest} {forks}") == {sleeper.pid, later.pid}
-        # They have begun again: what was given since is beyond the newest of then, or up to that of now.
+        # The numbers have begun again: later ones are beyond the newest of the sample, or up to the newest now.
         largest = int(Path("/proc/sys/kernel/pid_max").read_text())
         assert seen(f"{place} {largest - 1} {forks}") == {sleeper.pid, later.pid}
         assert seen(f"{place} {later.pid} {forks}") == set()
-        # What was asked of a terminal meanwhile changes nothing.
+        # Questions about a terminal in between changed nothing.
         with on_terminal("echo; exec sleep 300") as (pid, master):
             os.read(master, 100)
             assert host.ask(f"foreground {pid} 8")
@@ -688,7 +688,7 @@ THREAD = (
 
 
 def test_look_takes_no_thread_for_a_process(host: Host, request: pytest.FixtureRequest) -> None:
-    """Its number leads to it in /proc, where it is not listed."""
+    """The number of a thread leads to the thread in /proc, where it is not listed."""
     if "without /proc" in request.node.name:
         pytest.skip("only /proc tells which pid was given last")
     (sample,) = host.ask("ping")
@@ -705,8 +705,8 @@ def test_look_takes_no_thread_for_a_process(host: Host, request: pytest.FixtureR
         process.stdout.close()
 
 
-def test_look_starts_as_few_programs_for_many_processes_as_for_one(tmp_path: Path) -> None:
-    """With busybox too, whose grep does not see all of an environment."""
+def test_look_starts_the_same_number_of_programs_for_many_processes(tmp_path: Path) -> None:
+    """Also with busybox, whose grep does not see all of an environment."""
     for kind in ("dash", "busybox"):
         (tmp_path / kind).mkdir()
         argv, env = surroundings(kind, tmp_path / kind)

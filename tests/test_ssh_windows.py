@@ -71,7 +71,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def start(powershell: Windows) -> Iterator[Callable[..., Server]]:
-    """Starts a server before that Windows, or gives the one that was started so before."""
+    """Start a server for that Windows, or return the running server with the same arguments."""
     running: dict[tuple[str, ...], Server] = {}
     with ExitStack() as stack:
 
@@ -85,7 +85,7 @@ def start(powershell: Windows) -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture(scope="module")
 async def by_cmd(start: Callable[..., Server], anyio_backend: str) -> AsyncIterator[Environment]:
-    """One environment for the module, where it does not matter which login shell it is: to find out what a host is takes seconds."""
+    """One environment for the module, for tests that do not depend on the login shell: the detection of a host takes seconds."""
     async with Environment.detect(start("cmd").options()) as made:
         yield made
 
@@ -94,7 +94,7 @@ async def by_cmd(start: Callable[..., Server], anyio_backend: str) -> AsyncItera
 async def env(
     request: pytest.FixtureRequest, start: Callable[..., Server], by_cmd: Environment, anyio_backend: str
 ) -> AsyncIterator[Environment]:
-    """Each login shell, for what depends on it."""
+    """Each login shell, for tests that depend on the login shell."""
     if request.param == "cmd":
         yield by_cmd
         return
@@ -111,10 +111,10 @@ async def _read_all(stream: ByteReceiveStream) -> bytes:
             return data
 
 
-# What is found out.
+# Detection.
 
 
-async def test_a_windows_host_says_what_it_is(env: Environment, powershell: Windows) -> None:
+async def test_windows_host_reports_its_facts(env: Environment, powershell: Windows) -> None:
     info = env.info
     assert (info.os, info.arch, info.name) == ("windows", "AMD64", "Windows")
     assert info.version.startswith("10.0.")
@@ -127,7 +127,7 @@ async def test_a_windows_host_says_what_it_is(env: Environment, powershell: Wind
     assert info.variables == frozenset()
 
 
-async def test_a_program_that_says_nothing_is_no_shell(start: Callable[..., Server]) -> None:
+async def test_silent_program_is_no_shell(start: Callable[..., Server]) -> None:
     """Wine's own powershell.exe exits with 0 and prints nothing."""
     from anyshell import ShellNotFound
 
@@ -137,7 +137,7 @@ async def test_a_program_that_says_nothing_is_no_shell(start: Callable[..., Serv
         await Environment.detect(start("cmd").options(), shell="powershell")
 
 
-async def test_a_host_without_powershell_is_refused_with_what_to_install(
+async def test_host_without_powershell_is_refused_with_an_install_hint(
     start: Callable[..., Server],
 ) -> None:
     with pytest.raises(
@@ -146,7 +146,7 @@ async def test_a_host_without_powershell_is_refused_with_what_to_install(
         await Environment.detect(start("cmd", "no-powershell").options())
 
 
-async def test_a_directory_of_the_address_is_one_of_windows(start: Callable[..., Server]) -> None:
+async def test_directory_of_the_address_is_a_windows_path(start: Callable[..., Server]) -> None:
     env = await Environment.detect(start("cmd").options(directory="/C:/windows"))
     try:
         assert env.directory == "C:/windows"
@@ -169,12 +169,12 @@ async def test_a_directory_of_the_address_is_one_of_windows(start: Callable[...,
         ("", []),
     ],
 )
-def test_login_shells_are_told_apart_by_one_answer(said: str, names: list[str]) -> None:
+def test_login_shells_are_distinguished_by_one_answer(said: str, names: list[str]) -> None:
     assert [login.name for login in windows_logins(said)] == names
 
 
 @pytest.mark.parametrize("login", [WindowsLogin("cmd.exe", "powershell"), WindowsLogin("PowerShell")])
-def test_the_line_is_short_and_nothing_on_the_way_changes_it(login: WindowsLogin) -> None:
+def test_command_line_is_short_and_free_of_special_characters(login: WindowsLogin) -> None:
     line = login.read_and_run(123456)
     assert len(line) < 1500  # cmd.exe takes 8,191
     assert not set(line) & set("\"'%^!&|<>\n\\`") - (set() if login.program else set("&|<>"))
@@ -182,15 +182,15 @@ def test_the_line_is_short_and_nothing_on_the_way_changes_it(login: WindowsLogin
     assert QUESTION.isascii()
 
 
-async def test_a_bash_of_windows_is_told_by_its_system(powershell: Windows, tmp_path: Path) -> None:
-    """As with Git for Windows' bash as the default shell: it is a POSIX one, of which only ``uname`` tells."""
+async def test_bash_of_windows_is_recognised_by_uname(powershell: Windows, tmp_path: Path) -> None:
+    """For example Git for Windows' bash as the default shell: a POSIX shell, recognised by ``uname`` alone."""
     for name, text in (("uname", "echo MINGW64_NT-10.0-19045"), ("pwsh", f'exec {powershell.pwsh} "$@"')):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         patch.setenv("ANYSHELL_TEST_SHELL", "/bin/bash")
-        patch.setenv("ANYSHELL_NO_PROC", "1")  # theirs has no /proc/sys/kernel
+        patch.setenv("ANYSHELL_NO_PROC", "1")  # such a bash has no /proc/sys/kernel
         with embedded() as server:
             async with Environment.detect(server.options()) as env:
                 assert (env.os, env.shell.kind) == ("windows", "pwsh")
@@ -201,7 +201,7 @@ async def test_a_bash_of_windows_is_told_by_its_system(powershell: Windows, tmp_
 async def _answering(
     answer: Callable[[asyncssh.SSHServerProcess[bytes]], Awaitable[None]], directory: Path
 ) -> AsyncIterator[Server]:
-    """A server in this process that runs nothing, and says what it likes."""
+    """A server in this process that runs nothing, and answers as the test tells it to."""
     _keys(directory, port := free_port())
 
     async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
@@ -240,7 +240,7 @@ async def test_a_flood_instead_of_an_answer_is_not_kept(
             tracemalloc.stop()
 
 
-async def test_half_an_answer_is_a_lost_connection_and_no_host_without_a_shell(
+async def test_partial_answer_is_a_lost_connection_and_not_a_missing_shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def break_off(process: asyncssh.SSHServerProcess[bytes]) -> None:
@@ -257,7 +257,7 @@ async def test_half_an_answer_is_a_lost_connection_and_no_host_without_a_shell(
             await Environment.detect(server.options())
 
 
-# What is run.
+# Commands.
 
 
 async def test_a_command_prints_and_exits(env: Environment) -> None:
@@ -271,7 +271,7 @@ async def test_an_exit_code_has_32_bits(by_cmd: Environment) -> None:
     assert (await by_cmd.run("exit -1073741819")).exit_code == 0xC0000005
 
 
-async def test_a_command_runs_where_it_is_told(by_cmd: Environment, powershell: Windows) -> None:
+async def test_command_runs_in_the_given_directory(by_cmd: Environment, powershell: Windows) -> None:
     directory = home(powershell) / f"a b'é {secrets.token_hex(4)}"
     directory.mkdir()
     outcome = await by_cmd.run("$PWD.Path", cwd=directory.name)
@@ -285,7 +285,7 @@ async def test_a_command_runs_where_it_is_told(by_cmd: Environment, powershell: 
         await by_cmd.run("'hi'", cwd=r"C:\ps7\pwsh.exe")
 
 
-async def test_variables_arrive_and_stand_on_no_command_line(by_cmd: Environment) -> None:
+async def test_variables_arrive_and_appear_on_no_command_line(by_cmd: Environment) -> None:
     secret = secrets.token_hex(12)
     values = {"A_SECRET": secret, "QUOTES": "a 'b' \"c\" %PATH% $x `n\\", "LINES": "é\n☃\r\n", "EMPTY": ""}
     text = (
@@ -328,7 +328,7 @@ async def test_channels_of_a_windows_host_keep_their_order_unless_split(by_cmd: 
 
 
 def _scripts(powershell: Windows, text: str) -> list[Path]:
-    """The files that begin as a text does: other tests may have some there at the same time."""
+    """The files that begin as a text does: other tests may have some in the same place."""
     beginning = text[:30].encode()
     found = []
     for place in ("Temp/anyshell-*", "AppData/Local/Temp/anyshell-*"):
@@ -343,9 +343,7 @@ def _long(characters: int, end: str) -> str:
     return f"# {secrets.token_hex(8)} {'x' * characters}\n{end}"
 
 
-async def test_a_long_text_travels_in_a_file_that_is_gone_afterwards(
-    by_cmd: Environment, powershell: Windows
-) -> None:
+async def test_long_text_travels_in_a_temporary_file(by_cmd: Environment, powershell: Windows) -> None:
     text = _long(100_000, "'the end'; Start-Sleep $env:SECONDS")
     assert (await by_cmd.run(text, env={"SECONDS": "0"})).output.text == "the end\n"
     async with by_cmd.stream(text, env={"SECONDS": "300"}) as events:
@@ -356,7 +354,7 @@ async def test_a_long_text_travels_in_a_file_that_is_gone_afterwards(
     assert not _scripts(powershell, text)
 
 
-async def test_a_long_text_for_which_there_is_no_room_leaves_nothing_of_it(
+async def test_long_text_without_disk_space_leaves_no_file(
     start: Callable[..., Server], powershell: Windows
 ) -> None:
     text = _long(2 * ROOM, "'never'")
@@ -367,7 +365,7 @@ async def test_a_long_text_for_which_there_is_no_room_leaves_nothing_of_it(
     assert not _scripts(powershell, text)
 
 
-async def test_a_long_text_that_is_not_run_after_all_leaves_no_file(
+async def test_long_text_of_a_failed_start_leaves_no_file(
     start: Callable[..., Server], powershell: Windows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {name: ssh_windows._program(name) for name in ("facts.ps1", "leader.ps1")}
@@ -393,11 +391,11 @@ async def test_a_prefix_stands_before_the_shell(start: Callable[..., Server], po
         await Environment.detect(start("cmd").options(), prefix=r"C:\a.cmd b")
 
 
-# What is stopped.
+# Stops.
 
 
 def _tree(seconds: str) -> str:
-    """Starts a program that goes on, and says so."""
+    """Words that start a lasting program, and report the start."""
     return f"Start-Process \"$PSHOME\\pwsh.exe\" -NoNewWindow -ArgumentList '-NoProfile -c Start-Sleep {seconds}'; "
 
 
@@ -438,7 +436,7 @@ async def test_a_flood_is_stopped(by_cmd: Environment) -> None:
     assert (events.outcome.status, events.outcome.left_behind) == ("cancelled", ())
 
 
-async def test_a_listener_that_takes_nothing_does_not_keep_it_from_being_stopped(by_cmd: Environment) -> None:
+async def test_blocked_listener_does_not_prevent_a_stop(by_cmd: Environment) -> None:
     seconds = unique_seconds()
     heard = asyncio.Event()
 
@@ -462,7 +460,7 @@ async def test_stopped_program_may_leave_input_unread(by_cmd: Environment) -> No
 
 
 @pytest.mark.parametrize("options", [(), ("kills", "no-sftp")])
-async def test_a_lost_connection_ends_what_ran(
+async def test_lost_connection_ends_its_commands(
     start: Callable[..., Server], options: tuple[str, ...]
 ) -> None:
     """OpenSSH for Windows ends nothing by itself (Win32-OpenSSH, issue 1751); other servers do."""
@@ -474,11 +472,11 @@ async def test_a_lost_connection_ends_what_ran(
             link.connection.abort()
         outcome = await task
         assert outcome.status == "lost"
-        assert [each.alive for each in outcome.left_behind] == [True]  # that cannot be known here
+        assert [each.alive for each in outcome.left_behind] == [True]  # unknown on this side
         await wait_none(seconds)
 
 
-async def test_a_server_that_is_killed_takes_what_ran_along(powershell: Windows) -> None:
+async def test_killed_server_ends_its_commands(powershell: Windows) -> None:
     seconds = unique_seconds()
     with embedded("cmd", module="tests.windows_server") as server:
         async with Environment.detect(server.options()) as env:
@@ -500,7 +498,7 @@ async def test_command_cancelled_before_its_start_leaves_nothing(by_cmd: Environ
 
 
 @pytest.mark.parametrize("numbers", [range(3), range(3, 6)], ids=["short", "long"])
-async def test_windows_start_is_told_as_not_started_only_if_nothing_ran(
+async def test_windows_start_is_reported_as_not_started_only_if_nothing_ran(
     by_cmd: Environment, tmp_path: Path, numbers: range
 ) -> None:
     trace = tmp_path / "trace"
@@ -509,7 +507,7 @@ async def test_windows_start_is_told_as_not_started_only_if_nothing_ran(
     for number in numbers:
         text = f"[IO.File]::WriteAllText('{windows_path(trace)}{number}', 'ran')"
         outcomes.append(await by_cmd.run(text, timeout=0.05 + 0.28 * number))
-        host._prepare()  # so that a leader waits for the one after
+        host._prepare()  # lets a leader wait for the next command
     for number, outcome in zip(numbers, outcomes, strict=True):
         ran = trace.with_name(f"trace{number}").exists()
         assert outcome.started is not False or (outcome.status, ran) == ("timed_out", False), outcome
@@ -517,13 +515,13 @@ async def test_windows_start_is_told_as_not_started_only_if_nothing_ran(
 
 
 @pytest.mark.timeout(120)
-async def test_start_that_only_the_host_has_heard_of_is_lost(
+async def test_start_known_to_the_host_alone_is_lost(
     start: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Nothing arrives from the host any more as soon as it is told what to run: the command runs, and nothing says so."""
+    """Nothing arrives from the host after the request: the command runs, and no report arrives."""
     trace = tmp_path / "trace"
     begin = ssh_windows.WindowsHost._begin
-    # When the time is over the command is ended, if it has begun: PowerShell must have run it by then.
+    # After its timeout the command is ended, if it has begun: PowerShell must have run the text by then.
     for seconds in (8, 40):
         async with Link(start("cmd")) as link, Environment.detect(link.options()) as env:
 
@@ -542,15 +540,15 @@ async def test_start_that_only_the_host_has_heard_of_is_lost(
     pytest.fail("the command did not run")
 
 
-async def test_several_run_at_once_and_nothing_stays(start: Callable[..., Server]) -> None:
+async def test_simultaneous_commands_leave_nothing(start: Callable[..., Server]) -> None:
     with embedded("cmd", module="tests.windows_server") as server:
         async with Environment.detect(server.options()) as env:
-            (waiting,) = psutil.Process(server.pid).children()  # the one that said what the host is
+            (waiting,) = psutil.Process(server.pid).children()  # the process that detected the host
             outcomes = await asyncio.gather(*(env.run(f"'{number}'") for number in range(3)))
             assert not waiting.is_running()
             assert [outcome.output.text for outcome in outcomes] == [f"{number}\n" for number in range(3)]
             while not (children := psutil.Process(server.pid).children(recursive=True)):
-                await anyio.sleep(0.05)  # until one waits for the next command
+                await anyio.sleep(0.05)  # until a process waits for the next command
         _, alive = await asyncio.to_thread(psutil.wait_procs, children, 20)
         assert not alive
 
@@ -566,10 +564,10 @@ async def test_a_job_runs_and_is_stopped(by_cmd: Environment) -> None:
     assert job.status == "stopped"
 
 
-# What there is not.
+# Missing features.
 
 
-async def test_terminals_and_sessions_are_refused_in_words(by_cmd: Environment) -> None:
+async def test_terminals_and_sessions_are_refused_with_a_message(by_cmd: Environment) -> None:
     with pytest.raises(TerminalUnavailable, match=r"Windows host.*without one"):
         await by_cmd.run("'hi'", terminal=Terminal())
     with pytest.raises(SpawnError, match="no sessions over SSH"):
@@ -657,16 +655,16 @@ async def test_failed_rename_names_both_paths(by_cmd: Environment) -> None:
         (r"\\?\UNC\server\share\x", "//server/share/x"),
     ],
 )
-def test_a_path_of_windows_is_written_as_its_sftp_service_has_it(windows: str, sftp: str) -> None:
+def test_windows_path_becomes_an_sftp_path(windows: str, sftp: str) -> None:
     assert to_sftp(windows) == sftp
 
 
 @pytest.mark.parametrize(("sftp", "windows"), [("/C:/x/y", r"C:\x\y"), ("x/y", r"x\y"), ("//s/t", r"\\s\t")])
-def test_a_path_of_the_sftp_service_is_written_as_windows_has_it(sftp: str, windows: str) -> None:
+def test_sftp_path_becomes_a_windows_path(sftp: str, windows: str) -> None:
     assert from_sftp(sftp) == windows
 
 
-# What is said on stderr.
+# Messages on stderr.
 
 
 _PIECES = st.sampled_from([b"x", b"any", b"anyshell123", b"\n", b"anyshell", b"4"])
@@ -717,7 +715,7 @@ def test_messages_within_output_are_found_at_any_cut(
     ],
 )
 async def test_nonsense_from_a_host_is_ignored(words: bytes) -> None:
-    """It would end the connection, and all that runs over it."""
+    """An exception would end the connection, and all commands over it."""
     channel = WindowsChannel("anyshell1234")
     channel.data_received(b"anyshell1234 started\nanyshell1234 " + words + b"\nanyshell1234 exited 3\n", 1)
     assert channel.exit.result().code == 3
@@ -747,14 +745,14 @@ def test_an_unknown_code_page_is_ignored(page: str) -> None:
     assert FactLines.read([f"fact page {page}"]).host(notices=()).code_page is None
 
 
-def test_a_launcher_writes_for_both() -> None:
-    """What `connect` is given is enough for a host whose system is not known yet."""
+def test_launcher_works_before_the_system_is_known() -> None:
+    """The launcher of `connect` is enough for a host whose system is not known yet."""
     assert Login("").question == QUESTION
     assert connect("somewhere", launcher=Login).name == "somewhere"
 
 
 async def test_addresses_become_paths_of_windows(start: Callable[..., Server], tmp_path: Path) -> None:
-    """A file of this machine is copied there, a script at the place of a command is run, and the copies are removed."""
+    """A file of this machine is copied to the host, a script takes the place of a command, and the copies are removed."""
     skills = tmp_path / "skills"
     skills.mkdir()
     (skills / "it's.ps1").write_text("'ran ' + $args[0]\n")
@@ -786,11 +784,11 @@ async def test_addresses_become_paths_of_windows(start: Callable[..., Server], t
                 await env.run(f"'ran'; gc '{wrong}'", timeout=60)
 
 
-# What a policy is told.
+# Facts for a policy.
 
 
-async def test_a_policy_is_told_what_a_windows_host_has(by_cmd: Environment) -> None:
-    """By the PowerShell there that parses texts, which is one process that stays."""
+async def test_policy_uses_the_facts_of_a_windows_host(by_cmd: Environment) -> None:
+    """The host's PowerShell parses texts, in one lasting process."""
     asked: list[str] = []
 
     def approver(request: object) -> Refused:

@@ -1,4 +1,4 @@
-"""The line that shows how far a command has come: what it says, and where there is room for it."""
+"""The line that shows the progress of a command: its contents, and the free room on a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anyshell.cli.terminal import drawing
 from anyshell.cli.terminal.status import LAST_LINE_BYTES, Cursor, Printed, StatusLine
 from anyshell.output.sequences import LONGEST_SEQUENCE
 
-# --- where there is room --------------------------------------------------------------------------------------
+# # --- the free room --------------------------------------------------------------------------------------------
 
 PIECES = [
     *(
@@ -80,12 +80,12 @@ PIECES = [
         b"\x1b[",
     ),
 ]
-"""What programs print; each may be cut anywhere."""
+"""Output of programs; each piece may be cut at any place."""
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.integers(1, 7))
 def test_cursor_is_free_only_at_the_beginning_of_an_empty_line(pieces: list[bytes], cut: int) -> None:
-    """Another emulator is asked where the cursor is."""
+    """Another emulator tells the position of the cursor."""
     screen = pyte.Screen(80, 24)
     stream = pyte.ByteStream(screen)
     usual = screen.cursor.attrs
@@ -118,7 +118,7 @@ def test_cursor_is_free_only_at_the_beginning_of_an_empty_line(pieces: list[byte
         b"\xff\n",
     ],
 )
-def test_after_a_whole_line_there_is_room(data: bytes) -> None:
+def test_cursor_is_free_after_a_whole_line(data: bytes) -> None:
     cursor = Cursor()
     cursor.feed(data)
     assert cursor.is_free
@@ -165,10 +165,10 @@ def test_unfinished_sequence_is_held_within_a_bound() -> None:
     assert len(cursor._held) <= LONGEST_SEQUENCE
 
 
-# --- what it says ---------------------------------------------------------------------------------------------
+# # --- the contents ---------------------------------------------------------------------------------------------
 
 
-def test_status_line_tells_time_amount_and_last_line() -> None:
+def test_status_line_shows_time_amount_and_last_line() -> None:
     printed = Printed()
     assert printed.text(2.9) == "2 s  0 lines  0 B"
     printed.feed(b"\x1b[32mone\x1b[m\n", "stdout")
@@ -189,7 +189,7 @@ def test_a_flood_takes_no_memory() -> None:
     assert printed.last_line == "a" * LAST_LINE_BYTES
 
 
-def test_a_character_that_was_cut_is_not_shown() -> None:
+def test_incomplete_character_is_not_shown() -> None:
     printed = Printed()
     printed.feed("é日".encode()[:-1], "stdout")
     assert printed.last_line == "é"
@@ -215,7 +215,7 @@ def test_drawn_text_fits_the_room(text: str, room: int, shown: str) -> None:
 
 
 @given(st.text(max_size=30), st.integers(1, 40))
-def test_whatever_is_drawn_fits_and_moves_nothing(text: str, room: int) -> None:
+def test_any_text_fits_without_control_characters(text: str, room: int) -> None:
     shown = drawing.fit(text, room)
     assert drawing.widest(shown) <= room
     assert not any(unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp", "Cs") for char in shown)
@@ -224,7 +224,7 @@ def test_whatever_is_drawn_fits_and_moves_nothing(text: str, room: int) -> None:
 @pytest.mark.parametrize(
     ("seconds", "said"), [(0, "0 s"), (59.99, "59 s"), (60, "1 min 00 s"), (36_000, "10 h 00 min 00 s")]
 )
-def test_a_time_is_said_as_a_person_reads_it(seconds: float, said: str) -> None:
+def test_elapsed_time_is_formatted_for_a_person(seconds: float, said: str) -> None:
     assert elapsed(seconds) == said
 
 
@@ -241,7 +241,7 @@ def test_no_color_is_heeded(value: str | None, colour: bool, monkeypatch: pytest
 
 
 class Pipe:
-    """A place to draw that remembers all; slow writers look at the clock there."""
+    """A pipe to draw on that keeps all bytes, with a clock for slow writers."""
 
     def __init__(self) -> None:
         self.end, self.fd = os.pipe()
@@ -251,7 +251,7 @@ class Pipe:
         return self.seconds
 
     def read(self) -> bytes:
-        """What was drawn."""
+        """The drawn bytes."""
         os.close(self.fd)
         with open(self.end, "rb") as file:
             return file.read()
@@ -264,7 +264,7 @@ def screen_of(data: bytes) -> list[str]:
 
 
 @pytest.mark.anyio
-async def test_a_line_is_drawn_when_there_is_something_to_wait_for_and_taken_away() -> None:
+async def test_status_line_is_drawn_during_a_wait_and_removed() -> None:
     pipe = Pipe()
     status = StatusLine(pipe.fd, clock=pipe.clock)
     writer = DescriptorWriter(pipe.fd)
@@ -283,7 +283,7 @@ async def test_a_line_is_drawn_when_there_is_something_to_wait_for_and_taken_awa
     writer.close()
     data = pipe.read()
     assert [line.strip() for line in re.findall(r"\d s  \d lines[^\r\x1b]*", data.decode())] == [
-        "2 s  2 lines  8 B  two",  # not before its time, nor twice at once, nor on a line that was begun
+        "2 s  2 lines  8 B  two",  # not too early, not twice at once, and not on a line begun by the command
         "3 s  4 lines  19 B  four",
         "4 s  4 lines  19 B  four",
     ]
@@ -323,7 +323,7 @@ async def test_line_begun_by_the_caller_is_left_alone(before: bytes, output: byt
 
 
 @pytest.mark.anyio
-async def test_a_question_has_the_terminal_meanwhile() -> None:
+async def test_status_line_is_hidden_during_a_question() -> None:
     pipe = Pipe()
     status = StatusLine(pipe.fd, clock=pipe.clock)
     writer = DescriptorWriter(pipe.fd)
@@ -341,7 +341,7 @@ async def test_a_question_has_the_terminal_meanwhile() -> None:
 
 
 @pytest.mark.anyio
-async def test_output_that_may_be_elsewhere_takes_nothing_of_the_line_there() -> None:
+async def test_output_to_another_terminal_keeps_the_status_line() -> None:
     here, there = Pipe(), Pipe()
     status = StatusLine(here.fd, clock=here.clock)
     ours, other = DescriptorWriter(here.fd), DescriptorWriter(there.fd)

@@ -1,4 +1,4 @@
-"""Colours and attributes on a screen: beside tmux, and the same text as without them."""
+"""Colours and attributes on a screen: compared with tmux, and with the same text without styles."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ RED, ON_BLUE = Style(foreground=1), Style(background=4)
         (b"2;3;5;7;8;9", Style(dim=True, italic=True, blink=True, reverse=True, hidden=True, strike=True)),
         (b"1;2;3;4;5;7;8;9;22;23;24;25;27;28;29", PLAIN),
         (b"31;39;41;49", PLAIN),
-        # what is wrong changes nothing, and is not taken for something else
+        # invalid sequences change nothing, and are not taken for other sequences
         (b"38;5;256", PLAIN),
         (b"38;2;1;2", PLAIN),
         (b"38;5", PLAIN),
@@ -97,7 +97,7 @@ def test_a_rendition_is_read(parameters: bytes, style: Style) -> None:
         (b"  \x1b[44m  \x1b[m  ", [("  ", PLAIN), ("  ", ON_BLUE)]),
         ("\x1b[31m漢\x1b[m字".encode(), [("漢", RED), ("字", PLAIN)]),
         ("\x1b[31me\x1b[m\u0301x".encode(), [("e\u0301", RED), ("x", PLAIN)]),
-        # what is erased has the background of now
+        # erased cells have the current background
         (b"abc\x1b[44m\x1b[2D\x1b[K", [("a", PLAIN), (" " * 19, ON_BLUE)]),
         (b"abc\x1b[31;44m\x1b[2D\x1b[X", [("a", PLAIN), (" ", ON_BLUE), ("c", PLAIN)]),
         (b"\x1b[31mabc\x1b[2D\x1b[P", [("ac", RED)]),
@@ -113,7 +113,7 @@ def test_a_rendition_is_read(parameters: bytes, style: Style) -> None:
             [("ab", RED), (" ", ON_BLUE)],
         ),
         (b"\x1b[31mab\x1b[m\x1b#8", [("E" * 20, PLAIN)]),
-        # saved and restored, and not by what only looks like it
+        # styles are saved and restored, and not by similar sequences
         (b"\x1b[31m\x1b7\x1b[m\x1b8red", [("red", RED)]),
         (b"\x1b[31m\x1b[!pplain", [("plain", PLAIN)]),
         (b"\x1b[31m\x1b[>4;1m\x1b[?4mred", [("red", RED)]),
@@ -121,7 +121,7 @@ def test_a_rendition_is_read(parameters: bytes, style: Style) -> None:
         (b"\x1b[31mx\x1b[2b", [("xxx", RED)]),
     ],
 )
-def test_columns_are_shown_as_they_were_drawn(data: bytes, first: list[tuple[str, Style]]) -> None:
+def test_columns_keep_their_styles(data: bytes, first: list[tuple[str, Style]]) -> None:
     assert shown(data)[0] == first
 
 
@@ -130,7 +130,7 @@ def test_a_line_that_wraps_keeps_its_style_on_both_rows() -> None:
     assert rows[:2] == [[("123456789", RED)], [("漢", RED), ("x", PLAIN)]]
 
 
-def test_the_rows_that_scrolled_away_are_seen_again() -> None:
+def test_scrolled_rows_can_be_viewed() -> None:
     output = TerminalOutput(Terminal(columns=10, rows=3), scrollback=4)
     output.feed(b"".join(b"\x1b[%dm%d\x1b[m\r\n" % (31 + number % 2, number) for number in range(9)) + b"end")
     assert [row[0].text for row in output.view().rows] == ["7", "8", "end"]
@@ -162,7 +162,7 @@ def fed(data: bytes, scrollback: int | None, places: list[int]) -> tuple[object,
 @given(coloured | anything, cuts)
 @example(
     b"\x1b[2m" + b"line of text\r\n" * 12, []
-)  # lines that wrap, and whose start scrolls away before their end is drawn
+)  # wrapped lines, whose first rows scroll away before their last rows are drawn
 def test_colours_change_nothing_of_the_text(data: bytes, places: list[int]) -> None:
     assert fed(data, 5, places) == fed(data, None, places)
 
@@ -206,12 +206,12 @@ PICTURE = (
     b"\x1b7\x1b[35mA\x1b8B\r\n"
     + "\x1b[33m漢字\x1b[m\x1b[17;5H\x1b[34mx\x1b[m".encode()
     + b"\r\n"
-    # tmux leaves out what was erased at the end of a row: so something stands there
+    # tmux omits erased cells at the end of a row: so a character stands there
     + b"".join(b"\x1b[%d;80H|" % row for row in range(1, 19))
 )
 
 
-def test_colours_are_as_tmux_shows_them(tmux: Tmux) -> None:
+def test_colours_match_tmux(tmux: Tmux) -> None:
     ours = TerminalOutput(Terminal(columns=80, rows=24), scrollback=0)
     ours.feed(PICTURE)
     theirs = TerminalOutput(Terminal(columns=80, rows=24), scrollback=0)
@@ -220,7 +220,7 @@ def test_colours_are_as_tmux_shows_them(tmux: Tmux) -> None:
 
 
 def test_a_plain_emulator_keeps_no_styles() -> None:
-    """What an unwatched command costs is as it was: no list is made for a row."""
+    """The cost of an unwatched command is unchanged: no list is made for a row."""
     output = TerminalOutput(Terminal(columns=10, rows=3))
     output.feed(b"\x1b[31mred\x1b[44m\x1b[K\r\n\x1b[2J")
     assert not isinstance(output._emulator, StyledEmulator)

@@ -1,4 +1,4 @@
-"""The blocking front."""
+"""The blocking interface."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-assert sys.platform != "win32"  # mypy follows what is below otherwise
+assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
 
 def test_run_returns_the_outcome_of_a_command() -> None:
@@ -75,7 +75,7 @@ def python(script: str) -> list[str]:
     return [sys.executable, "-c", script]
 
 
-def test_the_interpreter_ends_by_itself_and_stops_what_runs() -> None:
+def test_end_of_the_interpreter_stops_running_commands() -> None:
     seconds = unique_seconds()
     script = (
         "import threading, anyshell, time, psutil\n"
@@ -85,7 +85,7 @@ def test_the_interpreter_ends_by_itself_and_stops_what_runs() -> None:
         "while not living(): time.sleep(0.01)\n"
     )
     result = subprocess.run(python(script), capture_output=True, text=True, timeout=30)
-    assert (result.returncode, result.stderr) == (0, "")  # the thread that waited is not woken to fail
+    assert (result.returncode, result.stderr) == (0, "")  # the waiting thread is not woken to fail
     assert living(seconds) == []
 
 
@@ -109,8 +109,8 @@ def test_an_interrupt_is_raised_after_the_tree_is_gone(interrupts: int) -> None:
         if interrupts == 2:
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(0.3)
-            # On a busy machine the first may not have been taken yet, and two that wait are one. Who ends already is
-            # left in peace: one more would be a third, and end it.
+            # On a busy machine the first interrupt may still be pending, and two pending interrupts are one. A process that is
+            # already ending gets no more: a third interrupt would end it.
             for _ in range(60):
                 if not living(seconds):
                     break
@@ -122,10 +122,10 @@ def test_an_interrupt_is_raised_after_the_tree_is_gone(interrupts: int) -> None:
     assert living(seconds) == []
 
 
-def test_an_interrupt_while_the_command_is_handed_over_leaves_nothing(
+def test_interrupt_during_the_handover_of_a_command_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As from a signal that comes while this thread waits for the interpreter, which the loop's thread has then."""
+    """As from a signal that comes while this thread waits for the interpreter lock, which the loop's thread holds."""
     seconds = unique_seconds()
     anyshell.run("true")
     loop = _sync.front.started()
@@ -143,7 +143,7 @@ def test_an_interrupt_while_the_command_is_handed_over_leaves_nothing(
     assert not living(seconds)
 
 
-def test_a_forked_child_begins_anew() -> None:
+def test_forked_child_can_run_commands() -> None:
     anyshell.run("true")
     pid = os.fork()
     if pid == 0:
@@ -154,7 +154,7 @@ def test_a_forked_child_begins_anew() -> None:
     assert os.waitpid(pid, 0)[1] == 0
 
 
-def test_a_removed_directory_is_said(tmp_path: Path) -> None:
+def test_removed_directory_is_an_error(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     script = (
@@ -167,7 +167,7 @@ def test_a_removed_directory_is_said(tmp_path: Path) -> None:
     assert result.stdout.startswith("/\nthis process's directory has been removed"), result.stderr
 
 
-def test_a_thread_that_cannot_be_started_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_start_of_the_thread_is_an_error_and_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     from anyshell._sync import Front
 
     front = Front()
@@ -187,7 +187,7 @@ def _refuse(_: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
 
-def test_waiting_for_oneself_is_refused() -> None:
+def test_nested_blocking_run_is_refused() -> None:
     async def pieces() -> AsyncIterator[bytes]:
         anyshell.run("true")
         yield b""

@@ -1,4 +1,4 @@
-"""What is recognised of a command's text. What recognising it is good for is tested in test_rewrite.py."""
+"""Recognised forms of a command's text. The use of the result is tested in test_rewrite.py."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_directory_that_is_not_literal_is_not_recognised(directory: str) -> No
         "pkill -f a",
     ],
 )
-def test_a_rest_that_could_do_something_else_is_not_recognised(rest: str) -> None:
+def test_cd_before_a_compound_command_is_not_recognised(rest: str) -> None:
     assert leading_cd(f"cd a && {rest}") is None
 
 

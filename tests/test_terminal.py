@@ -1,6 +1,6 @@
-"""A program on a terminal, driven: what is typed, what it shows, and whether it waits.
+"""A driven program on a terminal: typed input, screen contents, and waiting for input.
 
-That a terminal is one is the contract of the backends, in ``test_terminals.py``.
+The contract of terminals themselves is tested with the backends, in ``test_terminals.py``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ os.write(1, b"ready ")
 while (data := os.read(0, 100)) != b"q":
     os.write(1, data.hex().encode() + b" ")
 '"""
-"""Prints what is typed as numbers, until that is a ``q``."""
+"""Prints typed bytes as numbers, until a ``q``."""
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ async def here(tmp_path: Path) -> AsyncIterator[Environment]:
 async def anywhere(
     request: pytest.FixtureRequest, tmp_path: Path, ssh_host: Callable[[str], Server]
 ) -> AsyncIterator[Environment]:
-    """This machine, and one that SSH reaches."""
+    """This machine, and a host reached by SSH."""
     if request.param == "local":
         async with Environment.detect(cwd=tmp_path) as environment:
             yield environment
@@ -77,10 +77,10 @@ async def anywhere(
         yield environment
 
 
-# --- typing and reading ---------------------------------------------------------------------------------------
+# # --- input and output -----------------------------------------------------------------------------------------
 
 
-async def test_a_session_with_an_interpreter_reads_like_one_with_a_person(anywhere: Environment) -> None:
+async def test_interactive_interpreter_is_driven(anywhere: Environment) -> None:
     async with anywhere.terminal("python3 -q -i", columns=100, rows=30) as t:
         await t.expect(">>> ")
         await t.send("6*7\r")
@@ -109,7 +109,7 @@ async def test_a_line_is_read_and_the_end_of_input_is_typed(here: Environment) -
         assert (await t.wait()).exit_code == 0
 
 
-async def test_match_tells_the_text_before_and_keeps_the_text_after(here: Environment) -> None:
+async def test_match_has_the_text_before_and_keeps_the_text_after(here: Environment) -> None:
     async with here.terminal("echo one two three; read x") as t:
         match = await t.expect("two")
         assert match is not None
@@ -125,7 +125,7 @@ async def test_a_match_at_the_end_may_grow(here: Environment) -> None:
         assert match[0] == "1234"
 
 
-async def test_a_line_that_the_terminal_wraps_is_one_line(here: Environment) -> None:
+async def test_wrapped_line_is_matched_as_one_line(here: Environment) -> None:
     async with here.terminal("echo aaaaaaaaaabbbbbbbbbb; read x", columns=10) as t:
         await t.expect("^a{10}b{10}$")
         assert t.screen.rows[:2] == ("a" * 10, "b" * 10)
@@ -155,12 +155,12 @@ async def test_missing_match_is_an_error_with_the_screen(here: Environment) -> N
             await t.expect("goodbye", timeout=None)
         assert ended.value.outcome is t.outcome is not None
         assert t.outcome.exit_code == 3
-        await t.expect("hello")  # it was printed, and not asked for before
+        await t.expect("hello")  # the text was printed before, and not requested before
         with pytest.raises(anyshell.ProgramEnded, match="exit code 3"):
             await t.sendline("more")
 
 
-async def test_find_gives_none_for_what_does_not_come(here: Environment) -> None:
+async def test_find_returns_nothing_without_a_match(here: Environment) -> None:
     async with here.terminal("echo hello; read x") as t:
         assert await t.find("goodbye", timeout=0.1) is None
         await t.sendline()
@@ -168,11 +168,11 @@ async def test_find_gives_none_for_what_does_not_come(here: Environment) -> None
         assert await t.find("hello")
 
 
-async def test_expect_says_which_pattern_of_a_list_matched(here: Environment) -> None:
+async def test_expect_reports_the_matching_pattern_of_a_list(here: Environment) -> None:
     async with here.terminal("echo one two three; read x; read x; exit 3") as t:
         assert (
             await t.expect(["three", re.compile("TWO", re.IGNORECASE), "two"]) == 1
-        )  # what comes first, in its order
+        )  # the earliest match in the text, not in the list
         assert (t.before, t.match and t.match[0]) == ("one ", "two")
         assert await t.expect(["never", "three"]) == 1
         assert await t.expect(("never", anyshell.ExpectTimeout), timeout=0.1) == 1
@@ -184,7 +184,7 @@ async def test_expect_says_which_pattern_of_a_list_matched(here: Environment) ->
 
 
 @pytest.mark.parametrize("patterns", [[], ["idle"], ["x", "("], [3], anyshell.ProgramEnded])
-async def test_bad_patterns_are_refused(here: Environment, patterns: Any) -> None:
+async def test_malformed_list_of_patterns_is_refused(here: Environment, patterns: Any) -> None:
     async with here.terminal("read x") as t:
         with pytest.raises(InvalidCommand):
             await t.expect(patterns)
@@ -204,24 +204,24 @@ async def test_the_error_of_expect_is_bounded_and_shows_no_secret(here: Environm
     assert max(map(len, said.splitlines())) < 300
 
 
-async def test_idle_is_when_it_waits_and_gives_what_was_printed(here: Environment) -> None:
+async def test_idle_matches_a_waiting_or_silent_program_with_its_output(here: Environment) -> None:
     async with here.terminal("echo first; read x; echo second; sleep 100") as t:
         match = await t.expect("idle")
         assert match is not None
         assert match[0] == "first\n"
         await t.send("\r")
-        match = await t.expect("idle")  # it does not wait for input, and is silent
+        match = await t.expect("idle")  # the program does not wait for input, and is silent
         assert match is not None
         assert match[0].strip() == "second"
 
 
-async def test_idle_is_no_more_when_it_has_ended(here: Environment) -> None:
+async def test_idle_does_not_match_after_the_end(here: Environment) -> None:
     async with here.terminal("echo done") as t:
         await t.wait()
         assert await t.find("idle") is None
 
 
-async def test_each_state_of_a_line_that_is_drawn_anew_is_a_line(here: Environment) -> None:
+async def test_each_state_of_a_redrawn_line_is_a_line(here: Environment) -> None:
     async with here.terminal(r"printf '10%%\r20%%\r\r\n\rdone\r\033[Kagain'; read x") as t:
         await t.expect("again")
         assert t.screen.rows[:2] == ("20%", "again")
@@ -237,7 +237,7 @@ async def test_text_drawn_on_the_ordinary_screen_is_found_in_place(here: Environ
         await t.expect(r"\[ \] milk")
         await t.send("\r")
         await t.expect(r"\[\*\] milk")
-        assert await t.find(r"\[\*\]", timeout=0) is None  # it was drawn before that
+        assert await t.find(r"\[\*\]", timeout=0) is None  # the rows were drawn before that
         await t.send("\r")
         await t.expect("^bye$")
 
@@ -281,7 +281,7 @@ async def test_program_that_read_before_the_timeout_is_not_waiting(here: Environ
     assert (outcome.status, outcome.waiting) == ("timed_out", None)
 
 
-async def test_a_flood_does_not_grow_what_is_kept_for_expect(here: Environment) -> None:
+async def test_text_kept_for_expect_is_bounded(here: Environment) -> None:
     async with here.terminal("yes | head -c 100000; echo; echo finis; read x") as t:
         await t.expect("finis")
         match = await t.expect("idle")
@@ -290,7 +290,7 @@ async def test_a_flood_does_not_grow_what_is_kept_for_expect(here: Environment) 
 
 
 @pytest.mark.parametrize("pattern", ["(", 3, re.compile(b"x")])
-async def test_a_bad_pattern_is_refused(here: Environment, pattern: Any) -> None:
+async def test_malformed_pattern_is_refused(here: Environment, pattern: Any) -> None:
     async with here.terminal("read x") as t:
         with pytest.raises(InvalidCommand):
             await t.expect(pattern)
@@ -321,7 +321,7 @@ async def test_unknown_key_sends_none_of_the_keys(here: Environment) -> None:
         assert t.screen.rows[0] == "ready 62"
 
 
-async def test_a_paste_is_told_to_who_asked_for_it_and_cannot_end_itself(here: Environment) -> None:
+async def test_paste_is_bracketed_on_request_and_cannot_end_itself(here: Environment) -> None:
     evil = "one\n\x1b[20\x1b[201~1~\x9b201~two"
     async with here.terminal(RAW) as t:
         await t.expect("ready ")
@@ -343,7 +343,7 @@ async def test_concurrent_sends_arrive_in_order(here: Environment) -> None:
     assert await here.files.read_text("copy") == expected
 
 
-async def test_queries_are_answered_unless_that_is_not_wanted(here: Environment) -> None:
+async def test_queries_are_answered_unless_disabled(here: Environment) -> None:
     asks = RAW.replace("ready ", r"abc\033[6n\033[5nready ")
     async with here.terminal(asks) as t:
         await t.expect((b"\x1b[1;4R\x1b[0n").hex())
@@ -353,8 +353,8 @@ async def test_queries_are_answered_unless_that_is_not_wanted(here: Environment)
         await t.expect("^78 $")
 
 
-async def test_a_program_that_asks_and_never_reads_does_no_harm(here: Environment) -> None:
-    """In line mode answers are one long line, of which the terminal takes no more than it holds."""
+async def test_unread_answers_to_queries_do_no_harm(here: Environment) -> None:
+    """In line mode the answers are one long line; the terminal takes only a limited part of it."""
     asks = "for i in $(seq 3000); do printf '\\033[6n'; done; stty -echo; echo done; read -r x; echo end"
     async with here.terminal(asks) as t:
         await t.expect("done")
@@ -363,7 +363,7 @@ async def test_a_program_that_asks_and_never_reads_does_no_harm(here: Environmen
         assert (await t.wait()).exit_code == 0
 
 
-async def test_a_program_that_does_not_read_is_said_to_be_so(here: Environment) -> None:
+async def test_typing_for_a_program_that_does_not_read_is_an_error(here: Environment) -> None:
     async with here.terminal("stty raw -echo; echo ready; sleep 100", grace=0) as t:
         await t.expect("ready")
         with pytest.raises(
@@ -372,7 +372,7 @@ async def test_a_program_that_does_not_read_is_said_to_be_so(here: Environment) 
             await t.send(b"x" * 1_000_000, timeout=0.3)
 
 
-async def test_a_line_that_is_too_long_for_a_terminal_is_refused_and_what_was_typed_is_said(
+async def test_overlong_line_is_refused_with_the_number_of_typed_bytes(
     here: Environment,
 ) -> None:
     async with here.terminal("cat >/dev/null") as t:
@@ -395,10 +395,10 @@ async def test_a_line_that_is_too_long_for_a_terminal_is_refused_and_what_was_ty
         ("sane", "\x16\r"),
     ],
 )
-async def test_a_line_is_what_the_settings_of_the_terminal_say(
+async def test_limit_of_a_line_heeds_the_settings_of_the_terminal(
     anywhere: Environment, settings: str, between: str
 ) -> None:
-    """Or the kernel would cut it in silence."""
+    """The kernel would cut such a line silently."""
     async with anywhere.terminal(f"trap '' QUIT; stty {settings} -echo; echo ready; sleep 100", grace=0) as t:
         await t.expect("ready")
         await t.send("x" * 3000 + between)
@@ -406,7 +406,7 @@ async def test_a_line_is_what_the_settings_of_the_terminal_say(
             await t.send("y" * 3000)
 
 
-async def test_a_line_ends_where_the_settings_of_the_terminal_say(anywhere: Environment) -> None:
+async def test_end_of_a_line_heeds_the_settings_of_the_terminal(anywhere: Environment) -> None:
     program = "stty -icrnl eol ';' kill '!' -echo; echo ready; head -c 7002 | wc -c"
     async with anywhere.terminal(program, grace=0) as t:
         await t.expect("ready")
@@ -414,7 +414,7 @@ async def test_a_line_ends_where_the_settings_of_the_terminal_say(anywhere: Envi
         await t.expect(r"^7002$")
 
 
-async def test_typing_for_a_program_that_has_ended_says_how_it_ended(here: Environment) -> None:
+async def test_typing_after_the_end_reports_how_the_program_ended(here: Environment) -> None:
     async with here.terminal("exit 3") as t:
         await t.wait()
         with pytest.raises(AnyshellError, match="has ended with exit code 3"):
@@ -435,7 +435,7 @@ async def test_values_other_than_text_are_not_typed(here: Environment) -> None:
             await t.send("\ud800")
 
 
-async def test_a_resize_waits_for_a_terminal_that_is_being_entered(here: Environment) -> None:
+async def test_resize_waits_for_the_entry_of_the_terminal(here: Environment) -> None:
     t = here.terminal("read x; stty size")
     entering = asyncio.ensure_future(t.__aenter__())
     await asyncio.sleep(0)
@@ -448,7 +448,7 @@ async def test_a_resize_waits_for_a_terminal_that_is_being_entered(here: Environ
         await t.__aexit__(None, None, None)
 
 
-async def test_a_resize_before_it_is_entered_is_the_size_that_it_begins_with(here: Environment) -> None:
+async def test_resize_before_the_entry_sets_the_first_size(here: Environment) -> None:
     t = here.terminal("stty size")
     await t.resize(columns=100, rows=50)
     assert (t.terminal.columns, t.entered) == (100, False)
@@ -507,7 +507,7 @@ async def test_job_control_works_in_a_shell(here: Environment) -> None:
         await t.send("sleep 100\r")
         await t.expect("sleep 100\n")
         while await t.waiting() is not None:
-            pass  # until sleep has the terminal, it is bash that waits
+            pass  # bash waits, until sleep has the terminal
         await t.send_key("Ctrl-Z")
         await t.expect(r"Stopped +sleep 100")
         await t.expect("[$#] $")
@@ -521,10 +521,10 @@ async def test_job_control_works_in_a_shell(here: Environment) -> None:
         assert (await t.wait()).exit_code == 7
 
 
-# --- beginning and end ----------------------------------------------------------------------------------------
+# # --- start and end --------------------------------------------------------------------------------------------
 
 
-async def test_leaving_it_stops_the_program(here: Environment) -> None:
+async def test_leaving_the_terminal_stops_the_program(here: Environment) -> None:
     async with here.terminal("echo hello; sleep 100") as t:
         await t.expect("hello")
     assert t.outcome is not None
@@ -549,7 +549,7 @@ async def test_closing_the_environment_ends_its_terminals() -> None:
         await t.__aexit__(None, None, None)
 
 
-async def test_failed_start_of_a_terminal_is_raised_when_it_is_entered(
+async def test_failed_start_of_a_terminal_is_raised_at_its_entry(
     here: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = here.terminal("true", cwd="missing")
@@ -624,7 +624,7 @@ async def test_a_cancelled_task_leaves_no_program(here: Environment) -> None:
 
 
 @pytest.mark.parametrize("cancellations", [1, 2, 3])
-async def test_no_other_task_is_cancelled_with_the_one_that_holds_a_terminal(
+async def test_cancelled_holder_of_a_terminal_cancels_no_other_task(
     here: Environment, cancellations: int
 ) -> None:
     t = here.terminal("trap '' HUP TERM; echo on; sleep 100", grace=0.2)
@@ -650,7 +650,7 @@ async def test_no_other_task_is_cancelled_with_the_one_that_holds_a_terminal(
         await t.send("x")
 
 
-async def test_a_terminal_that_was_cancelled_before_it_began_has_an_outcome(here: Environment) -> None:
+async def test_terminal_cancelled_before_its_start_has_an_outcome(here: Environment) -> None:
     t = here.terminal("sleep 100")
     entering = asyncio.ensure_future(t.__aenter__())
     await asyncio.sleep(0)
@@ -695,7 +695,7 @@ async def test_a_read_of_the_terminal_is_certain(here: Environment, command: str
 
 
 @pytest.mark.parametrize("command", [POLLS, PYTHON, "bash --norc -i"])
-async def test_a_program_that_polls_likely_waits_at_least(here: Environment, command: str) -> None:
+async def test_polling_program_likely_waits(here: Environment, command: str) -> None:
     waiting = await waiting_of(here, command)
     assert waiting is not None
     if command == POLLS:
@@ -711,7 +711,7 @@ async def test_a_program_that_polls_likely_waits_at_least(here: Environment, com
         f"{sys.executable} -c 'import time; time.sleep(100)'",
     ],
 )
-async def test_a_program_that_does_something_else_does_not_wait(here: Environment, command: str) -> None:
+async def test_busy_or_sleeping_program_does_not_wait(here: Environment, command: str) -> None:
     async with here.terminal(command, grace=0) as t:
         assert await t.wait_for_input(timeout=0.8) is None
 
@@ -721,13 +721,13 @@ async def test_a_background_job_does_not_count(here: Environment) -> None:
         assert await t.wait_for_input(timeout=0.8) is None
 
 
-async def test_a_prompt_that_comes_late_is_waited_for(here: Environment) -> None:
+async def test_late_prompt_is_awaited(here: Environment) -> None:
     waiting = await waiting_of(here, "echo starting; sleep 0.7; read -p 'now: ' x")
     assert waiting is not None
     assert waiting.prompt == "now: "
 
 
-async def test_timeout_of_a_waiting_program_tells_its_prompt(anywhere: Environment) -> None:
+async def test_timeout_of_a_waiting_program_reports_its_prompt(anywhere: Environment) -> None:
     outcome = await anywhere.run("read -p 'Really? ' x", terminal=Terminal(), timeout=1.2)
     assert outcome.status == "timed_out"
     assert outcome.waiting is not None
@@ -753,7 +753,7 @@ async def fake(backend: FakeBackend, t: anyshell.DrivenTerminal) -> FakeProcess:
     return backend.processes[-1]
 
 
-async def test_a_double_has_a_terminal_too() -> None:
+async def test_fake_backend_has_a_terminal() -> None:
     backend = on_fake()
     async with Environment.detect(backend) as environment, environment.terminal("fake", rows=30) as t:
         process = await fake(backend, t)
@@ -765,8 +765,8 @@ async def test_a_double_has_a_terminal_too() -> None:
         assert process.stdin.received == b"\x1b[A"
 
 
-async def test_one_that_draws_by_itself_when_it_seemed_to_wait_does_not_seem_so_at_once() -> None:
-    """As what draws a clock does."""
+async def test_redrawing_program_seems_to_wait_only_after_a_delay() -> None:
+    """A program that draws a clock does this."""
     backend = on_fake()
     async with Environment.detect(backend) as environment, environment.terminal("fake") as t:
         process = await fake(backend, t)
@@ -785,7 +785,7 @@ async def test_one_that_draws_by_itself_when_it_seemed_to_wait_does_not_seem_so_
         assert await t.wait_for_input()
 
 
-async def test_one_that_uses_the_processor_does_not_wait() -> None:
+async def test_program_that_uses_the_processor_does_not_wait() -> None:
     backend = on_fake()
     async with Environment.detect(backend) as environment, environment.terminal("fake") as t:
         process = await fake(backend, t)
@@ -815,13 +815,13 @@ async def test_a_prompt_of_a_shell_asks_for_no_password(here: Environment) -> No
         (False, None, None),
     ],
 )
-def test_a_password_is_a_line_that_is_not_shown(
+def test_password_is_a_line_without_echo(
     echo: bool | None, line_mode: bool | None, password: bool | None
 ) -> None:
     assert Waiting(certainty="certain", echo=echo, line_mode=line_mode).password is password
 
 
-async def test_a_password_is_likely_where_what_it_sleeps_in_may_not_be_read() -> None:
+async def test_question_for_a_password_is_likely_without_the_system_call() -> None:
     backend = on_fake()
     async with Environment.detect(backend) as environment, environment.terminal("fake") as t:
         process = await fake(backend, t)
@@ -833,7 +833,7 @@ async def test_a_password_is_likely_where_what_it_sleeps_in_may_not_be_read() ->
         assert (waiting.certainty, waiting.echo) == ("likely", False)
 
 
-async def test_a_host_that_cannot_tell_what_a_program_sleeps_in_says_likely_at_most() -> None:
+async def test_host_without_system_calls_reports_likely_at_most() -> None:
     backend = on_fake("macos")
     async with Environment.detect(backend) as environment, environment.terminal("fake") as t:
         process = await fake(backend, t)
@@ -877,7 +877,7 @@ async def test_a_secret_is_typed_and_not_shown(anywhere: Environment, tmp_path: 
     assert SECRET not in b"".join(heard).decode()
 
 
-async def test_a_secret_that_is_echoed_or_wrapped_is_masked_in_the_artifact_too(tmp_path: Path) -> None:
+async def test_echoed_or_wrapped_secret_is_masked_in_the_artifact(tmp_path: Path) -> None:
     store = anyshell.ArtifactStore(tmp_path / "kept")
     limits = anyshell.OutputLimits(head=20, tail=20)
     command = "cat; for i in 1 2 3; do echo some more lines of output; done"
@@ -896,7 +896,7 @@ async def test_a_secret_that_is_echoed_or_wrapped_is_masked_in_the_artifact_too(
     assert SECRET.encode() not in kept
 
 
-async def test_a_secret_that_is_given_itself_is_refused_and_not_shown(here: Environment) -> None:
+async def test_secret_given_as_text_is_refused_and_not_shown(here: Environment) -> None:
     async with here.terminal("read -s x") as t:
         with pytest.raises(InvalidCommand, match="needs a function") as caught:
             await t.send_secret(SECRET)  # type: ignore[arg-type]  # as who has no types may
@@ -928,7 +928,7 @@ async def test_a_secret_is_masked_where_zsh_wraps_it(here: Environment, columns:
         await t.send_secret(lambda _: LONG_SECRET)
         await t.expect("not found")
         await t.wait_for_input()
-        assert t.lines().texts[0] == "> [secret]"  # of what its error says, it takes the second word away
+        assert t.lines().texts[0] == "> [secret]"  # zsh removes the second word of its error message
 
 
 async def test_rest_of_a_slowly_printed_secret_is_masked(
@@ -944,7 +944,7 @@ async def test_rest_of_a_slowly_printed_secret_is_masked(
     assert outcome.output.text == "s[secret]\n[secret]\n"
 
 
-async def test_no_secret_is_typed_when_there_is_none(here: Environment) -> None:
+async def test_absent_secret_types_nothing(here: Environment) -> None:
     async with here.terminal("read -s x; echo got $x") as t:
         assert not await t.send_secret(lambda _: None)
         await t.send("other\r")
@@ -952,7 +952,7 @@ async def test_no_secret_is_typed_when_there_is_none(here: Environment) -> None:
 
 
 @pytest.mark.parametrize("secret", ["two\nlines", "\x03", 5, "x" * 1025, b"bytes"])
-async def test_a_secret_that_is_no_line_is_refused_and_not_shown(here: Environment, secret: Any) -> None:
+async def test_secret_that_is_not_one_line_is_refused_and_not_shown(here: Environment, secret: Any) -> None:
     async with here.terminal("read -s x") as t:
         with pytest.raises(InvalidCommand) as caught:
             await t.send_secret(lambda _: secret)
@@ -968,7 +968,7 @@ async def test_exception_of_a_secret_source_propagates(here: Environment) -> Non
             await t.send_secret(fail)
 
 
-# --- run, stream and start ------------------------------------------------------------------------------------
+# # --- run, stream and start on a terminal ----------------------------------------------------------------------
 
 
 async def test_a_command_runs_on_a_terminal(anywhere: Environment) -> None:
@@ -984,7 +984,7 @@ async def test_stdin_is_typed_on_a_terminal_and_ended(here: Environment) -> None
     assert outcome.output.text.endswith("one\ntwo\nend\n")
 
 
-async def test_variables_on_a_terminal_are_the_hosts_but_for_those_of_another_terminal(
+async def test_variables_on_a_terminal_exclude_those_of_another_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in {"PAGER": "mine", "TMUX": "x", "COLUMNS": "7", "GPG_TTY": "/dev/pts/99"}.items():
@@ -1010,7 +1010,7 @@ def os_has(*names: str) -> set[str]:
     return {name for name in names if name in os.environ}
 
 
-async def test_a_terminal_and_two_channels_exclude_each_other(here: Environment) -> None:
+async def test_terminal_and_split_stderr_exclude_each_other(here: Environment) -> None:
     with pytest.raises(InvalidCommand, match="split_stderr"):
         await here.run("true", terminal=Terminal(), split_stderr=True)
     with pytest.raises(InvalidCommand, match="split_stderr"):
@@ -1022,7 +1022,7 @@ async def test_a_terminal_and_two_channels_exclude_each_other(here: Environment)
         await here.start("true", terminal=Terminal(), detach=True)  # type: ignore[call-overload]  # as who has no types may
 
 
-async def test_a_stream_of_a_terminal_comes_as_it_is_printed(here: Environment) -> None:
+async def test_stream_of_a_terminal_yields_lines_as_printed(here: Environment) -> None:
     async with here.stream("echo one; echo two", terminal=Terminal()) as events:
         lines = [event.text async for event in events]
     assert lines == ["one", "two"]
@@ -1041,7 +1041,7 @@ async def test_a_job_on_a_terminal_is_typed_on(here: Environment) -> None:
 
 
 async def test_process_left_behind_on_a_terminal_delays_no_end(here: Environment) -> None:
-    """Answers that are not read any more wait in the terminal, and so would the end of input."""
+    """Unread answers wait in the terminal, and so would the end of input."""
     command = """
         stty raw -echo
         (trap '' HUP; exec sleep 100) &

@@ -1,4 +1,4 @@
-"""The lines of a terminal while its program still prints: what is new, and what may still change."""
+"""The lines of a terminal while its program still prints: new lines, and lines that may still change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fed(*pieces: bytes, terminal: Terminal = SMALL, head: int = 1000, tail: int 
     return output
 
 
-def test_lines_that_have_left_the_screen_are_final_but_for_the_last() -> None:
+def test_scrolled_lines_are_final_but_for_the_last() -> None:
     output = fed(b"".join(b"%d\r\n" % number for number in range(6)))
     assert output.lines() == TerminalLines(first=0, texts=tuple("012345"), final=3)
     assert output.lines(since=3) == TerminalLines(first=3, texts=tuple("345"), final=3)
@@ -31,13 +31,13 @@ def test_lines_that_have_left_the_screen_are_final_but_for_the_last() -> None:
     assert output.lines(since=3).texts == tuple("3456")
 
 
-def test_a_line_that_is_wrapped_is_one_wherever_its_rows_are() -> None:
+def test_wrapped_line_is_one_line_on_screen_and_in_history() -> None:
     output = fed(b"x" * 25 + b"\r\nlast")
     assert output.screen.rows == ("x" * 10, "x" * 5, "last")
     assert output.lines().texts == ("x" * 25, "last")
 
 
-def test_a_screen_that_is_cleared_has_no_lines_but_those_above_it() -> None:
+def test_cleared_screen_keeps_scrolled_lines_alone() -> None:
     output = fed(b"1\r\n2\r\n3\r\n4\r\n\x1b[H\x1b[2Jnew")
     assert output.lines().texts == ("1", "2", "new")
 
@@ -78,7 +78,7 @@ def test_new_lines_of_each_call_add_up_to_the_whole(pieces: list[str]) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_driven_terminal_gives_its_lines_and_who_has_it() -> None:
+async def test_driven_terminal_gives_its_lines_and_foreground() -> None:
     async with (
         Environment.detect() as env,
         env.terminal(f"exec {sys.executable} -c 'print(1); input(\"2? \")'") as t,

@@ -1,4 +1,4 @@
-"""What is read from a terminal: its text, its counts, and what is answered."""
+"""Output of a terminal: its text, its counts, and the answers to queries."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def pieces(data: bytes, size: int = 4 * KB) -> Iterable[bytes]:
         (b"a\x1b[", "a["),
     ],
 )
-def test_the_text_is_what_a_person_would_have_seen(data: bytes, text: str) -> None:
+def test_text_matches_the_visible_output(data: bytes, text: str) -> None:
     output = build(data)
     assert output.text == text
     assert (output.total_bytes, output.total_lines) == (len(data), data.count(b"\n"))
@@ -102,7 +102,7 @@ def test_lines_scrolled_away_are_text() -> None:
 
 
 def test_lines_scrolled_above_a_status_row_are_text() -> None:
-    """As apt-get draws it: its bar has the last row for itself."""
+    """apt-get draws this way: its bar has the last row for itself."""
     data = b"\x1b[1;23r\x1b[1;1H" + b"".join(
         b"Unpacking %d\r\n\x1b7\x1b[24;1HProgress: %d%%\x1b8" % (number, number) for number in range(100)
     )
@@ -145,19 +145,19 @@ def test_a_program_can_end_in_the_alternate_screen() -> None:
     assert (output.text, output.alternate) == ("before\n", "frame")
 
 
-def test_a_frame_that_is_wiped_before_it_is_left_is_still_the_last() -> None:
+def test_frame_wiped_before_its_end_is_still_the_last() -> None:
     assert build(b"\x1b[?1049h\x1b[Hframe\x1b[H\x1b[J\x1b[?1049l").alternate == "frame"
 
 
-def test_without_the_alternate_screen_there_is_none() -> None:
+def test_output_without_an_alternate_screen_has_no_frame() -> None:
     assert build(b"text").alternate is None
     assert build(b"\x1b[?1049h\x1b[?1049l").alternate == ""
 
 
-# Its bounds
+# Bounds
 
 
-def test_the_counts_of_plain_text_are_those_of_its_bytes() -> None:
+def test_counts_of_plain_text_match_its_bytes() -> None:
     data = b"".join(b"%06d\r\n" % number for number in range(10_000))
     for size in (len(data), 4096, 100, 7):
         output = build(pieces(data, size), head=70, tail=140)
@@ -169,13 +169,13 @@ def test_the_counts_of_plain_text_are_those_of_its_bytes() -> None:
         assert (output.total_lines, output.total_bytes) == (10_000, 80_000)
 
 
-def test_a_long_line_is_cut_and_says_so() -> None:
+def test_long_line_is_cut_with_a_notice() -> None:
     output = build(b"x" * 5000 + b"\r\nnext\r\n")
     assert output.text == "x" * 2000 + " [line cut: 3,000 more bytes]\nnext\n"
     assert (output.omitted_bytes, output.cut_lines) == (3000, 1)
 
 
-def test_the_artifact_is_the_raw_whole() -> None:
+def test_artifact_has_the_whole_raw_output() -> None:
     store = FakeStore()
     output = TerminalOutput(Terminal(), artifacts=cast("ArtifactStore", store))
     data = b"\x1b[31m\xff some line\r\n" * 10_000
@@ -188,7 +188,7 @@ def test_the_artifact_is_the_raw_whole() -> None:
 
 
 @pytest.mark.parametrize(("states", "kept"), [(100, []), (10_000, ["finished"])])
-def test_a_bar_is_kept_where_its_bytes_are_more_than_a_text_may_have(states: int, kept: list[str]) -> None:
+def test_bar_with_more_bytes_than_the_text_limit_is_kept(states: int, kept: list[str]) -> None:
     store = FakeStore()
     output = TerminalOutput(Terminal(), artifacts=cast("ArtifactStore", store))
     for piece in pieces(b"".join(map(BARS["tqdm"], range(states)))):
@@ -208,7 +208,7 @@ def test_an_abandoned_terminal_leaves_nothing() -> None:
 
 @settings(deadline=None)
 @given(anything, st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(1, 40)))
-@example(b"\x1b[\n2", (0, 0, 1))  # what waits for its end has a line feed
+@example(b"\x1b[\n2", (0, 0, 1))  # the unfinished sequence has a line feed
 def test_any_output_is_bounded_and_counted(data: bytes, limit: tuple[int, int, int]) -> None:
     head, tail, max_line = limit
     data *= 5
@@ -274,7 +274,7 @@ HERE = re.compile(r"\[\.\.\. (?:([\d,]+) (?:similar )?lines?, )?([\d,]+) bytes? 
 @example(b"wraps and wraps\x1b[3;2H" + b"and wraps " * 12, [35], (40, 60, 0))
 @example(b"no end yet" * 9 + b"\x1b[3L" + b"a plain line\r\n" * 20, [], (0, 78, 1))
 @example(b"an error: x\r\nand its line\r\n" * 9 + b"\x1b[31mx\x1b[m\r\n" * 99, [9], (40, 300, 200))
-def test_counts_and_ranges_are_of_the_output_however_it_is_cut(
+def test_counts_and_ranges_do_not_depend_on_cuts(
     data: bytes, cuts: list[int], limits: tuple[int, int, int]
 ) -> None:
     def made(places: list[int]) -> Output:
@@ -300,7 +300,7 @@ def test_counts_and_ranges_are_of_the_output_however_it_is_cut(
         assert max(sum(size for _, size in gaps), 1) == output.omitted_bytes
 
 
-# What is drawn too fast
+# Output too fast to be drawn
 
 
 def cycle(number: int) -> bytes:
@@ -308,7 +308,7 @@ def cycle(number: int) -> bytes:
 
 
 def flood(size: int, make: bytes) -> Iterable[bytes]:
-    """So many bytes of something that is repeated, cut without regard to it."""
+    """The given number of bytes of a repeated text, cut at any place."""
     whole = make * (256 * KB // len(make) + 2)
     at = 0
     while at < size:
@@ -361,7 +361,7 @@ def too_much() -> bytes:
         (b"\x1b[?7l", b"\x1b[H" + b"x" * 99, "x" * 80),
     ],
 )
-def test_modes_are_known_that_were_set_in_what_was_skipped(state: bytes, then: bytes, row: str) -> None:
+def test_modes_set_in_skipped_output_are_known(state: bytes, then: bytes, row: str) -> None:
     output = TerminalOutput(Terminal(), clock=Clock())
     for piece in pieces(too_much() + b"\x1b[?1h\x1b[?2004h\x1b[>1u" + state + too_much()):
         output.feed(piece)
@@ -371,11 +371,11 @@ def test_modes_are_known_that_were_set_in_what_was_skipped(state: bytes, then: b
     assert output.modes.application_cursor
     assert output.modes.bracketed_paste
     assert screen.alternate == (state == b"\x1b[?1049h") == output.alternate
-    assert output.modes.keyboard == (0 if screen.alternate else 1)  # each screen has its own
+    assert output.modes.keyboard == (0 if screen.alternate else 1)  # each screen has its own modes
     assert output.finish().skipped_bytes > 0
 
 
-def test_moves_up_in_what_was_skipped_count_however_their_number_is_written() -> None:
+def test_upward_moves_in_skipped_output_count_in_any_notation() -> None:
     output = TerminalOutput(Terminal(), clock=Clock())
     for piece in pieces(b"\x1b[Ha\r\n\x1b[000000001A" + b"a\r\n\x1b[000000001A" * 200_000):
         output.feed(piece)
@@ -384,7 +384,7 @@ def test_moves_up_in_what_was_skipped_count_however_their_number_is_written() ->
     assert output.finish().skipped_bytes > 0
 
 
-def test_alternate_screen_is_known_before_it_is_drawn() -> None:
+def test_alternate_screen_is_known_before_drawing() -> None:
     output = TerminalOutput(Terminal(), clock=Clock())
     for piece in pieces(too_much()):
         output.feed(piece)
@@ -414,7 +414,7 @@ def test_a_second_later_drawing_goes_on() -> None:
     assert output.finish().skipped_bytes == 0
 
 
-def test_memory_does_not_grow_with_what_waits() -> None:
+def test_memory_does_not_grow_with_waiting_output() -> None:
     make = b"".join(map(cycle, range(1000)))
     tracemalloc.start()
     try:
@@ -453,7 +453,7 @@ def test_memory_does_not_grow_with_what_waits() -> None:
 def test_expensive_sequences_are_bounded_by_work(
     data: bytes, first: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Counted are the rows that are made, and those that scroll away."""
+    """The new rows and the scrolled rows are counted."""
     rows = 0
 
     class CountedRow(Row):
@@ -475,13 +475,13 @@ def test_expensive_sequences_are_bounded_by_work(
         made, held = rows, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # Two of each row: those of both screens, and a piece can be drawn that is the last to fit.
+    # Two of each row: those of both screens; and the last piece that fits may be drawn as well.
     assert made <= 2 * (9 * KB + 2 * PIECE) // ROW_WORK
     assert held < 4 * MB
     output.close()
 
 
-def test_pieces_of_output_are_of_bounded_work_and_all_of_it() -> None:
+def test_pieces_have_bounded_work_and_cover_the_output() -> None:
     data = b"text\r\n\x1b[200S\x1b[2J\x1b[?1049h\x1b]0;\xc2\x9bno\x07" * 2000
     cut = [*pieces_of(data, 7, 3, emulator.Emulator(Terminal(rows=200)))]
     assert b"".join(piece.data for piece in cut) == data
@@ -499,7 +499,7 @@ def test_tabs_end_at_the_margin() -> None:
         assert output.screen.rows[0] == "y" + " " * 998 + "x"
 
 
-def test_lines_that_were_skipped_are_told() -> None:
+def test_skipped_lines_are_reported() -> None:
     store = FakeStore()
     output = TerminalOutput(Terminal(), artifacts=cast("ArtifactStore", store), clock=Clock())
     output.feed(b"one\r\n" * 30)
@@ -520,7 +520,7 @@ def test_lines_that_were_skipped_are_told() -> None:
 
 
 @pytest.mark.usefixtures("little_is_drawn")
-def test_one_marker_stands_for_all_gaps_and_what_is_left_out_between() -> None:
+def test_one_marker_stands_for_all_gaps_and_omitted_text() -> None:
     for head, tail in ((20 * KB, 30 * KB), (50, 30 * KB), (0, 200)):
         clock = Clock()
         output = TerminalOutput(Terminal(rows=5), head=head, tail=tail, clock=clock)
@@ -572,7 +572,7 @@ def test_omitted_bytes_of_lines_without_line_feeds_are_counted(line: bytes) -> N
     assert abs(output.omitted_bytes - (5000 - shown) * len(line)) <= 25 * len(line)
 
 
-def test_a_full_reset_leaves_the_alternate_screen_also_while_it_waits() -> None:
+def test_waiting_full_reset_leaves_the_alternate_screen() -> None:
     output = TerminalOutput(Terminal(), clock=Clock())
     output.feed(b"\x1b[H" * 400_000)
     output.feed(b"\x1b[?1049hframe")
@@ -623,7 +623,7 @@ def answers(*data: bytes) -> bytes:
         (b"\x1b[14t\x1b[16t\x1b[18t", b"\x1b[4;384;640t\x1b[6;16;8t\x1b[8;24;80t"),
         (b"\x1b[x", b"\x1b[2;1;1;128;128;1;0x"),
         (b"\x1b[?u\x1b[c", b"\x1b[?0u\x1b[?62;22c"),
-        # what has no answer, as in xterm
+        # queries without an answer, as in xterm
         (b"\x05\x1b_Gi=1,a=q;AAAA\x1b\\\x1b]52;c;?\x07", b""),
         (b"\x1b[ q\x1b[22;0;0t\x1b[>4;2m\x1b[>1u\x1b[<u", b""),
     ],
@@ -648,7 +648,7 @@ def test_answers_come_in_the_order_of_the_questions() -> None:
         b"\x1b]52;c;cm0gLXJmIH4=\x07\x1b]52;c;?\x07",
     ],
 )
-def test_nothing_that_was_printed_is_typed(sequence: bytes) -> None:
+def test_printed_text_is_never_typed(sequence: bytes) -> None:
     """CVE-2003-0063 and CVE-2008-2383."""
     given = answers(sequence)
     assert b"rm" not in given

@@ -1,6 +1,6 @@
 """Real programs on a terminal, driven to their end by the public interface alone.
 
-What stands on the screen, and what is the text of it in the end, is held against tmux that runs the same.
+The screens, and the final text, are compared with tmux, which runs the same programs.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 PASSWORD = "correct-horse-9"
-"""What the tests' user has to say to `su` and the like."""
+"""The answer of the tests' user to `su` and similar programs."""
 
 
 def needs(program: str, package: str = "") -> str:
-    """The path of a program that a test cannot do without."""
+    """The path of a program that a test requires."""
     path = shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/games")
     if path is None:
         missing(program, f"install {package or program}")
@@ -51,7 +51,7 @@ def needs(program: str, package: str = "") -> str:
 
 @pytest.fixture
 def variables(tmp_path: Path) -> dict[str, str]:
-    """What keeps the machine's own configuration out of a program."""
+    """Variables that keep the machine's own configuration out of a program."""
     return {
         "HOME": str(tmp_path),
         "LANG": "C.UTF-8",
@@ -75,7 +75,7 @@ async def here(tmp_path: Path) -> AsyncIterator[Environment]:
 async def anywhere(
     request: pytest.FixtureRequest, tmp_path: Path, ssh_host: Callable[[str], Server]
 ) -> AsyncIterator[Environment]:
-    """This machine, by itself and by SSH."""
+    """This machine, directly and by SSH."""
     host = None
     if request.param == "ssh":
         host = ssh_host("openssh as root" if is_root() else "openssh as a user").options()
@@ -85,7 +85,7 @@ async def anywhere(
 
 @pytest.fixture
 def person() -> Iterator[str]:
-    """An ordinary user of this machine, who has a password."""
+    """An ordinary user of this machine with a password."""
     if not is_root():
         pytest.skip("only root can make a user with a password")
     with account(f"anyshell-person{WORKER}", "/bin/bash") as name:
@@ -94,7 +94,7 @@ def person() -> Iterator[str]:
 
 
 async def over(t: DrivenTerminal, directory: Path, exit_code: int = 0) -> Outcome:
-    """Wait for a program's end, and see that it was one: nothing of it is left."""
+    """Wait for the normal end of a program that leaves nothing."""
     try:
         async with asyncio.timeout(20):
             outcome = await t.wait()
@@ -120,7 +120,7 @@ def living_in(directory: Path) -> list[str]:
 
 
 async def see(t: DrivenTerminal, pattern: str) -> re.Match[str]:
-    """Wait for what must come; when it does not, the screen says why."""
+    """Wait for a pattern; on a failure, the report has the screen."""
     match = await t.expect(pattern, timeout=15)
     if match is None:
         pytest.fail(f"{pattern} never came; {t.outcome}\n" + "\n".join(t.screen.rows))
@@ -128,7 +128,7 @@ async def see(t: DrivenTerminal, pattern: str) -> re.Match[str]:
 
 
 async def shows(t: DrivenTerminal, text: str) -> None:
-    """Wait until it stands on the screen."""
+    """Wait until a text is on the screen."""
     give_up = time.monotonic() + 15
     while text not in "\n".join(t.screen.rows):
         assert time.monotonic() < give_up, "\n".join(t.screen.rows)
@@ -144,14 +144,14 @@ async def asks(t: DrivenTerminal, prompt: str, *, certainty: str = "certain", ec
 
 
 class Tmux:
-    """A program in tmux, the terminal that the screens are held against."""
+    """A program in tmux, the terminal for comparison."""
 
     def __init__(self, path: Path) -> None:
         self._place = path
         self._server = [needs("tmux"), "-S", str(path / "tmux"), "-f", "/dev/null"]
 
     def start(self, command: str, cwd: Path, env: dict[str, str], columns: int, rows: int) -> None:
-        """Run a command in a window of that size, which stays after its end, in a copy of a directory."""
+        """Run a command in a window of the given size, which stays after the command's end, in a copy of a directory."""
         shutil.copytree(cwd, self._place / "copy", dirs_exist_ok=True)
         given = [f"{name}={value}" for name, value in env.items()]
         command = f"exec bash --norc -c {shlex.quote(command + '; exec sleep 300')}"
@@ -164,28 +164,28 @@ class Tmux:
         self._run("send-keys", *names)
 
     def text(self, text: str) -> None:
-        """Type."""
+        """Type a text."""
         self._run("send-keys", "-l", text)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Give it another size."""
+        """Resize the window."""
         self._run("resize-window", "-x", str(columns), "-y", str(rows))
 
     def rows(self) -> list[str]:
-        """What it shows."""
+        """The rows of the window."""
         return [row.rstrip() for row in self._run("capture-pane", "-p").splitlines()]
 
     def cursor(self) -> tuple[int, int]:
-        """Row and column of its cursor."""
+        """Row and column of the cursor."""
         row, column = self._run("display-message", "-p", "#{cursor_y} #{cursor_x}").split()
         return int(row), int(column)
 
     def history(self) -> list[str]:
-        """All that it has shown, without what it has wrapped."""
+        """The whole history, with wrapped lines joined."""
         return [row.rstrip() for row in self._run("capture-pane", "-pJ", "-S", "-").rstrip().splitlines()]
 
     def end(self) -> None:
-        """Hang up."""
+        """Kill the server."""
         subprocess.run([*self._server, "kill-server"], check=False, capture_output=True)
 
     def _run(self, *arguments: str) -> str:
@@ -200,12 +200,12 @@ def tmux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tmux]:
 
 
 def timeless(rows: Iterable[str]) -> list[str]:
-    """The rows without how long ago something was: vim says that of what it has undone, and two programs say it apart."""
+    """The rows without relative times: vim prints the time since an undone change, and two programs may print different times."""
     return [re.sub(r"\d+ seconds? ago", "just now", row) for row in rows]
 
 
 async def same(t: DrivenTerminal, tmux: Tmux, *, after: Screen | None = None) -> None:
-    """Wait until the screen is the one that tmux shows, and another one than before."""
+    """Wait until the screen is the one that tmux shows, and differs from the screen before."""
     give_up = time.monotonic() + 10
     while True:
         screen = t.screen
@@ -263,7 +263,7 @@ async def test_bash_has_its_jobs_stopped_resumed_and_killed(
 async def test_output_of_a_command_begins_a_line(
     here: Environment, variables: dict[str, str], command: str
 ) -> None:
-    """Line editors end what was typed by codes and carriage returns of their own."""
+    """Line editors end a typed line with codes and carriage returns of their own."""
     needs(command.split()[0])
     async with here.terminal(f"exec {command}", env=variables) as t:
         assert await t.wait_for_input(timeout=15)
@@ -272,7 +272,7 @@ async def test_output_of_a_command_begins_a_line(
 
 
 @pytest.mark.parametrize("shell", ["fish", "zsh", "dash"])
-async def test_a_shell_asks_and_is_left(
+async def test_interactive_shell_is_driven_and_ended(
     here: Environment, tmp_path: Path, variables: dict[str, str], shell: str
 ) -> None:
     needs(shell)
@@ -287,7 +287,7 @@ async def test_a_shell_asks_and_is_left(
     assert "a-b" in outcome.output.text.splitlines()
 
 
-async def test_python_has_its_lines_edited_its_errors_shown_and_its_exit_code(
+async def test_python_shows_edited_lines_errors_and_exit_code(
     anywhere: Environment, tmp_path: Path, variables: dict[str, str]
 ) -> None:
     variables |= {"PYTHON_BASIC_REPL": "1", "PYTHON_HISTORY": str(tmp_path / "history")}
@@ -330,7 +330,7 @@ async def test_python_has_its_lines_edited_its_errors_shown_and_its_exit_code(
     assert text.endswith(">>> exit(3)\n")
 
 
-async def test_prompt_and_missing_echo_of_a_reading_program_are_told(
+async def test_prompt_and_missing_echo_of_a_reading_program_are_reported(
     anywhere: Environment, tmp_path: Path
 ) -> None:
     seen: list[SecretRequest] = []
@@ -354,14 +354,14 @@ async def test_prompt_and_missing_echo_of_a_reading_program_are_told(
 # --- editors and pagers ---------------------------------------------------------------------------------------
 
 
-async def test_vim_edits_a_file_and_shows_what_tmux_shows(
+async def test_vim_edits_a_file_and_matches_tmux(
     anywhere: Environment, tmp_path: Path, variables: dict[str, str], tmux: Tmux
 ) -> None:
     needs("vim")
     path = tmp_path / "file.txt"
     path.write_text("first\nsecond\nthird\n")
     open_to_all(tmp_path)
-    # An answer to what it asks for the colours, in the midst of its first drawing, makes it clear its own ruler.
+    # vim asks for the colours; an answer in the middle of its first drawing makes it clear its own ruler.
     (tmp_path / ".vimrc").write_text("set nocompatible noswapfile viminfo= ruler t_RB= t_RF=\n")
     tmux.start("vim file.txt", tmp_path, variables, 80, 24)
     async with anywhere.terminal("vim file.txt", env=variables) as t:
@@ -399,7 +399,7 @@ async def test_vim_edits_a_file_and_shows_what_tmux_shows(
 async def test_vim_without_a_configuration_is_left_with_an_error(
     here: Environment, tmp_path: Path, variables: dict[str, str]
 ) -> None:
-    """Its own questions to the terminal are answered, so that none of the answers is taken for a key."""
+    """The queries of the program are answered, and none of the answers is taken for a key."""
     needs("vim")
     async with here.terminal("vim -u NONE -i NONE", env=variables) as t:
         await see(t, "^~$")
@@ -411,7 +411,7 @@ async def test_vim_without_a_configuration_is_left_with_an_error(
         await over(t, tmp_path, 4)
 
 
-async def test_nano_writes_a_file_and_shows_what_tmux_shows(
+async def test_nano_writes_a_file_and_matches_tmux(
     here: Environment, tmp_path: Path, variables: dict[str, str], tmux: Tmux
 ) -> None:
     needs("nano")
@@ -441,7 +441,7 @@ async def test_nano_writes_a_file_and_shows_what_tmux_shows(
     assert (tmp_path / "theirs.txt").read_text() == "and more\nsome text\n"
 
 
-async def test_less_searches_goes_to_the_end_and_leaves_its_last_screen(
+async def test_less_searches_and_leaves_its_last_screen(
     anywhere: Environment, tmp_path: Path, variables: dict[str, str], tmux: Tmux
 ) -> None:
     needs("less")
@@ -463,7 +463,7 @@ async def test_less_searches_goes_to_the_end_and_leaves_its_last_screen(
             tmux.keys(*keys)
             await see(t, shown)
             await same(t, tmux)
-        await t.send_key("Home")  # tmux sends a code for it that is not xterm's
+        await t.send_key("Home")  # tmux sends another code for it than xterm
         await see(t, "^line 1$")
         await t.send_key("End")
         await see(t, r"^\(END\)$")
@@ -572,7 +572,7 @@ VIM = "vim -u NONE -i NONE -c 'set nocompatible t_RB= t_RF='"
     ],
     ids=["vim", "vim with colours", "nano", "less", "git", "bash", "zsh", "dialog", "whiptail"],
 )
-async def test_a_screen_is_what_tmux_shows_at_every_step(
+async def test_screen_matches_tmux_at_every_step(
     here: Environment,
     tmp_path: Path,
     variables: dict[str, str],
@@ -589,7 +589,7 @@ async def test_a_screen_is_what_tmux_shows_at_every_step(
     )
     variables |= {
         "NCURSES_NO_UTF8_ACS": "1"
-    }  # tmux tells what was drawn otherwise as the letters that it was sent as
+    }  # tmux reports other line drawing as the letters that it received
     tmux.start(command, tmp_path, variables, 80, 24)
     async with here.terminal(command, env=variables) as t:
         assert await t.wait_for_input(timeout=15)
@@ -613,12 +613,12 @@ async def test_git_shows_its_log_by_a_pager(
         await over(t, tmp_path)
 
 
-# --- git, with editors and questions --------------------------------------------------------------------------
+# # --- git, with editors and prompts ----------------------------------------------------------------------------
 
 
 @pytest.fixture
 def repository(tmp_path: Path, variables: dict[str, str]) -> Path:
-    """A repository of three commits and a change, in which git asks by vim."""
+    """A repository of three commits and a change, in which git asks through vim."""
     needs("git")
     needs("vim")
     (tmp_path / ".gitconfig").write_text(
@@ -642,13 +642,13 @@ def repository(tmp_path: Path, variables: dict[str, str]) -> Path:
 
 
 def without_answers(text: str) -> str:
-    """What the programs wrote. vim asks for the state of keys after it has drawn the screen (``CSI ? 4 m``), and may end
+    """The output of the programs. vim asks for the state of keys after it has drawn the screen (``CSI ? 4 m``), and may end
     before the answer arrives: the kernel then echoes the answer, as it does on every terminal.
     """
     return text.replace("^[[>4;0m", "")
 
 
-async def test_git_commit_opens_an_editor_and_takes_what_is_written(
+async def test_git_commit_opens_an_editor_and_takes_the_message(
     anywhere: Environment, tmp_path: Path, repository: Path, variables: dict[str, str]
 ) -> None:
     (repository / "file").write_text("changed\n")
@@ -696,7 +696,7 @@ async def test_git_asks_hunk_by_hunk(
     assert staged.output.text == "-third 30\n+another\n"
 
 
-async def test_a_rebase_is_edited_stops_and_goes_on(
+async def test_rebase_is_edited_stopped_and_continued(
     here: Environment, tmp_path: Path, repository: Path, variables: dict[str, str]
 ) -> None:
     async with here.terminal("git rebase -i --root", cwd=repository, env=variables) as t:
@@ -721,7 +721,7 @@ def give(request: SecretRequest) -> str:
 
 
 def kept(directory: Path) -> list[Path]:
-    """Files in which the password stands."""
+    """Kept files that contain the password."""
     return [
         path for path in directory.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()
     ]
@@ -747,7 +747,7 @@ async def test_ssh_asks_about_a_host_key(
     assert (tmp_path / "known").read_text()
 
 
-async def test_ssh_asks_for_a_password_that_is_nowhere_afterwards(
+async def test_ssh_password_is_typed_and_not_stored(
     here: Environment, tmp_path: Path, variables: dict[str, str], person: str, state_directory: Path
 ) -> None:
     needs("ssh", "openssh-client")
@@ -770,20 +770,22 @@ async def test_ssh_asks_for_a_password_that_is_nowhere_afterwards(
 async def test_becoming_another_user_asks_for_a_password(
     tmp_path: Path, variables: dict[str, str], person: str, state_directory: Path, program: str
 ) -> None:
-    """Debian's sudo gives its command a terminal of its own, so that it stands between all along."""
+    """Debian's sudo gives its command a terminal of its own, and stands between the two terminals the whole time."""
     needs(program)
     allowed = Path(f"/etc/sudoers.d/{person}")
     if program == "sudo":
         allowed.write_text(f"{person} ALL=(root) PASSWD: ALL\n")
         allowed.chmod(0o440)
-    # sudo asks no password of a user who stays the same.
+    # sudo asks for no password when the user stays the same.
     command, name = {"su": (f"su {person} -c", person), "sudo": ("sudo -k bash -c", "root")}[program]
     line = f'cd /; {command} \'read -p "Who? " who; echo "hello $who from $(id -un)"; exit 4\''
     open_to_all(tmp_path)
     try:
         with openssh(person) as server:
             async with Environment.detect(server.options(), cwd=tmp_path) as env, env.terminal(line) as t:
-                await asks(t, "(?i)password.*: $", certainty="likely", echo=False)  # another's process
+                await asks(
+                    t, "(?i)password.*: $", certainty="likely", echo=False
+                )  # the process belongs to another user
                 assert await t.send_secret(give)
                 await see(t, r"Who\? $")
                 waiting = await t.wait_for_input()
@@ -803,10 +805,10 @@ async def test_becoming_another_user_asks_for_a_password(
     [("su {} -c", "certain", True), ("sudo -u {} bash -c", "likely", False)],
     ids=["su", "sudo"],
 )
-async def test_a_question_of_another_users_program_is_heard(
+async def test_question_of_another_users_program_is_detected(
     here: Environment, tmp_path: Path, person: str, command: str, certainty: str, echo: bool
 ) -> None:
-    """What su starts is in another session, and what Debian's sudo starts on another terminal."""
+    """The program of su is in another session, and that of Debian's sudo on another terminal."""
     needs(command.split()[0])
     line = f'cd /; {command.format(person)} \'read -p "Who? " who; echo "hello $who"; exit 4\''
     async with here.terminal(line) as t:
@@ -816,7 +818,7 @@ async def test_a_question_of_another_users_program_is_heard(
     assert outcome.output.text == "Who? Zoë\nhello Zoë\n"
 
 
-# --- who is left, or runs out of time -------------------------------------------------------------------------
+# # --- programs that are left or time out -----------------------------------------------------------------------
 
 LEFT = {
     "vim -u NONE -i NONE file": "ihello",
@@ -826,10 +828,10 @@ LEFT = {
     "GIT_EDITOR='vim -u NONE -i NONE' git config --global -e": "ihello",
     f"su {own_name()} -c 'sleep 301'" if is_root() else "sh -c 'sleep 301'": "",
 }
-"""Programs, and what is typed on them before they are left."""
+"""Programs, and the text typed on each before the test leaves it."""
 
 
-async def test_nothing_is_left_of_programs_that_are_left_in_their_midst(
+async def test_programs_left_before_their_end_leave_nothing(
     anywhere: Environment, tmp_path: Path, variables: dict[str, str]
 ) -> None:
     (tmp_path / "long").write_text("line\n" * 100)
@@ -855,16 +857,16 @@ WAITS: dict[str, tuple[str, str, bool] | None] = {
     "cat long | less": ("certain", ":", False),
     "sleep 301": None,
 }
-"""Commands without end, and what they wait for: how surely, the prompt, and whether what is typed is shown."""
+"""Commands without end, and the expected wait: its certainty, the prompt, and whether typed text is shown."""
 
 
-async def test_a_command_whose_time_is_over_says_what_it_waited_for(
+async def test_timed_out_command_reports_its_prompt(
     anywhere: Environment, tmp_path: Path, variables: dict[str, str]
 ) -> None:
     (tmp_path / "long").write_text("line\n" * 100)
 
     async def run(command: str, expected: tuple[str, str, bool] | None) -> None:
-        # Time for a program to begin to wait, on a busy machine too.
+        # This timeout leaves a program enough time to begin to wait, on a busy machine too.
         outcome = await anywhere.run(command, terminal=Terminal(), env=variables, timeout=15)
         assert outcome.status == "timed_out"
         waiting = outcome.waiting
@@ -875,7 +877,7 @@ async def test_a_command_whose_time_is_over_says_what_it_waited_for(
     assert living_in(tmp_path) == []
 
 
-# --- what fills the screen ------------------------------------------------------------------------------------
+# # --- full-screen programs -------------------------------------------------------------------------------------
 
 
 async def test_top_draws_and_is_left(here: Environment, tmp_path: Path, variables: dict[str, str]) -> None:
@@ -945,14 +947,14 @@ async def test_a_dialog_of_debconf_is_answered(
     assert outcome.output.text.splitlines()[-3:] == ["colour: green", "name: Zoë", "sure: true"]
 
 
-async def test_dialog_shows_what_tmux_shows(
+async def test_dialog_matches_tmux(
     here: Environment, tmp_path: Path, variables: dict[str, str], tmux: Tmux
 ) -> None:
     needs("dialog")
     command = (
         "dialog --checklist 'What do you want?' 15 50 5 a Apples off b Bananas on c Cherries off 2>answer"
     )
-    # What tmux was sent as line drawing, it would tell as the letters that it was sent as.
+    # tmux would report line drawing as the letters that it received.
     tmux.start(command, tmp_path, variables | {"NCURSES_NO_UTF8_ACS": "1"}, 80, 24)
     async with here.terminal(command, env=variables) as t:
         await see(t, "Cherries")
@@ -966,10 +968,10 @@ async def test_dialog_shows_what_tmux_shows(
     assert (tmp_path / "answer").read_text() == "a b c"
 
 
-async def test_a_tmux_in_it_shows_what_it_holds(
+async def test_nested_tmux_shows_its_panes(
     here: Environment, tmp_path: Path, variables: dict[str, str]
 ) -> None:
-    """It divides the screen, scrolls in parts of it and draws lines between."""
+    """tmux divides the screen, scrolls parts of it and draws lines between."""
     (tmp_path / "inner.conf").write_text(
         "set -g default-command \"PS1='$ ' bash --norc\"\nset -g status off\n"
     )
@@ -1020,7 +1022,7 @@ async def test_a_tmux_in_it_shows_what_it_holds(
         give_up = time.monotonic() + 10
         while (
             living_in(tmp_path) and time.monotonic() < give_up
-        ):  # its server is a daemon, whose shells end by themselves
+        ):  # the tmux server is a daemon, whose shells end by themselves
             await asyncio.sleep(0.02)
         outcome = await over(t, tmp_path, 1)
     assert outcome.output.text.splitlines()[-1] == "[server exited]"
@@ -1073,7 +1075,7 @@ GAUGE = "(for i in 10 50 100; do echo $i; done) |"
     ],
     ids=lambda command: command.removeprefix(GAUGE)[:30].strip(),
 )
-async def test_the_text_is_what_tmux_has_shown(
+async def test_text_matches_the_history_of_tmux(
     here: Environment, tmp_path: Path, variables: dict[str, str], tmux: Tmux, command: str
 ) -> None:
     for program in ("dialog", "whiptail"):
@@ -1129,7 +1131,7 @@ def index(tmp_path: Path) -> Iterator[str]:
 
 class _Silent(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 async def test_the_bar_of_pip_is_a_line_of_the_text(

@@ -1,4 +1,4 @@
-"""Secrets that are typed on a terminal."""
+"""Masking of secrets that are typed on a terminal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cut(data: bytes, at: list[int]) -> list[bytes]:
 
 
 @given(st.lists(st.integers(0, 200), max_size=20))
-def test_a_secret_is_masked_wherever_its_bytes_are_cut(at: list[int]) -> None:
+def test_secret_is_masked_across_any_cut(at: list[int]) -> None:
     data = b"Password: " + RAW + b"\r\n" + RAW + RAW[:4] + b" ok " + RAW
     expected = b"Password: " + MASK + b"\r\n" + MASK + RAW[:4] + b" ok " + MASK
     assert masked(cut(data, at), SECRET) == expected
@@ -68,7 +68,7 @@ def test_a_secret_is_masked_where_a_terminal_wraps_it(between: bytes, at: int) -
 def test_a_secret_is_masked_where_a_line_editor_prints_a_character_again(
     wrap: str, secret: str, width: int
 ) -> None:
-    """As readline where a character is a byte, and zsh, do at the margin."""
+    """readline with single-byte characters, and zsh, do this at the margin."""
     drawn = "".join(
         wrap.format(char) if at and at % width == 0 and at < len(secret) - 1 else char
         for at, char in enumerate(secret)
@@ -96,7 +96,7 @@ def test_repetitive_text_is_masked_with_nested_secrets() -> None:
     st.integers(1, 20),
     st.lists(st.integers(0, 100), max_size=10),
 )
-def test_repetitive_text_is_masked_whatever_the_secrets_are(
+def test_repetitive_text_is_masked_with_any_secrets(
     secrets: list[str], unit: str, times: int, at: list[int]
 ) -> None:
     """Secrets that overlap are one mask; those that only touch have one each."""
@@ -111,7 +111,7 @@ def test_repetitive_text_is_masked_whatever_the_secrets_are(
     assert masked(cut(text.encode(), at), *secrets).decode() == expected
 
 
-def test_nothing_is_held_back_that_cannot_be_a_secret() -> None:
+def test_text_that_cannot_be_a_secret_is_not_held_back() -> None:
     masks = TypedMasks()
     masks.add(SECRET)
     assert masks.feed(b"hunt") == b""
@@ -120,7 +120,7 @@ def test_nothing_is_held_back_that_cannot_be_a_secret() -> None:
     assert not masks.holds
 
 
-def test_the_rest_of_a_secret_is_masked_when_its_beginning_had_to_be_shown() -> None:
+def test_rest_of_a_secret_with_a_shown_beginning_is_masked() -> None:
     masks = TypedMasks()
     masks.add(SECRET)
     assert masks.feed(b"> hu") == b"> "
@@ -155,7 +155,7 @@ def test_a_blank_of_a_secret_may_stand_where_a_terminal_wraps_it() -> None:
         assert masked([wrapped[i : i + 1] for i in range(len(wrapped))], "pass word") == MASK
 
 
-def test_no_secret_is_in_what_is_printed_of_the_masks() -> None:
+def test_repr_of_masks_has_no_secret() -> None:
     masks = TypedMasks()
     masks.add(SECRET)
     assert SECRET not in repr(masks) + str(masks)
@@ -172,7 +172,7 @@ def test_secrets_are_bounded_in_number() -> None:
 
 
 def test_a_flood_that_looks_like_a_secret_is_masked_in_time() -> None:
-    """What may begin a secret is looked at again for every piece: that must not grow with what came before."""
+    """A possible beginning of a secret is examined again for every piece: that work must not grow with earlier output."""
     masks = TypedMasks()
     masks.add("a" * (LONGEST_SECRET - 1) + "b")
     data = b"a" * 64 * 1024

@@ -1,6 +1,6 @@
-"""The contract of terminals, which every backend that has them keeps; a new one adds a parameter.
+"""The contract of terminals for every backend that has them; a new backend adds a parameter.
 
-Programs are started without the shell layer, and what stands on their terminals is read as bytes. What these mean is
+Programs are started without the shell layer, and their output is read as bytes. The meaning of the bytes is tested
 in ``test_terminal_output.py``.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from .ssh_server import Server
 
-assert sys.platform != "win32"  # mypy follows the imports below otherwise
+assert sys.platform != "win32"  # else mypy checks the imports below on every platform
 
 from anyshell.backends.local.backend import LocalBackend
 from anyshell.backends.local.posix import forking
@@ -43,11 +43,11 @@ from anyshell.backends.local.posix.spawner import LocalSpawner
 pytestmark = pytest.mark.anyio
 
 LOCAL = ["local", "local by ptyprocess"]
-"""This machine, by the better way to start on a terminal and by the other."""
+"""This machine, by the better way to start on a terminal and by the fallback."""
 
 
 HOSTS = SSH_HOSTS[1:]
-"""Others: OpenSSH, to an ordinary user, and another server."""
+"""Other hosts: OpenSSH with an ordinary user, and another server."""
 
 
 @pytest.fixture(params=[*LOCAL, *HOSTS])
@@ -90,7 +90,7 @@ async def test_output_is_shown_exactly_with_line_ends_of_a_terminal(
         assert await sitting.wait() == ExitStatus(code=0)
 
 
-async def test_the_size_and_the_kind_are_those_asked_for(
+async def test_terminal_has_the_requested_size_and_kind(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "7")
@@ -115,7 +115,7 @@ async def test_a_new_size_reaches_the_foreground(backend: Backend) -> None:
         await sitting.until("10 50\r\n")
 
 
-async def test_a_new_size_for_what_has_ended_is_nothing(backend: Backend) -> None:
+async def test_resize_after_the_end_does_nothing(backend: Backend) -> None:
     async with sit(backend, "true") as sitting:
         await sitting.rest()
         await sitting.process.resize(Terminal(columns=50, rows=10))
@@ -131,7 +131,7 @@ async def test_the_interrupt_key_ends_the_foreground(backend: Backend) -> None:
         assert await sitting.wait() == ExitStatus(signal="SIGINT")
 
 
-async def test_the_interrupt_key_reaches_the_job_in_front_and_not_its_shell(backend: Backend) -> None:
+async def test_interrupt_key_reaches_the_foreground_job_and_not_its_shell(backend: Backend) -> None:
     seconds = unique_seconds()
     async with sit_at_bash(backend) as sitting:
         await sitting.type(f"sleep {seconds}; echo after $?\n")
@@ -145,7 +145,7 @@ async def test_the_interrupt_key_reaches_the_job_in_front_and_not_its_shell(back
 
 
 async def wait_in_front(sitting: Sitting, name: str) -> None:
-    """Wait until a program is in the foreground and reads, with the terminal as its shell has left it."""
+    """Wait until a program is in the foreground and reads, with the terminal settings of its shell."""
     async with asyncio.timeout(BOUND):
         while True:
             found = await sitting.process.foreground()
@@ -176,9 +176,7 @@ async def test_job_control_works(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("typed", ["", "line\n", "line\nbegun"])
-async def test_closing_what_is_typed_is_end_of_file_and_the_terminal_stays(
-    backend: Backend, typed: str
-) -> None:
+async def test_closed_input_is_end_of_file_and_keeps_the_terminal(backend: Backend, typed: str) -> None:
     async with sit(backend, "stty -echo; echo ready; cat; echo over; stty size") as sitting:
         await sitting.until("ready\r\n")
         await sitting.type(typed)
@@ -195,12 +193,12 @@ async def test_more_can_be_typed_after_the_end_of_file(backend: Backend) -> None
         await sitting.until("ready\r\n")
         await sitting.keys.aclose()
         await sitting.until("over\r\n")
-        await sitting.keys.aclose()  # says nothing new
+        await sitting.keys.aclose()  # has no further effect
         await sitting.type("more\n")
         assert await sitting.rest() == b"ready\r\nover\r\nmore\r\n"
 
 
-async def test_end_of_file_is_no_key_where_keys_are_read_one_by_one(backend: Backend) -> None:
+async def test_end_of_file_types_no_key_in_raw_mode(backend: Backend) -> None:
     async with sit(backend, "stty raw -echo; echo ready; read -t 0.3 -n 1 key; echo $? [$key]") as sitting:
         await sitting.until("ready")
         await sitting.keys.aclose()
@@ -213,13 +211,13 @@ async def test_the_last_bytes_before_the_end_are_never_lost(backend: Backend, en
     for _ in range(4):
         async with sit(backend, f"head -c 2000 /dev/zero | tr '\\0' x; printf end; {end}") as sitting:
             assert await sitting.wait() == expected
-            assert await sitting.rest() == b"x" * 2000 + b"end"  # which was in the terminal until now
+            assert await sitting.rest() == b"x" * 2000 + b"end"  # the bytes were still in the terminal
         async with sit(backend, f"head -c 300000 /dev/zero | tr '\\0' x; printf end; {end}") as sitting:
             assert await sitting.rest() == b"x" * 300_000 + b"end"
             assert await sitting.wait() == expected
 
 
-async def test_a_program_can_close_its_terminal_and_open_it_again(backend: Backend) -> None:
+async def test_program_can_close_and_reopen_its_terminal(backend: Backend) -> None:
     text = "echo before; exec 0<&- 1>&- 2>&-; sleep 0.2; echo again >/dev/tty"
     async with sit(backend, text) as sitting:
         assert await sitting.rest() == b"before\r\nagain\r\n"
@@ -240,7 +238,7 @@ async def test_typed_text_shows_once(backend: Backend) -> None:
         assert (await sitting.rest()).decode() == "ready\r\ngrüße\r\ngot grüße\r\n"
 
 
-async def test_a_rubbed_out_character_is_one_also_where_it_is_many_bytes(backend: Backend) -> None:
+async def test_backspace_removes_a_whole_multibyte_character(backend: Backend) -> None:
     async with sit(backend, "stty -echo; echo ready; read line; echo got $line") as sitting:
         await sitting.until("ready\r\n")
         await sitting.type("aü\x7fb\n")
@@ -257,7 +255,7 @@ async def test_ten_megabytes_are_taken_line_by_line(backend: Backend) -> None:
         assert (await sitting.rest()).endswith(b"sum 10485760\r\n")
 
 
-async def test_typing_waits_for_a_program_that_does_not_read_and_holds_up_no_other_task(
+async def test_typing_for_a_slow_reader_waits_without_blocking_other_tasks(
     backend: Backend,
 ) -> None:
     async with sit(backend, "stty -echo; echo ready; sleep 300") as sitting:
@@ -271,7 +269,7 @@ async def test_typing_waits_for_a_program_that_does_not_read_and_holds_up_no_oth
             await typing
 
 
-async def test_typing_to_what_has_gone_is_an_error(backend: Backend) -> None:
+async def test_typing_after_the_end_is_an_error(backend: Backend) -> None:
     async with sit(backend, "true") as sitting:
         await sitting.rest()
         await sitting.wait()
@@ -279,7 +277,7 @@ async def test_typing_to_what_has_gone_is_an_error(backend: Backend) -> None:
             await sitting.type("hello\n")
 
 
-async def test_typing_ends_with_the_program_that_does_not_read_it(backend: Backend) -> None:
+async def test_blocked_typing_ends_with_its_program(backend: Backend) -> None:
     async with sit(backend, "stty -echo; echo ready; read -n 1 -t 0.3; exit 4") as sitting:
         await sitting.until("ready")
         with pytest.raises(anyio.BrokenResourceError):
@@ -302,7 +300,7 @@ async def test_a_line_that_the_terminal_would_cut_is_refused(backend: Backend) -
         assert await sitting.rest() == b"ready\r\n4095\r\n4095\r\n"
 
 
-async def test_a_line_of_any_length_can_be_typed_where_keys_are_read_one_by_one(backend: Backend) -> None:
+async def test_line_of_any_length_can_be_typed_in_raw_mode(backend: Backend) -> None:
     async with sit(backend, "stty raw -echo; echo ready; head -c 100000 | wc -c") as sitting:
         await sitting.until("ready\n")
         await sitting.keys.send(b"x" * 100_000)
@@ -325,7 +323,7 @@ async def test_closing_ends_the_whole_session(backend: Backend) -> None:
     assert not await sitting.process.survivors()
 
 
-async def test_asking_to_end_is_heeded_by_an_interactive_shell_and_its_jobs(backend: Backend) -> None:
+async def test_terminate_ends_an_interactive_shell_and_its_jobs(backend: Backend) -> None:
     seconds = unique_seconds()
     async with sit_at_bash(backend) as sitting:
         await sitting.type(f"sleep {seconds} &\n")
@@ -338,7 +336,7 @@ async def test_asking_to_end_is_heeded_by_an_interactive_shell_and_its_jobs(back
         assert living(seconds) == []
 
 
-async def test_asking_to_end_wakes_what_is_stopped(backend: Backend) -> None:
+async def test_terminate_wakes_a_suspended_program(backend: Backend) -> None:
     async with sit(backend, "trap 'exit 9' TERM; echo ready; kill -STOP $$; sleep 300") as sitting:
         await sitting.until("ready")
         await sitting.process.send_signal("terminate")
@@ -407,7 +405,7 @@ async def test_a_killed_program_leaves_nothing(backend: Backend) -> None:
     assert living(seconds) == []
 
 
-async def test_a_program_without_a_terminal_is_told_so_at_once(backend: Backend) -> None:
+async def test_program_without_a_terminal_cannot_open_one(backend: Backend) -> None:
     process = await backend.spawn(Spawn(argv=("/bin/sh", "-c", "exec 3<>/dev/tty"), cwd="/"))
     assert b"No such device or address" in b"".join([piece async for piece in process.stdout])
     assert (await process.wait()).code not in (0, None)
@@ -423,7 +421,7 @@ async def test_a_long_text_is_read_from_its_descriptor(backend: Backend) -> None
 
 
 async def foreground_when(sitting: Sitting, asleep: str | None, name: str = "") -> Foreground:
-    """Ask who is in front until one is asleep as expected, and has become the program of that name."""
+    """Ask for the foreground until its process is asleep as expected, and runs the program of that name."""
     give_up = time.monotonic() + BOUND
     while True:
         found = await sitting.process.foreground()
@@ -485,7 +483,7 @@ async def test_program_stopped_while_reading_is_not_waiting(backend: Backend) ->
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing else tells what holds up a program")
 @pytest.mark.parametrize("text", ["sleep {}", "sleep {} | cat", "sleep {} </dev/null & cat < <(sleep {})"])
-async def test_program_that_waits_for_something_else_is_not_waiting_for_input(
+async def test_program_that_waits_for_another_event_is_not_waiting_for_input(
     backend: Backend, text: str
 ) -> None:
     seconds = unique_seconds()
@@ -525,7 +523,7 @@ async def test_the_foreground_is_the_job_in_front(backend: Backend) -> None:
         assert [process.name for process in found.processes] == ["sleep"]
 
 
-async def test_the_processor_time_of_the_foreground_grows_while_it_works(backend: Backend) -> None:
+async def test_processor_time_of_a_busy_foreground_grows(backend: Backend) -> None:
     async with sit(backend, "while :; do :; done") as sitting:
         give_up = time.monotonic() + BOUND
         while True:
@@ -538,7 +536,7 @@ async def test_the_processor_time_of_the_foreground_grows_while_it_works(backend
             await asyncio.sleep(0.02)
 
 
-async def test_foreground_is_none_after_the_end(backend: Backend) -> None:
+async def test_foreground_is_absent_after_the_end(backend: Backend) -> None:
     async with sit(backend, "true") as sitting:
         await sitting.rest()
         await sitting.wait()

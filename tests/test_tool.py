@@ -1,4 +1,4 @@
-"""The model's door: what it takes, what it refuses, what it says."""
+"""The tool for models: accepted parameters, refused parameters, and messages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ Kind = TypeVar("Kind", bound=ApprovalRequest)
 
 
 class Recorder:
-    """An approver that keeps what it was asked."""
+    """An approver that keeps its requests."""
 
     def __init__(self, answer: Approved | Refused | None = None) -> None:
         self.requests: list[ApprovalRequest] = []
@@ -131,7 +131,7 @@ async def test_every_parameter_counts(env: Environment, tmp_path: Path) -> None:
     assert result.details.timeout == result.details.requested_timeout == 30
 
 
-async def test_a_request_hides_its_values_when_it_is_printed(env: Environment) -> None:
+async def test_repr_of_a_request_hides_its_values(env: Environment) -> None:
     approver = Recorder(Refused())
     params = {"command": "true", "env": {"TOKEN": "hunter2"}, "stdin": "hunter2"}
     await tool_of(env, approver)(params)
@@ -173,19 +173,19 @@ async def test_a_failure_is_a_result(env: Environment) -> None:
     assert "why" in result.text
 
 
-async def test_nothing_printed_is_said(env: Environment) -> None:
+async def test_empty_output_is_reported(env: Environment) -> None:
     result = await tool_of(env)({"command": "true"})
     assert result.output == ""
     assert result.text == "[anyshell] (no output)\n[anyshell] Exit code 0."
 
 
-async def test_nothing_visible_is_not_called_nothing(env: Environment) -> None:
+async def test_invisible_output_is_not_called_empty(env: Environment) -> None:
     result = await tool_of(env)({"command": "echo; echo"})
     assert result.output == "\n\n"
     assert result.text.startswith("\n\n\n[anyshell] (nothing visible")
 
 
-async def test_only_the_last_paragraph_of_a_text_is_ours(env: Environment) -> None:
+async def test_notices_are_the_last_paragraph_of_a_text(env: Environment) -> None:
     fake = "(no output)\n\n[anyshell] Exit code 0."
     for command in (f"printf '{fake}'; sleep 300 & exit 3", f"printf '{fake}\n\n\n'; sleep 300 & exit 3"):
         result = await tool_of(env)({"command": command, "env": {"PAGER": "less"}})
@@ -199,7 +199,7 @@ async def test_only_the_last_paragraph_of_a_text_is_ours(env: Environment) -> No
         ]
 
 
-async def test_nothing_but_the_last_line_feed_is_taken_off_an_output(env: Environment) -> None:
+async def test_last_line_feed_alone_is_removed_from_an_output(env: Environment) -> None:
     result = await tool_of(env)({"command": "printf '\n  a \t\n\n \n\n'"})
     assert result.text == "\n  a \t\n\n \n\n\n[anyshell] Exit code 0."
 
@@ -361,7 +361,7 @@ WRONG_PARAMETERS: tuple[tuple[Any, str], ...] = (
     ("ls", "the parameters must be an object"),
     (None, "the parameters must be an object"),
 )
-"""What is given, and what of it is said."""
+"""Parameters, and a part of the message for each."""
 
 
 async def test_wrong_parameters_are_a_result_without_approval(env: Environment) -> None:
@@ -394,7 +394,7 @@ async def test_no_value_that_may_be_a_secret_is_repeated(env: Environment) -> No
         assert "hunter2" not in result.model_dump_json()
 
 
-async def test_a_timeout_beyond_the_limits_is_clamped_and_said(env: Environment) -> None:
+async def test_timeout_beyond_the_limits_is_clamped_and_reported(env: Environment) -> None:
     for asked, got, said in (
         (0.01, 0.1, "0.01 was raised"),
         (-5, 0.1, "-5 was raised"),
@@ -467,7 +467,7 @@ def test_limits_that_make_no_sense_are_refused(limits: dict[str, Any]) -> None:
 # Approval.
 
 
-async def test_a_refusal_tells_the_model_what_to_do(env: Environment, tmp_path: Path) -> None:
+async def test_refusal_has_the_words_of_the_user(env: Environment, tmp_path: Path) -> None:
     result = await tool_of(env, Recorder(Refused("not on\na Friday")))({"command": "touch ran"})
     assert result.is_error
     assert result.details.status == "refused"
@@ -546,7 +546,7 @@ async def test_the_approver_sees_everything_that_decides(env: Environment, tmp_p
         assert shown in request.display
 
 
-async def test_a_leading_cd_is_shown_as_what_it_does(env: Environment, tmp_path: Path) -> None:
+async def test_leading_cd_is_shown_as_the_directory(env: Environment, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     approver = Recorder()
     result = await tool_of(env, approver)({"command": "cd sub && pwd"})
@@ -559,9 +559,7 @@ async def test_a_leading_cd_is_shown_as_what_it_does(env: Environment, tmp_path:
     assert result.output == f"{tmp_path}/sub\n"
 
 
-async def test_a_script_after_a_leading_cd_finds_its_way_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_script_after_a_leading_cd_can_return(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLDPWD", "/usr")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "back").write_text("cd - >&2; pwd\n")
@@ -586,7 +584,7 @@ async def test_no_leading_cd_is_taken_off_for_zsh(tmp_path: Path) -> None:
     assert result.output.splitlines()[-1] == str(tmp_path)
 
 
-async def test_a_leading_cd_to_home_is_the_shells_to_judge(
+async def test_leading_cd_to_home_is_left_to_the_shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Environment.detect(cwd=tmp_path) as env:
@@ -596,7 +594,7 @@ async def test_a_leading_cd_to_home_is_the_shells_to_judge(
     assert result.output == f"{tmp_path}/x\n"
 
 
-async def test_a_leading_cd_to_what_may_not_be_entered_is_the_shells_to_judge() -> None:
+async def test_leading_cd_to_an_inaccessible_directory_is_left_to_the_shell() -> None:
     class Locked(FakeFiles):
         async def stat(self, path: str, *, follow: bool = True) -> FileStat:
             if path.startswith("/project/locked/"):
@@ -611,7 +609,7 @@ async def test_a_leading_cd_to_what_may_not_be_entered_is_the_shells_to_judge() 
     assert [request.text for request in approver.requests] == ["cd locked && ls", "ls"]
 
 
-def test_a_real_directory_that_may_not_be_entered_is_left_to_the_shell(tmp_path: Path) -> None:
+def test_inaccessible_real_directory_is_left_to_the_shell(tmp_path: Path) -> None:
     script = textwrap.dedent(
         """
         import asyncio, os, sys, tempfile, anyshell
@@ -641,7 +639,7 @@ def test_a_real_directory_that_may_not_be_entered_is_left_to_the_shell(tmp_path:
     assert result.stdout == "exited 1\n", result.stderr
 
 
-async def test_a_leading_cd_to_nowhere_is_the_shells_to_judge(env: Environment) -> None:
+async def test_leading_cd_to_a_missing_directory_is_left_to_the_shell(env: Environment) -> None:
     approver = Recorder()
     result = await tool_of(env, approver)({"command": "cd nowhere && pwd"})
     assert approver.requests[0].text == "cd nowhere && pwd"
@@ -682,7 +680,7 @@ async def test_always_means_an_identical_request(env: Environment, tmp_path: Pat
 
 
 @pytest.mark.parametrize("always", ["no", 1, None])
-async def test_always_is_always_only_when_it_is_true(always: Any, env: Environment) -> None:
+async def test_only_true_counts_as_always(always: Any, env: Environment) -> None:
     approver = Recorder(Approved(always=always))
     tool = tool_of(env, approver)
     for _ in range(2):
@@ -718,9 +716,7 @@ SECRET = SecretInputRequest(text="x", shell=BASH, host="h", directory="/", termi
         ({"text": "\udc80"}, {"text": "\ufffd"}),
     ],
 )
-def test_two_commands_have_one_key_only_when_they_are_the_same(
-    one: dict[str, Any], other: dict[str, Any]
-) -> None:
+def test_only_equal_commands_share_a_key(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert key_of(replace(COMMAND, **one)) == key_of(
         replace(COMMAND, **one, description="x", display="y", call_id="z")
     )
@@ -728,14 +724,14 @@ def test_two_commands_have_one_key_only_when_they_are_the_same(
 
 
 @pytest.mark.parametrize("one", [COMMAND, JOB_INPUT])
-def test_every_field_that_is_compared_is_in_the_key(one: CommandRequest | JobInputRequest) -> None:
+def test_key_has_every_compared_field(one: CommandRequest | JobInputRequest) -> None:
     for field in fields(one):
         changed: dict[str, Any] = {field.name: "another"}
         other = replace(one, **changed)
         assert (key_of(other) == key_of(one)) is (other == one), field.name
 
 
-def test_on_a_terminal_the_key_is_the_terminals_and_secrets_have_another() -> None:
+def test_input_of_a_terminal_shares_a_key_apart_from_secrets() -> None:
     assert key_of(TYPED) == key_of(replace(TYPED, typed="y", keys=("Enter",), program="cat", prompt="? "))
     assert key_of(SECRET) == key_of(replace(SECRET, program="cat", prompt="? "))
     keys = {key_of(each) for each in (TYPED, SECRET, replace(TYPED, terminal="t2"), JOB_INPUT, COMMAND)}
@@ -749,7 +745,7 @@ async def test_always_is_remembered_by_one_tool_alone(env: Environment) -> None:
     assert len(approver.requests) == 2
 
 
-async def test_approved_once_is_asked_again(env: Environment) -> None:
+async def test_approval_for_once_is_asked_again(env: Environment) -> None:
     approver = Recorder(Approved())
     tool = tool_of(env, approver)
     for _ in range(2):
@@ -766,7 +762,7 @@ async def test_remembered_approvals_are_bounded(env: Environment, monkeypatch: p
     assert [request.text for request in approver.requests] == ["exit 1", "exit 2", "exit 3", "exit 2"]
 
 
-async def test_hang_guards_win_over_a_model(env: Environment) -> None:
+async def test_hang_guards_override_variables_of_a_model(env: Environment) -> None:
     approver = Recorder()
     result = await tool_of(env, approver)(
         {
@@ -780,7 +776,7 @@ async def test_hang_guards_win_over_a_model(env: Environment) -> None:
     assert approver.of(CommandRequest)[0].env == (("A", "1"), ("TERM", "xterm"))
 
 
-async def test_without_guards_a_model_sets_what_it_likes(tmp_path: Path) -> None:
+async def test_model_sets_any_variable_without_guards(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path, interactive=True) as env:
         result = await tool_of(env)({"command": "echo $PAGER", "env": {"PAGER": "less"}})
     assert result.output == "less\n"
@@ -790,7 +786,7 @@ async def test_without_guards_a_model_sets_what_it_likes(tmp_path: Path) -> None
 # Much output.
 
 
-async def test_a_truncated_output_says_where_the_whole_is(tmp_path: Path) -> None:
+async def test_truncated_output_names_the_whole_output(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=100, tail=100)) as env:
         result = await tool_of(env)({"command": "seq 1 1000"})
         details = result.details
@@ -804,14 +800,14 @@ async def test_a_truncated_output_says_where_the_whole_is(tmp_path: Path) -> Non
         assert whole.output.strip() == "1000"
 
 
-async def test_a_whole_that_was_not_kept_is_said(tmp_path: Path) -> None:
+async def test_unkept_output_is_reported(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=10, tail=10), artifacts=None) as env:
         result = await tool_of(env)({"command": "seq 1 1000"})
     assert result.details.artifact is None
     assert "The rest was not kept" in result.message
 
 
-async def test_an_artifact_that_commands_cannot_read_is_not_offered_as_a_file() -> None:
+async def test_artifact_unreadable_for_commands_is_not_offered_as_a_file() -> None:
     backend = FakeBackend({"ls": Script(stdout=[b"line\n" * 100])})
     async with Environment.detect(backend, limits=OutputLimits(head=10, tail=10)) as env:
         result = await tool_of(env)({"command": "ls"})
@@ -917,7 +913,7 @@ async def test_an_update_that_raises_is_the_last(env: Environment) -> None:
     assert "ZeroDivisionError" not in result.text
 
 
-async def test_an_update_that_never_returns_holds_nothing_up(env: Environment) -> None:
+async def test_blocked_update_delays_nothing(env: Environment) -> None:
     async def on_update(text: str) -> None:
         await asyncio.Event().wait()
 
@@ -926,7 +922,7 @@ async def test_an_update_that_never_returns_holds_nothing_up(env: Environment) -
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
-async def test_whatever_an_update_raises_the_command_goes_on(
+async def test_exception_of_an_update_does_not_stop_the_command(
     error: type[BaseException], env: Environment
 ) -> None:
     calls: list[str] = []
@@ -943,7 +939,7 @@ async def test_whatever_an_update_raises_the_command_goes_on(
     assert result.details.update_error == error.__name__
 
 
-async def test_an_update_that_swallows_its_cancellation_is_the_last_all_the_same() -> None:
+async def test_update_that_swallows_its_cancellation_is_the_last() -> None:
     calls: list[str] = []
     called, swallowed = asyncio.Event(), asyncio.Event()
 
@@ -966,7 +962,7 @@ async def test_an_update_that_swallows_its_cancellation_is_the_last_all_the_same
     assert updates.error is None
 
 
-async def test_without_an_entered_environment_there_are_no_updates(tmp_path: Path) -> None:
+async def test_environment_that_was_not_entered_gives_no_updates(tmp_path: Path) -> None:
     updates: list[str] = []
     env = await Environment.detect(cwd=tmp_path)
     result = await tool_of(env)({"command": "echo x"}, on_update=updates.append)
@@ -979,7 +975,7 @@ async def test_a_failure_to_start_is_a_result_with_updates_too(env: Environment)
     assert result.details.status == "failed"
 
 
-# The words.
+# Texts for a model.
 
 
 async def test_the_definition() -> None:
@@ -1197,7 +1193,7 @@ def test_messages_match_the_snapshot() -> None:
     matches_snapshot("tool_messages.txt", "".join(f"{name}\n    {text}\n" for name, text in said.items()))
 
 
-# A missing directory; the lines that are shown; the command.
+# A missing directory; the shown lines; the command.
 
 
 @pytest.mark.parametrize(
@@ -1229,7 +1225,7 @@ async def test_approver_is_not_asked_about_a_missing_directory(
     assert approver.requests == []
 
 
-async def test_command_runs_where_the_host_does_not_tell_whether_its_directory_exists() -> None:
+async def test_command_runs_in_a_directory_that_cannot_be_checked() -> None:
     class Mute(FakeFiles):
         async def stat(self, path: str, *, follow: bool = True) -> FileStat:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
@@ -1246,7 +1242,7 @@ async def test_command_runs_where_the_host_does_not_tell_whether_its_directory_e
     assert len(approver.requests) == 1
 
 
-async def test_details_have_the_command_as_it_ran(env: Environment) -> None:
+async def test_details_have_the_exact_command(env: Environment) -> None:
     tool = tool_of(env)
     assert (await tool({"command": "echo 'x\n'"})).details.command == "echo 'x\n'"
     assert (await tool_of(env, deny_all)({"command": "rm x"})).details.command == "rm x"
@@ -1277,7 +1273,7 @@ async def test_truncation_says_which_lines_are_shown(
     assert truncation.shown_range == shown, result.output
 
 
-async def test_truncation_of_long_lines_alone_says_so(tmp_path: Path) -> None:
+async def test_truncation_of_long_lines_alone_is_reported(tmp_path: Path) -> None:
     env = await Environment.detect(cwd=tmp_path, limits=OutputLimits(max_line=5))
     for end, lines in (("\n", 2), ("", 2)):
         result = await tool_of(env)({"command": f"printf 'short\n0123456789{end}'"})
@@ -1290,14 +1286,14 @@ async def test_truncation_of_long_lines_alone_says_so(tmp_path: Path) -> None:
         )
 
 
-async def test_an_output_cut_within_one_line_is_not_said_to_have_no_lines(tmp_path: Path) -> None:
+async def test_output_cut_within_one_line_does_not_mention_zero_lines(tmp_path: Path) -> None:
     env = await Environment.detect(cwd=tmp_path, limits=OutputLimits(head=10, tail=10))
     result = await tool_of(env)({"command": "printf %0100d 7"})
     assert "Middle left out from line 1: 20 of 100 bytes shown. " in result.message
     assert "0 lines" not in result.message
 
 
-async def test_a_tool_tells_that_commands_are_confirmed_and_which_tools_to_prefer(anyio_backend: str) -> None:
+async def test_description_mentions_confirmation_and_preferred_tools(anyio_backend: str) -> None:
     env = await Environment.detect()
     plain = ShellTool(env, approver=approve_all)
     told = ShellTool(env, approver=approve_all, confirmed=True, tools=["read", "edit"])
@@ -1330,7 +1326,7 @@ async def test_an_openai_definition_can_be_strict(anyio_backend: str) -> None:
             definition.as_format(other, strict=True)
 
 
-async def test_output_that_is_no_text_is_one_line(env: Environment) -> None:
+async def test_binary_output_is_one_line(env: Environment) -> None:
     printed = r"printf '\177ELF\001\002\003'; head -c 30000 /dev/zero"
     result = await tool_of(env)({"command": printed})
     assert result.text == (

@@ -1,4 +1,4 @@
-"""What a model runs on a terminal, where a person sees it in a console."""
+"""A model's command on a terminal that a person sees in a console."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def top(app: App[None]) -> ConsoleScreen:
     return app.screen
 
 
-async def test_a_person_sees_it_types_and_the_model_has_the_text() -> None:
+async def test_person_types_in_a_console_and_the_model_has_the_text() -> None:
     app: App[None] = App()
     async with Environment.detect(shell="bash") as env, app.run_test() as pilot:
         tool = ShellTool(env, approver=approve_all, terminals=True, console=opener(app))
-        # It prints all the while: so it is not taken for one that waits for the model.
-        # A read whose time is over in the middle of a line has taken the first part of it.
+        # The command prints all the while, so that it does not seem to wait for the model.
+        # A read that times out in the middle of a line has taken the first part of the line.
         command = "i=0; until read -t 0.1 x; do all+=$x; echo $((i++)); done; echo got $all$x; exit 5"
         call = asyncio.create_task(tool({"command": command, "pty": True}))
         await until(pilot, lambda: isinstance(app.screen, ConsoleScreen))
@@ -52,9 +52,9 @@ async def test_a_person_sees_it_types_and_the_model_has_the_text() -> None:
         result = await call
         assert "got hi" in result.output
         assert result.details.exit_code == 5
-        # The call does not wait, and the person sees how it ended.
+        # The call does not wait, and the person sees the end of the command.
         assert "exit code 5" in top(app).console._state()
-        # The next one takes its place.
+        # The next console takes its place.
         again = await tool({"command": "echo again", "pty": True})
         assert again.output == "again\n"
         await until(
@@ -66,7 +66,7 @@ async def test_a_person_sees_it_types_and_the_model_has_the_text() -> None:
         assert len(app.screen_stack) == 2
 
 
-async def test_calls_that_follow_at_once_leave_no_pile_of_consoles() -> None:
+async def test_rapid_calls_leave_one_console() -> None:
     app: App[None] = App()
     async with Environment.detect(shell="bash") as env, app.run_test() as pilot:
         tool = ShellTool(env, approver=approve_all, terminals=True, console=opener(app))
@@ -75,7 +75,7 @@ async def test_calls_that_follow_at_once_leave_no_pile_of_consoles() -> None:
         assert not any("user" in result.text for result in results)
         await until(pilot, lambda: shows(app, "exit 5"))
         assert len(app.screen_stack) == 2
-        # So do those that ran beside each other, once there is a next one.
+        # Simultaneous consoles are replaced as well, by the next one.
         texts = [f"echo {each}; sleep 1" for each in range(3)]
         await asyncio.gather(*(tool({"command": text, "pty": True}) for text in texts))
         await until(pilot, lambda: len(app.screen_stack) == 4)
@@ -88,7 +88,7 @@ def shows(app: App[None], command: str) -> bool:
     return isinstance(app.screen, ConsoleScreen) and app.screen.console.terminal.command == command
 
 
-async def test_dismissing_it_stops_the_program_and_the_model_is_told() -> None:
+async def test_dismissed_console_stops_the_program_and_informs_the_model() -> None:
     app: App[None] = App()
     seconds = unique_seconds()
     async with Environment.detect(shell="bash") as env, app.run_test() as pilot:
@@ -104,7 +104,7 @@ async def test_dismissing_it_stops_the_program_and_the_model_is_told() -> None:
         assert living(seconds) == []
 
 
-async def test_model_is_told_later_of_a_waiting_terminal() -> None:
+async def test_model_learns_later_of_a_terminal_stopped_in_a_console() -> None:
     app: App[None] = App()
     async with Environment.detect(shell="bash") as env, app.run_test() as pilot:
         tool = ShellTool(env, approver=approve_all, terminals=True, console=opener(app))
@@ -117,14 +117,14 @@ async def test_model_is_told_later_of_a_waiting_terminal() -> None:
         assert "Terminal t1 was stopped by the user in a console." in seen.text
 
 
-async def test_without_an_app_that_runs_it_goes_on_unseen() -> None:
+async def test_command_runs_unseen_without_a_running_app() -> None:
     async with Environment.detect(shell="bash") as env:
         tool = ShellTool(env, approver=approve_all, terminals=True, console=opener(App()))
         result = await tool({"command": "echo unseen; exit 2", "pty": True})
         assert (result.output, result.details.exit_code) == ("unseen\n", 2)
 
 
-async def test_a_console_that_fails_is_told_to_people_and_harms_nothing() -> None:
+async def test_failing_console_is_reported_to_people_and_harms_nothing() -> None:
     async def fails(terminal: DrivenTerminal) -> bool:
         raise ZeroDivisionError(terminal.command)
 

@@ -1,4 +1,4 @@
-"""The configuration of git on another host, which is found as this machine's is."""
+"""The configuration of git on another host, found in the same way as on this machine."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ SYSTEM = set(LocalFacts({"HOME": "/nonexistent"}).git_runs("/") or ())
 
 
 class Host:
-    """This machine, asked as another host is, by one of its shells.
+    """This machine, asked by one of its shells like another host.
 
     Attributes:
-        rounds: Times that it was asked.
+        rounds: Number of questions.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Host:
         return done.stdout
 
     async def agrees(self, directory: Path) -> tuple[str, ...] | None:
-        """What it tells, which is what this machine knows."""
+        """The keys that the host reports, which must equal those that this machine finds."""
         told = await git_runs(str(directory), self.ask)
         assert told == LocalFacts(self._environ).git_runs(str(directory))
         return told and tuple(key for key in told if key not in SYSTEM)
@@ -88,7 +88,7 @@ def configurations(top: Path) -> list[Path]:
 
 
 def hostile(top: Path) -> list[Path]:
-    """Repositories whose files mislead a reader."""
+    """Repositories with misleading files."""
     made = []
 
     def new(name: str, config: str = "") -> Path:
@@ -194,7 +194,9 @@ SHELLS = {
 
 
 @pytest.mark.parametrize("shell", SHELLS.values(), ids=SHELLS)
-async def test_another_host_is_read_as_this_machine_is(tmp_path: Path, shell: tuple[str, ...]) -> None:
+async def test_git_configuration_is_read_alike_on_another_host(
+    tmp_path: Path, shell: tuple[str, ...]
+) -> None:
     if shutil.which(shell[0]) is None:
         pytest.skip(f"{shell[0]} is not here")
     home = tmp_path / "home"
@@ -206,13 +208,11 @@ async def test_another_host_is_read_as_this_machine_is(tmp_path: Path, shell: tu
     for directory in hostile(tmp_path):
         told = await git_runs(str(directory), host.ask)
         known = LocalFacts(host._environ).git_runs(str(directory))
-        # It may know less of a link that leads nowhere, and of what is included in many rounds.
+        # The host may know less of a dangling link, and of files included in many rounds.
         assert told == known or (told is None and directory.name in {"link that leads nowhere", "chain"})
 
 
-async def test_plain_repository_is_told_at_once_and_a_worktree_in_two_rounds(
-    tmp_path: Path, host: Host
-) -> None:
+async def test_plain_repository_takes_one_round_and_a_worktree_few_rounds(tmp_path: Path, host: Host) -> None:
     git = repository(tmp_path / "plain", "[core]\nbare = false\n")
     assert await host.agrees(git.parent) == ()
     assert host.rounds == 1
@@ -254,7 +254,7 @@ async def test_configuration_of_the_user_and_variables_count(tmp_path: Path) -> 
         assert await Host(home, variables={name: value}).agrees(top) is not None
 
 
-async def test_answer_that_is_no_answer_is_not_known(tmp_path: Path, host: Host) -> None:
+async def test_malformed_answer_is_unknown(tmp_path: Path, host: Host) -> None:
     repository(tmp_path / "top")
     whole = await host.ask(())
     assert whole == b""
@@ -284,7 +284,7 @@ async def test_answer_that_is_no_answer_is_not_known(tmp_path: Path, host: Host)
     assert max(asked) <= MOST_FILES
 
 
-async def test_git_over_ssh_is_allowed_where_its_configuration_runs_nothing(
+async def test_git_over_ssh_is_allowed_if_its_configuration_runs_nothing(
     tmp_path: Path, ssh_host: Callable[[str], Server]
 ) -> None:
     """Regression test: every command of git over SSH was asked about."""

@@ -1,4 +1,4 @@
-"""The model's door with jobs: commands in the background, and the tool that looks after them."""
+"""The tool with jobs: background commands, and the job tool."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def jobs_of(
 
 
 async def ended(env: Environment, job_id: str | None) -> None:
-    """Wait for the end of a job as a program does, not as a model."""
+    """Wait for the end of a job as a program does, without the model."""
     await env.jobs.get(job_id or "").wait(timeout=20)
 
 
 GO = "until [ -e go ]; do sleep 0.02; done; "
-"""Begins a job that does not end before `go`, and so not while it is started."""
+"""The beginning of a job's command that does not end before `go`, and so not during its start."""
 
 
 async def go(env: Environment) -> None:
@@ -67,7 +67,7 @@ async def go(env: Environment) -> None:
 
 
 async def over(tool: ShellTool, env: Environment, command: str, job_id: str) -> None:
-    """Start a job that has ended when this returns, which the model was not told."""
+    """Start a job that ends before the return, without a report to the model."""
     await tool({"command": f"{GO}{command}", "run_in_background": True})
     await go(env)
     await ended(env, job_id)
@@ -98,7 +98,7 @@ async def test_a_job_is_started_read_and_stopped(env: Environment) -> None:
     assert not again.is_error
 
 
-async def test_a_job_has_a_deadline_if_it_is_given_one(here: Environment) -> None:
+async def test_job_times_out_at_its_given_deadline(here: Environment) -> None:
     approver = Recorder()
     tool = jobs_of(here, approver, max_timeout=200)
     result = await tool({"command": "sleep 300", "run_in_background": True, "timeout": 0.2})
@@ -145,10 +145,10 @@ async def test_too_many_jobs_are_a_result_that_names_the_way_out(tmp_path: Path)
     )
 
 
-# Ends that are told.
+# Reported ends.
 
 
-async def test_the_end_of_a_job_is_told_once_with_the_next_result(here: Environment) -> None:
+async def test_end_of_a_job_is_reported_once_with_the_next_result(here: Environment) -> None:
     tool = jobs_of(here)
     await over(tool, here, "seq 9; echo out; exit 3", "j1")
     result = await tool({"command": "true"})
@@ -162,7 +162,7 @@ async def test_the_end_of_a_job_is_told_once_with_the_next_result(here: Environm
     assert (await tool.job_tool({"action": "output", "id": "j1"})).output.endswith("9\nout\n")
 
 
-async def test_every_kind_of_result_tells_the_end_of_a_job(here: Environment) -> None:
+async def test_every_kind_of_result_reports_the_end_of_a_job(here: Environment) -> None:
     tool = jobs_of(here)
     calls: list[tuple[Any, Any]] = [
         (tool, {}),
@@ -175,7 +175,7 @@ async def test_every_kind_of_result_tells_the_end_of_a_job(here: Environment) ->
         assert f"Job j{count} ended: exit code 0" in (await called(params)).message
 
 
-async def test_an_end_at_once_is_told_with_the_start(here: Environment) -> None:
+async def test_immediate_end_is_reported_with_the_start(here: Environment) -> None:
     tool = jobs_of(here)
     failed = await tool({"command": "echo nope; exit 3", "run_in_background": True})
     assert (failed.is_error, failed.details.status, failed.details.exit_code) == (True, "exited", 3)
@@ -186,7 +186,7 @@ async def test_an_end_at_once_is_told_with_the_start(here: Environment) -> None:
     assert re.fullmatch(r"\[anyshell\] Job j1 ended: exit code 3 after [\d.]+ s, nothing new\.", again.text)
 
 
-async def test_end_that_was_shown_is_not_told_again(here: Environment) -> None:
+async def test_shown_end_is_not_reported_again(here: Environment) -> None:
     tool = jobs_of(here)
     for count, last in enumerate(("output", "stop", "list"), 1):
         await over(tool, here, "true", f"j{count}")
@@ -195,7 +195,7 @@ async def test_end_that_was_shown_is_not_told_again(here: Environment) -> None:
     assert (await tool({"command": "true"})).message == "Exit code 0."
 
 
-async def test_one_result_tells_of_no_more_ends_than_it_should(
+async def test_number_of_ends_in_one_result_is_bounded(
     here: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("anyshell.tool.jobs.ledger.NEWS", 2)
@@ -219,7 +219,7 @@ async def test_a_tool_knows_the_jobs_of_its_own_calls_alone(here: Environment) -
     assert result.is_error
 
 
-# What is left behind, and what takes too long.
+# Processes left behind, and long commands.
 
 
 async def test_process_left_behind_goes_on_as_a_job(here: Environment) -> None:
@@ -249,7 +249,7 @@ async def test_process_left_behind_by_a_job_is_a_job(here: Environment) -> None:
     assert (await tool.job_tool({"action": "stop", "id": "j2"})).details.jobs[0].adopted
 
 
-async def test_without_jobs_what_is_left_behind_is_stopped(here: Environment) -> None:
+async def test_without_jobs_process_left_behind_is_stopped(here: Environment) -> None:
     seconds = unique_seconds()
     result = await ShellTool(here, approver=approve_all)({"command": f"sleep {seconds} &"})
     assert result.details.job is None
@@ -257,7 +257,7 @@ async def test_without_jobs_what_is_left_behind_is_stopped(here: Environment) ->
     assert here.jobs.list() == ()
 
 
-async def test_a_command_that_takes_long_goes_on_as_a_job_and_keeps_its_deadline(tmp_path: Path) -> None:
+async def test_long_command_becomes_a_job_and_keeps_its_deadline(tmp_path: Path) -> None:
     updates: list[str] = []
     async with Environment.detect(cwd=tmp_path, background_after=0.2) as env:
         tool = jobs_of(env, update_interval=0)
@@ -281,7 +281,7 @@ async def test_a_command_that_takes_long_goes_on_as_a_job_and_keeps_its_deadline
     assert updates == ["begun\n"]
 
 
-async def test_without_jobs_a_command_is_waited_for_however_long_it_takes(tmp_path: Path) -> None:
+async def test_without_jobs_long_command_is_awaited(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path, background_after=0.01) as env:
         result = await ShellTool(env, approver=approve_all)({"command": "sleep 0.2; echo done"})
     assert result.output == "done\n"
@@ -291,7 +291,7 @@ async def test_without_jobs_a_command_is_waited_for_however_long_it_takes(tmp_pa
 # Reading.
 
 
-async def test_reading_goes_on_where_it_was(here: Environment) -> None:
+async def test_reading_continues_at_the_last_position(here: Environment) -> None:
     tool = jobs_of(here)
     await tool({"command": "while read -r line; do echo got $line; done", "run_in_background": True})
     job = tool.job_tool
@@ -326,7 +326,7 @@ async def test_send_can_wait_for_the_answer(here: Environment) -> None:
     assert (found.output, found.details.found) == ("got more\n", True)
 
 
-async def test_until_waits_for_a_text_and_tells_whether_it_came(here: Environment) -> None:
+async def test_until_waits_for_a_text_and_reports_a_match(here: Environment) -> None:
     tool = jobs_of(here)
     await tool(
         {"command": f"echo starting; {GO}echo Listening on 8080; exec sleep 300", "run_in_background": True}
@@ -344,7 +344,7 @@ async def test_until_waits_for_a_text_and_tells_whether_it_came(here: Environmen
     assert still.message.startswith("It did not end in 0.")
 
 
-async def test_a_part_of_what_a_job_has_printed_is_shown(here: Environment) -> None:
+async def test_part_of_the_output_of_a_job_is_shown(here: Environment) -> None:
     tool = jobs_of(here)
     await tool({"command": "seq 100; exec sleep 300", "run_in_background": True})
     assert await here.jobs.get("j1").wait_for("^100$")
@@ -371,7 +371,7 @@ async def test_a_part_of_what_a_job_has_printed_is_shown(here: Environment) -> N
         ({"part": "grep /^1?7{4}$/"}, "2 of 20,000 lines match."),
     ],
 )
-async def test_a_kept_output_is_read_where_its_file_is_not(
+async def test_kept_output_is_read_without_its_file(
     params: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     numbers = b"".join(b"%d\n" % number for number in range(1, 20_001))
@@ -392,7 +392,7 @@ async def test_a_kept_output_is_read_where_its_file_is_not(
         assert 'part is missing: say which, such as "lines 1-200"' in none.message
 
 
-async def test_a_part_says_what_was_counted_and_searched(here: Environment) -> None:
+async def test_part_reports_counted_and_searched_lines(here: Environment) -> None:
     tool = jobs_of(here)
     await over(tool, here, "seq 1 9", "j1")
     await tool.job_tool({"action": "output", "id": "j1"})
@@ -418,7 +418,7 @@ async def test_a_wrong_id_names_the_newest_jobs_alone(here: Environment) -> None
     assert "no job has the id 'x'; there are: …, j3, j4, j5, j6, j7, j8, j9, j10, j11, j12." in wrong.message
 
 
-async def test_wait_tells_of_a_match_in_earlier_output(here: Environment) -> None:
+async def test_wait_reports_a_match_in_earlier_output(here: Environment) -> None:
     tool = jobs_of(here)
     await tool(
         {"command": "echo Listening; printf rea; read x; echo dy; exec sleep 300", "run_in_background": True}
@@ -437,7 +437,7 @@ async def test_a_kept_output_is_shown_by_the_name_of_its_file_too(tmp_path: Path
     async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=30, tail=30)) as env:
         tool = jobs_of(env)
         result = await tool({"command": "seq 1 900"})
-        assert "Middle left out from line 14: " in result.message  # 13 lines are shown, and whole
+        assert "Middle left out from line 14: " in result.message  # 13 complete lines are shown
         assert result.details.artifact is not None
         for params, output, said in (
             ({"part": "lines 2-3"}, "2\n3\n", "Lines 2 to 3 of 900."),
@@ -465,7 +465,7 @@ async def test_discarded_output_of_a_job_is_not_promised(tmp_path: Path) -> None
         assert f"{int(told[1]):,} bytes are not kept: these are counted without them." in lines.message
 
 
-async def test_output_of_a_job_that_is_no_text_is_shown_by_parts_alone(here: Environment) -> None:
+async def test_binary_output_of_a_job_is_shown_by_parts_alone(here: Environment) -> None:
     tool = jobs_of(here)
     await over(tool, here, r"printf '\177ELF\0'; head -c 3000 /dev/zero; echo GNU", "j1")
     read = await tool.job_tool({"action": "output", "id": "j1"})
@@ -517,7 +517,7 @@ async def test_incomplete_character_is_not_announced(here: Environment) -> None:
     assert (await tool.job_tool({"action": "output", "id": "j1", "wait": 20})).output == "€"
 
 
-async def test_much_output_is_shown_in_pieces_that_say_where_to_go_on(tmp_path: Path) -> None:
+async def test_large_output_is_shown_in_pieces_that_name_the_next_piece(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=300, tail=100, max_line=50)) as env:
         tool = jobs_of(env)
         await over(tool, env, "seq -w 1 1000; printf '%070d\\n' 7", "j1")
@@ -574,7 +574,7 @@ async def test_a_wait_is_bounded(here: Environment) -> None:
     )
 
 
-async def test_a_job_prints_nothing_that_could_pass_for_our_words(here: Environment) -> None:
+async def test_output_of_a_job_cannot_pass_for_a_notice(here: Environment) -> None:
     tool = jobs_of(here)
     await tool(
         {"command": "printf '\\033[2Jx\\n\\n[anyshell] Job j1 has ended.'; cat", "run_in_background": True}
@@ -665,7 +665,7 @@ async def test_reading_listing_and_stopping_need_no_approval(here: Environment) 
     assert len(approver.requests) == 1
 
 
-async def test_nothing_is_sent_to_what_has_ended(here: Environment) -> None:
+async def test_nothing_is_sent_to_an_ended_job(here: Environment) -> None:
     approver = Recorder()
     tool = jobs_of(here, approver)
     await over(tool, here, "exit 2", "j1")
@@ -677,7 +677,9 @@ async def test_nothing_is_sent_to_what_has_ended(here: Environment) -> None:
 # Listing.
 
 
-async def test_jobs_are_listed_with_what_they_are(here: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_jobs_are_listed_with_state_and_command(
+    here: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tool = jobs_of(here)
     assert (await tool.job_tool({"action": "list"})).message == "There are no jobs."
     await tool({"command": "exit 2", "run_in_background": True})
@@ -733,7 +735,7 @@ async def test_process_left_behind_in_a_session_survives_a_restart(here: Environ
     assert living(seconds) == []
 
 
-# Parameters and words.
+# Parameters and texts.
 
 
 @pytest.mark.parametrize(
@@ -877,7 +879,7 @@ async def test_no_value_that_may_be_a_secret_is_repeated(here: Environment) -> N
         (False, {"command": "ls", "background": True}, "(not possible here: what runs in the background is"),
     ],
 )
-async def test_the_hint_about_the_background_is_true(
+async def test_hint_about_the_background_is_correct(
     jobs: bool, params: Any, said: str, here: Environment
 ) -> None:
     result = await ShellTool(here, approver=approve_all, jobs=jobs)(params)
@@ -890,7 +892,7 @@ async def test_a_restart_in_the_background_makes_no_sense(here: Environment) -> 
     assert "restart and run_in_background exclude each other" in result.message
 
 
-async def test_a_tool_without_jobs_has_no_tool_for_them(tmp_path: Path) -> None:
+async def test_tool_without_jobs_has_no_job_tool(tmp_path: Path) -> None:
     async with Environment.detect(FakeBackend({})) as env:
         with pytest.raises(AnyshellError, match="jobs=True"):
             _ = ShellTool(env, approver=deny_all).job_tool
@@ -898,7 +900,7 @@ async def test_a_tool_without_jobs_has_no_tool_for_them(tmp_path: Path) -> None:
         jobs_of(await Environment.detect(cwd=tmp_path))
 
 
-async def test_the_definitions_with_jobs_speak_of_them() -> None:
+async def test_definitions_mention_enabled_jobs() -> None:
     async with Environment.detect(FakeBackend({}), background_after=60) as env:
         plain = ShellTool(env, approver=deny_all).definition
         tool = jobs_of(env)
@@ -926,7 +928,7 @@ async def test_the_definitions_with_jobs_speak_of_them() -> None:
         assert not re.search(r'anyOf|oneOf|\$ref|\$defs|"title"', json.dumps(schema))
 
 
-# Any of several.
+# Several jobs.
 
 
 async def test_wait_for_any_of_several_jobs_ends_with_the_first(here: Environment) -> None:
@@ -949,17 +951,17 @@ async def test_wait_for_any_of_several_jobs_ends_with_the_first(here: Environmen
     assert result.message.startswith("Job j2 ended: exit code 3 after ")
     assert "Job j1 runs. Job j3 runs." in result.message
     assert result.message.count("j2") == 1
-    # It has been told: the next call waits for the others.
+    # The end has been reported: the next call waits for the others.
     again = asyncio.ensure_future(tool.job_tool({**params, "wait": 1}))
     result = await asyncio.wait_for(again, 20)
     assert [job.id for job in result.details.jobs] == ["j1", "j2", "j3"]
     assert "Job j1 runs, " in result.message
     assert re.search(
         r"It did not end in \d+(\.\d)? s\.", result.message
-    )  # the time that it took, on a busy machine as well
+    )  # the time that the call took, on a busy machine as well
 
 
-async def test_wait_for_the_first_output_of_several_jobs_shows_it(here: Environment) -> None:
+async def test_wait_for_several_jobs_shows_the_first_output(here: Environment) -> None:
     tool = jobs_of(here)
     await tool({"command": "sleep 300", "run_in_background": True})
     await tool({"command": "read -r x; echo got $x; sleep 300", "run_in_background": True})
@@ -978,7 +980,7 @@ async def test_wait_for_the_first_output_of_several_jobs_shows_it(here: Environm
     assert (await asyncio.wait_for(waiting, 20)).details.status == "cancelled"
 
 
-async def test_several_jobs_of_which_one_has_ended_are_not_waited_for(here: Environment) -> None:
+async def test_wait_for_several_jobs_returns_at_once_if_one_has_ended(here: Environment) -> None:
     tool = jobs_of(here)
     await tool({"command": "sleep 300", "run_in_background": True})
     await over(tool, here, "echo done", "j2")
@@ -986,7 +988,7 @@ async def test_several_jobs_of_which_one_has_ended_are_not_waited_for(here: Envi
     result = await asyncio.wait_for(tool.job_tool(params), 20)
     assert result.output == "done\n"
     await tool.job_tool({"action": "stop", "id": "j1"})
-    result = await asyncio.wait_for(tool.job_tool(params), 20)  # all have ended, and that was told
+    result = await asyncio.wait_for(tool.job_tool(params), 20)  # all have ended, and all ends were reported
     assert [job.status for job in result.details.jobs] == ["stopped", "completed"]
 
 
@@ -1005,7 +1007,7 @@ async def test_several_jobs_of_which_one_has_ended_are_not_waited_for(here: Envi
         ({"action": "stop", "ids": ["j1", "j2"]}, "stop takes one id"),
     ],
 )
-async def test_ids_that_cannot_be_waited_for_are_said(
+async def test_ids_that_cannot_be_awaited_are_refused(
     params: dict[str, Any], said: str, here: Environment
 ) -> None:
     result = await jobs_of(here).job_tool({"action": "output", **params})
@@ -1013,7 +1015,7 @@ async def test_ids_that_cannot_be_waited_for_are_said(
     assert said in result.message
 
 
-async def test_an_unknown_one_among_several_is_said(here: Environment) -> None:
+async def test_unknown_id_among_several_is_reported(here: Environment) -> None:
     tool = jobs_of(here)
     await tool({"command": "sleep 300", "run_in_background": True})
     result = await tool.job_tool({"action": "output", "ids": ["j1", "j9"], "wait": 300})
@@ -1021,7 +1023,7 @@ async def test_an_unknown_one_among_several_is_said(here: Environment) -> None:
     assert "no job has the id 'j9'" in result.message
 
 
-async def test_the_first_of_several_jobs_that_prints_what_is_waited_for_is_shown(here: Environment) -> None:
+async def test_first_of_several_jobs_with_a_match_is_shown(here: Environment) -> None:
     tool = jobs_of(here)
     await tool({"command": "echo one; sleep 300", "run_in_background": True})
     await tool({"command": f"echo two; {GO}echo Listening; sleep 300", "run_in_background": True})

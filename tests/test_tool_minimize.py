@@ -1,4 +1,4 @@
-"""A tool that leaves out noise: what a model is shown, what is kept, and when nothing is left out."""
+"""A tool that omits noise: the output for a model, the kept output, and cases in which nothing is omitted."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_noise_is_left_out_and_the_whole_is_kept(env: Environment, options
     assert f"\nartifact://{artifact.id} · " in seen
 
 
-async def test_failure_says_its_exit_code_and_keeps_what_is_no_noise(env: Environment) -> None:
+async def test_failure_has_its_exit_code_and_relevant_lines(env: Environment) -> None:
     result = await run(env, "CODE=1 ./pytest -v")
     assert result.is_error
     assert result.details.minimized is not None
@@ -147,7 +147,7 @@ async def test_nothing_is_left_out_by_default(env: Environment) -> None:
     assert not env.artifacts or env.artifacts.list() == []
 
 
-async def test_lines_are_grouped_where_all_of_them_are_shown(tmp_path: Path, env: Environment) -> None:
+async def test_lines_are_grouped_if_all_are_shown(tmp_path: Path, env: Environment) -> None:
     (tmp_path / "some-long-name.txt").write_text("x\n" * 100)
     (tmp_path / "some-other-name.txt").write_text("x\n" * 100)
     result = await run(env, "grep -n x some-long-name.txt some-other-name.txt")

@@ -1,4 +1,4 @@
-"""A tool with a policy: what runs unasked, what is refused, and what is asked about."""
+"""A tool with a policy: allowed, refused, and questioned commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Person:
-    """An approver that notes what it is asked about."""
+    """An approver that records its requests."""
 
     def __init__(self, answer: Approved | Refused) -> None:
         self.answer = answer
@@ -73,7 +73,7 @@ def policy(tmp_path: Path) -> Policy:
     ],
     ids=str,
 )
-async def test_policy_decides_what_is_asked_about(
+async def test_policy_decides_which_commands_ask(
     tmp_path: Path, policy: Policy, params: Mapping[str, object], status: str, asked: int
 ) -> None:
     (tmp_path / "a").write_text("hi\n")
@@ -115,7 +115,7 @@ async def test_names_that_a_session_may_have_changed_are_asked_about(tmp_path: P
         assert person.asked == []
 
 
-async def test_approval_in_a_session_ends_where_a_command_may_have_changed_its_words(
+async def test_approval_in_a_session_ends_after_a_possible_redefinition(
     tmp_path: Path, policy: Policy
 ) -> None:
     person = Person(Approved(scope="session"))
@@ -128,7 +128,7 @@ async def test_approval_in_a_session_ends_where_a_command_may_have_changed_its_w
             await tool({"command": text})
             asked.append(len(person.asked) > before)
         assert asked == [False, True, False, True, True, False, True, True]
-        for text in ("unset -f date", "date"):  # the same change once more leaves the session as it was
+        for text in ("unset -f date", "date"):  # the same change once more leaves the session unchanged
             await tool({"command": text})
         assert person.asked[-1] == "unset -f date"
 
@@ -140,7 +140,7 @@ async def test_command_with_a_prefix_is_asked_about(tmp_path: Path, policy: Poli
     assert person.asked == ["true"]
 
 
-async def test_host_is_asked_what_its_names_mean(
+async def test_names_are_resolved_on_the_host(
     tmp_path: Path, policy: Policy, ssh_host: Callable[[str], Server]
 ) -> None:
     outside = tmp_path / "outside"
@@ -149,7 +149,7 @@ async def test_host_is_asked_what_its_names_mean(
     workspace.mkdir()
     (workspace / "a").write_text("hi\n")
     (workspace / "link").symlink_to(outside)
-    (tmp_path / "new").symlink_to("missing")  # where they lead, a file would be made
+    (tmp_path / "new").symlink_to("missing")  # a file would be made at the target of each link
     (tmp_path / "newer").symlink_to(workspace / ".." / "missing" / "more")
     (tmp_path / "circle").symlink_to("circle")
     (tmp_path / "up").symlink_to("missing/../other")
@@ -268,7 +268,7 @@ async def test_call_that_cannot_be_recorded_does_not_run(tmp_path: Path) -> None
     assert not (tmp_path / "b").exists()
 
 
-async def test_policy_says_which_variables_commands_have(
+async def test_policy_chooses_the_variables_of_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_TOKEN", "x")
@@ -294,7 +294,7 @@ async def test_policy_says_which_variables_commands_have(
         ("variables = { hide = [] }", "the keys are inherit, exclude, set"),
     ],
 )
-def test_table_of_variables_that_is_none_names_its_fault(tmp_path: Path, table: str, complaint: str) -> None:
+def test_malformed_table_of_variables_names_its_fault(tmp_path: Path, table: str, complaint: str) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text(f"{table}\n")
     if not complaint:

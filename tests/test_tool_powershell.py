@@ -1,4 +1,4 @@
-"""The host's own PowerShell as a parser that stays warm, and a tool that has a policy with it."""
+"""The host's own PowerShell as a lasting parser, and a tool that uses it with a policy."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ word = base64.b64encode(text).decode()
 answer = {"n": int(number), "d": [], "c": [{"p": word, "s": [0, len(text)], "i": 0, "a": [], "r": []}]}
 print(json.dumps(answer), flush=True)
 """
-"""What says of each text that it is a program without arguments."""
+"""Python text that answers each text as one program without arguments."""
 
 
 @pytest.fixture
 async def parser(tmp_path: Path) -> AsyncIterator[Callable[[str], PowerShellParser]]:
-    """A parser on this machine whose PowerShell is a program that does this with each question; it notes its pids."""
+    """A parser on this machine whose PowerShell is a Python program with the given answer to each question; the program records its pids."""
     async with Environment.detect(cwd=tmp_path) as env:
 
         def make(program: str) -> PowerShellParser:
@@ -58,7 +58,7 @@ def _pids(tmp_path: Path) -> list[int]:
     return [int(line) for line in (tmp_path / "pids").read_text().split()]
 
 
-async def test_texts_asked_at_once_are_answered_each_by_the_one_process(
+async def test_simultaneous_texts_are_answered_by_one_process(
     parser: Callable[[str], PowerShellParser], tmp_path: Path
 ) -> None:
     asked = parser(ANSWERS)
@@ -91,7 +91,7 @@ async def test_failing_parser_is_ended_and_its_starts_are_bounded(
     for _ in range(MOST_STARTS + 2):
         parsed = await asked.parse("Get-Item x")
         assert not parsed.understood
-        assert [command.program for command in parsed.commands] == ["Get-Item"]  # the hint
+        assert [command.program for command in parsed.commands] == ["Get-Item"]  # the hint of the parser
     pids = _pids(tmp_path)
     assert len(pids) == MOST_STARTS
     assert not any(map(psutil.pid_exists, pids))
@@ -124,15 +124,13 @@ async def test_cancelled_question_ends_the_process_and_drops_its_answer(
     assert psutil.pid_exists(other)
 
 
-async def test_a_program_that_is_missing_leaves_the_hint(tmp_path: Path) -> None:
+async def test_missing_program_leaves_the_hint(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path) as env:
         asked = PowerShellParser(env, ShellInfo("pwsh", str(tmp_path / "missing")))
         assert not (await asked.parse("ls")).understood
 
 
-async def test_a_tool_with_a_policy_asks_powershell_what_its_texts_run(
-    powershell: Windows, tmp_path: Path
-) -> None:
+async def test_tool_with_a_policy_has_powershell_parse_its_texts(powershell: Windows, tmp_path: Path) -> None:
     asked: list[str] = []
 
     async def approver(request: ApprovalRequest) -> Approved | Refused:

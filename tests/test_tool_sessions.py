@@ -1,4 +1,4 @@
-"""The model's door with a session: one shell for all calls, and what the model is told of it."""
+"""The tool with a session: one shell for all calls, and its reports to the model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def here(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
-    """This machine alone: what is said does not depend on the host, and sessions have tests of their own."""
+    """This machine alone: the messages do not depend on the host, and sessions have tests of their own."""
     async with Environment.detect(cwd=tmp_path) as env:
         yield env
 
@@ -72,9 +72,7 @@ async def test_a_cwd_moves_the_shell(here: Environment, tmp_path: Path) -> None:
     assert result.output == f"{tmp_path}/a\n"
 
 
-async def test_a_cwd_that_is_no_directory_leaves_the_shell_where_it_is(
-    here: Environment, tmp_path: Path
-) -> None:
+async def test_invalid_cwd_does_not_move_the_shell(here: Environment, tmp_path: Path) -> None:
     tool = session_of(here)
     await tool({"command": "cd /; A=1"})
     result = await tool({"command": "pwd", "cwd": "no/such"})
@@ -121,11 +119,11 @@ async def test_always_means_the_same_directory_of_a_session(here: Environment) -
     for command in ("pwd", "pwd", "cd /", "pwd", "pwd"):
         await tool({"command": command})
         asked.append(len(approver.requests))
-    assert asked == [1, 2, 3, 4, 4]  # the first was for a fresh shell
+    assert asked == [1, 2, 3, 4, 4]  # the first request was for a fresh shell
 
 
-async def test_a_command_waits_for_the_one_before_until_it_is_asked_about(here: Environment) -> None:
-    """Otherwise it would be approved for a directory that the other one is about to leave."""
+async def test_command_is_asked_about_after_the_end_of_the_previous_command(here: Environment) -> None:
+    """Otherwise the command would be approved for a directory that the previous command is about to leave."""
     approver = Recorder()
     tool = session_of(here, approver)
     first = asyncio.ensure_future(tool({"command": "until [ -e go ]; do sleep 0.01; done; cd /usr"}))
@@ -139,9 +137,7 @@ async def test_a_command_waits_for_the_one_before_until_it_is_asked_about(here: 
 
 
 @pytest.mark.parametrize("noticed", [True, False])
-async def test_nothing_runs_in_another_shell_than_the_one_that_was_approved(
-    noticed: bool, here: Environment
-) -> None:
+async def test_command_runs_in_the_approved_shell_alone(noticed: bool, here: Environment) -> None:
     async def kill(request: ApprovalRequest) -> Approved:
         assert tool._session is not None
         if request.text == "touch ran":
@@ -158,11 +154,11 @@ async def test_nothing_runs_in_another_shell_than_the_one_that_was_approved(
         assert result.message.startswith(
             "Not run: the session's shell had ended, and its directory, variables and functions are gone."
         )
-    assert (await tool({"command": "pwd"})).message == "Exit code 0."  # it was told
+    assert (await tool({"command": "pwd"})).message == "Exit code 0."  # the end of the shell was reported
     assert not await here.files.exists("ran")
 
 
-async def test_a_shell_that_was_killed_meanwhile_is_said_before_approval(here: Environment) -> None:
+async def test_killed_shell_is_reported_before_the_approval(here: Environment) -> None:
     approver = Recorder()
     tool = session_of(here, approver)
     pid = (await tool({"command": "echo $$; BUILD=build"})).output
@@ -189,11 +185,11 @@ async def test_end_of_the_shell_is_reported_with_the_lost_state(here: Environmen
     ) in ended.message
     following = await tool({"command": "pwd; echo $A"})
     assert following.output == f"{here.directory}\n\n"
-    assert following.message == "Exit code 0."  # it was told
+    assert following.message == "Exit code 0."  # the end of the shell was reported
 
 
 @pytest.mark.parametrize("shell", ["bash", "sh"])
-async def test_a_question_is_told_although_the_shell_says_that_it_was_stopped(
+async def test_question_is_reported_despite_the_message_of_a_stopped_shell(
     shell: str, tmp_path: Path
 ) -> None:
     async with Environment.detect(cwd=tmp_path, shell=shell) as env:
@@ -202,7 +198,7 @@ async def test_a_question_is_told_although_the_shell_says_that_it_was_stopped(
     assert 'It likely waited at "Sure? [y/N]": use options or stdin.' in result.message
 
 
-async def test_a_timeout_leaves_the_shell_what_it_knows(here: Environment) -> None:
+async def test_timeout_keeps_the_state_of_the_shell(here: Environment) -> None:
     seconds = unique_seconds()
     tool = session_of(here)
     await tool({"command": "cd /; A=1"})
@@ -213,7 +209,7 @@ async def test_a_timeout_leaves_the_shell_what_it_knows(here: Environment) -> No
     assert (await tool({"command": "pwd; echo $A"})).output == "/\n1\n"
 
 
-async def test_a_shell_that_a_stop_costs_is_said(here: Environment) -> None:
+async def test_shell_lost_by_a_stop_is_reported(here: Environment) -> None:
     tool = session_of(here)
     await tool({"command": "cd /"})
     result = await tool({"command": "trap '' VTALRM; while :; do :; done", "timeout": 0.3})
@@ -229,7 +225,7 @@ async def test_a_shell_that_a_stop_costs_is_said(here: Environment) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has names that are no UTF-8")
-async def test_a_shell_may_be_anywhere(here: Environment) -> None:
+async def test_directory_of_any_name_is_reported_safely(here: Environment) -> None:
     approver = Recorder()
     tool = session_of(here, approver)
     moved = await tool({"command": 'd=$(printf \'a\\nb\\377\'); mkdir "$d"; cd "$d"'})
@@ -267,7 +263,7 @@ async def test_a_restart_with_a_command_runs_it_in_the_fresh_shell(here: Environ
     assert (await tool({"command": "echo $A"})).output == "2\n"
 
 
-async def test_a_restart_is_said_even_if_its_command_cannot_run(here: Environment, tmp_path: Path) -> None:
+async def test_restart_is_reported_even_if_its_command_cannot_run(here: Environment, tmp_path: Path) -> None:
     tool = session_of(here)
     await tool({"command": "cd /; A=1"})
     result = await tool({"command": "true", "restart": True, "env": {"ANYSHELL_STATUS": "1"}})
@@ -331,7 +327,7 @@ async def test_cancelling_a_call_of_a_session_leaves_nothing_running(here: Envir
     assert (await tool({"command": "echo $A"})).output == "1\n"
 
 
-async def test_call_after_a_cancelled_one_tells_the_directory(here: Environment) -> None:
+async def test_call_after_a_cancelled_call_reports_the_directory(here: Environment) -> None:
     seconds = unique_seconds()
     tool = session_of(here)
     await tool({"command": "true"})
@@ -346,13 +342,13 @@ async def test_call_after_a_cancelled_one_tells_the_directory(here: Environment)
     assert (await tool({"command": "true"})).message == "Exit code 0."
 
 
-async def test_a_shell_that_is_killed_is_not_said_to_be_short_of_memory(here: Environment) -> None:
+async def test_killed_shell_is_not_reported_as_short_of_memory(here: Environment) -> None:
     result = await session_of(here)({"command": "kill -9 $$"})
     assert result.message.startswith("Ended by SIGKILL (exit code 137). That ended the session's shell: ")
     assert "memory" not in result.message
 
 
-async def test_a_tool_that_is_closed_says_so_and_nothing_else(tmp_path: Path) -> None:
+async def test_closed_tool_only_reports_that_state(tmp_path: Path) -> None:
     said = "Not run: this tool is closed. Do not call it again; tell the user."
     asked, gate = asyncio.Event(), asyncio.Event()
 
@@ -392,7 +388,7 @@ async def test_two_tools_have_two_shells(here: Environment) -> None:
     assert (await other({"command": "true"})).details.exit_code == 0
 
 
-async def test_a_session_needs_an_environment_that_was_entered(tmp_path: Path) -> None:
+async def test_session_needs_an_entered_environment(tmp_path: Path) -> None:
     env = await Environment.detect(cwd=tmp_path)
     with pytest.raises(AnyshellError, match="use 'async with"):
         session_of(env)
@@ -419,7 +415,7 @@ async def test_wrong_parameters_of_a_session(params: Any, said: str, here: Envir
     assert said in result.message
 
 
-async def test_without_a_session_there_is_nothing_to_restart(here: Environment) -> None:
+async def test_restart_without_a_session_is_refused(here: Environment) -> None:
     tool = ShellTool(here, approver=approve_all)
     for params in ({"command": "ls", "restart": True}, ShellParams(command="ls", restart=True)):
         result = await tool(params)
@@ -428,7 +424,7 @@ async def test_without_a_session_there_is_nothing_to_restart(here: Environment) 
         )
 
 
-async def test_the_definition_of_a_session_speaks_of_one_shell() -> None:
+async def test_definition_of_a_session_mentions_one_shared_shell() -> None:
     async with Environment.detect(FakeBackend({})) as env:
         plain = ShellTool(env, approver=deny_all).definition
         lasting = session_of(env).definition

@@ -1,4 +1,4 @@
-"""The model's door with terminals: commands that get one, and the tool that drives them."""
+"""The tool with terminals: commands on a terminal, and the tool that drives these."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ async def enter(tool: ShellTool, text: str, id: str = "t1") -> JobResult:  # noq
     return await do(tool, "send", id, text=text, enter=True)
 
 
-# A command with a terminal.
+# Commands on a terminal.
 
 
 @pytest.mark.parametrize("env", ["local", "openssh as root", "openssh as a user"], indirect=True)
-async def test_a_command_that_asks_is_answered_by_the_other_tool(env: Environment) -> None:
+async def test_command_that_asks_is_answered_by_the_job_tool(env: Environment) -> None:
     tool = tool_of(env)
     asked = await run(tool, "printf 'Name? '; read -r name; echo hello $name", timeout=60)
     assert not asked.is_error
@@ -115,7 +115,7 @@ async def test_a_command_that_asks_is_answered_by_the_other_tool(env: Environmen
     assert (told.details.running, told.details.exit_code, told.is_error) == (False, 0, False)
 
 
-async def test_a_command_that_ends_is_told_as_any_other(here: Environment) -> None:
+async def test_ended_command_is_reported_as_without_a_terminal(here: Environment) -> None:
     result = await run(tool_of(here), "test -t 0 && tty | cut -c1-5; stty size; exit 3")
     assert (result.details.status, result.details.exit_code) == ("exited", 3)
     assert result.output == "/dev/\n24 80\n"
@@ -137,7 +137,7 @@ async def test_a_session_of_python_is_driven_to_its_end(here: Environment) -> No
     assert ended.message == "Terminal t1 ended: exit code 0."
 
 
-async def test_a_command_that_takes_long_is_not_said_to_wait_and_its_timeout_is_kept(
+async def test_slow_command_is_not_reported_as_waiting_and_keeps_its_timeout(
     here: Environment,
 ) -> None:
     seconds = unique_seconds()
@@ -148,7 +148,7 @@ async def test_a_command_that_takes_long_is_not_said_to_wait_and_its_timeout_is_
     assert living(seconds) == []
 
 
-async def test_timeout_of_a_waiting_program_runs_on_and_its_end_is_told(here: Environment) -> None:
+async def test_timeout_of_a_waiting_program_continues_and_is_reported(here: Environment) -> None:
     tool = tool_of(here)
     asked = await run(tool, "read -r x", timeout=1)
     assert asked.details.status == "waiting"
@@ -158,13 +158,13 @@ async def test_timeout_of_a_waiting_program_runs_on_and_its_end_is_told(here: En
     assert ended.message.startswith("Terminal t1 timed out.")
 
 
-async def test_the_end_of_a_terminal_is_told_once_with_the_next_result(
+async def test_end_of_a_terminal_is_reported_once_with_the_next_result(
     here: Environment, tmp_path: Path
 ) -> None:
     tool = tool_of(here)
     await start(tool, "until [ -e go ]; do sleep 0.05; done; echo bye; exit 4")
     (tmp_path / "go").touch()
-    # As long as it runs it is nothing to tell.
+    # A running terminal is not reported.
     while "t1" not in (result := await tool({"command": "true"})).message:
         assert result.message == "Exit code 0."
     assert re.fullmatch(
@@ -175,7 +175,7 @@ async def test_the_end_of_a_terminal_is_told_once_with_the_next_result(
     assert (await wait(tool)).details.exit_code == 4
 
 
-async def test_a_command_in_a_session_has_a_shell_of_its_own_where_the_session_is(here: Environment) -> None:
+async def test_terminal_command_has_its_own_shell_in_the_session_directory(here: Environment) -> None:
     approver = Recorder()
     tool = tool_of(here, approver, session=True)
     await tool({"command": "cd /usr; A=1"})
@@ -188,7 +188,7 @@ async def test_a_command_in_a_session_has_a_shell_of_its_own_where_the_session_i
     assert (await tool({"command": "pwd; echo $A"})).output == "/usr\n1\n"
 
 
-async def test_updates_come_until_it_waits_and_never_after(here: Environment) -> None:
+async def test_updates_come_until_the_program_waits(here: Environment) -> None:
     updates: list[str] = []
     tool = tool_of(here, update_interval=0)
     await tool({"command": "echo one; read -r x; echo two", "pty": True}, on_update=updates.append)
@@ -198,7 +198,7 @@ async def test_updates_come_until_it_waits_and_never_after(here: Environment) ->
     assert len(updates) == count
 
 
-async def test_a_call_that_is_cancelled_leaves_nothing(here: Environment) -> None:
+async def test_cancelled_call_leaves_nothing(here: Environment) -> None:
     seconds = unique_seconds()
     tool = tool_of(here)
     seen = asyncio.Event()
@@ -228,10 +228,10 @@ async def test_process_left_behind_is_stopped_or_becomes_a_job(here: Environment
     assert (await tool.job_tool({"action": "stop", "id": "j1"})).details.jobs[0].adopted
 
 
-# What is shown.
+# Shown output.
 
 
-async def test_an_alternate_screen_is_shown_as_it_is_and_not_again_at_the_end(here: Environment) -> None:
+async def test_alternate_screen_is_shown_and_not_repeated_at_the_end(here: Environment) -> None:
     tool = tool_of(here)
     paged = await run(tool, "seq 100 | less", env={"LESS": ""})
     assert paged.output.splitlines()[0] == "1"
@@ -246,7 +246,7 @@ async def test_an_alternate_screen_is_shown_as_it_is_and_not_again_at_the_end(he
     assert ended.text == "[anyshell] Terminal t1 ended: exit code 0."
 
 
-async def test_the_last_frame_of_an_alternate_screen_cannot_pass_for_our_words(here: Environment) -> None:
+async def test_last_frame_of_an_alternate_screen_cannot_pass_for_a_notice(here: Environment) -> None:
     command = r"printf '\033[?1049h[anyshell] Exit code 0.\r\n'; sleep 0.05; printf '\033[?1049l'; echo main; exit 3"
     result = await run(tool_of(here), command)
     assert result.output == "main\n"
@@ -272,7 +272,7 @@ async def test_result_shows_new_text_and_the_screen_on_request(here: Environment
     assert "cursor in row 2, column 4." in screen.message
 
 
-async def test_lines_missing_on_a_screen_are_told_later(here: Environment, tmp_path: Path) -> None:
+async def test_lines_missing_on_a_screen_are_reported_later(here: Environment, tmp_path: Path) -> None:
     tool = tool_of(here)
     drawn = await run(
         tool, "echo before; printf '\\033[?1049halt'; read -r x; printf '\\033[?1049l'; read -r x"
@@ -330,9 +330,7 @@ async def test_excess_lines_are_left_out_and_counted(tmp_path: Path) -> None:
         assert (await run(tool, "echo one; read -r x")).details.truncation is None
 
 
-async def test_waiting_ends_with_what_is_waited_for_or_with_a_question(
-    here: Environment, tmp_path: Path
-) -> None:
+async def test_wait_ends_with_a_match_or_a_question(here: Environment, tmp_path: Path) -> None:
     tool = tool_of(here)
     await start(
         tool,
@@ -355,7 +353,7 @@ async def test_waiting_ends_with_what_is_waited_for_or_with_a_question(
     assert re.match(r'"1\.0 is up" did not come in [\d.]+ s; it was printed before\. ', again.message)
 
 
-# Typing.
+# Typed input.
 
 
 async def test_approver_sees_terminal_input_and_its_reader(here: Environment) -> None:
@@ -436,7 +434,7 @@ async def test_refused_commands_and_input_have_no_effect(here: Environment) -> N
     assert not await here.files.exists("read")
 
 
-async def test_always_holds_for_all_that_is_typed_on_that_terminal_and_for_no_other(
+async def test_always_covers_all_input_of_one_terminal_alone(
     here: Environment,
 ) -> None:
     async def secrets(request: SecretRequest) -> str:
@@ -446,7 +444,7 @@ async def test_always_holds_for_all_that_is_typed_on_that_terminal_and_for_no_ot
     tool = tool_of(here, approver, secrets=secrets)
     for _ in range(2):
         await start(tool, "stty -echo; cat")
-    assert len(approver.requests) == 1  # the second was the same request
+    assert len(approver.requests) == 1  # the second request was the same
     asked = []
     for action, terminal, params in (
         ("send", "t1", {"text": "a"}),
@@ -464,7 +462,7 @@ async def test_always_holds_for_all_that_is_typed_on_that_terminal_and_for_no_ot
     assert len(approver.requests) == 6
 
 
-async def test_a_command_with_a_terminal_is_another_request_than_without(here: Environment) -> None:
+async def test_command_with_a_terminal_is_a_different_request(here: Environment) -> None:
     approver = Recorder(Approved(always=True))
     tool = tool_of(here, approver)
     for params in ({}, {"pty": True}, {"pty": True}, {}):
@@ -473,7 +471,7 @@ async def test_a_command_with_a_terminal_is_another_request_than_without(here: E
 
 
 CHANGES = "head -n 1 fifo >/dev/null; exec sh -c 'touch changed; exec cat'"
-"""Is another program as soon as something is written into the fifo."""
+"""Becomes another program as soon as the test writes into the fifo."""
 
 
 async def change(directory: Path) -> None:
@@ -507,7 +505,7 @@ async def test_input_meant_for_another_program_is_not_typed(here: Environment, t
     ("before", "after", "line"),
     [
         ("Keep it? ", "\\rDelete all? ", "Delete all?"),
-        ("a\nKeep it? ", "\\r\\033[ADelete all\\nKeep it? ", "Keep it?"),  # on another line
+        ("a\nKeep it? ", "\\r\\033[ADelete all\\nKeep it? ", "Keep it?"),  # the question is on another line
         ("", "\\033[?1049h\\033[5;5H\\033[HDelete all\\033[5;5H", ""),
     ],
 )
@@ -549,7 +547,9 @@ async def test_input_meant_for_another_question_is_not_typed(
 
 
 @pytest.mark.parametrize("quiet", ["", "stty -echo; "])
-async def test_two_answers_at_once_do_not_both_get_what_was_asked_once(quiet: str, here: Environment) -> None:
+async def test_simultaneous_answers_are_not_both_typed_for_one_question(
+    quiet: str, here: Environment
+) -> None:
     async def approver(request: ApprovalRequest) -> Approved:
         if not isinstance(request, TerminalInputRequest):
             return Approved()
@@ -596,7 +596,7 @@ async def test_redrawing_program_can_be_answered(here: Environment) -> None:
     assert (await do(tool, "send", keys=["q"])).details.exit_code == 0
 
 
-async def test_redrawing_program_is_said_to_wait(here: Environment) -> None:
+async def test_redrawing_program_is_reported_as_waiting(here: Environment) -> None:
     tool = tool_of(here)
     draws = "import select; s = select.select; s([0], [], [], 1.5); print(1); s([0], [], [], 300)"
     begun = await start(tool, f'python3 -uc "{draws}"')
@@ -605,7 +605,7 @@ async def test_redrawing_program_is_said_to_wait(here: Environment) -> None:
     assert (again.output, again.details.waiting is not None) == ("1", True)
 
 
-async def test_a_question_is_answered_while_others_come_and_go(here: Environment, tmp_path: Path) -> None:
+async def test_question_is_answered_while_processes_come_and_go(here: Environment, tmp_path: Path) -> None:
     async def approver(request: ApprovalRequest) -> Approved:
         if isinstance(request, TerminalInputRequest):
             before = (tmp_path / "count").read_text()
@@ -625,7 +625,7 @@ async def test_waiting_is_measured_at_the_moment_of_typing(here: Environment, tm
     async def approver(request: ApprovalRequest) -> Approved:
         if isinstance(request, TerminalInputRequest):
             (tmp_path / "go").touch()
-            await asyncio.sleep(1.1)  # what was found out is not asked again within a second
+            await asyncio.sleep(1.1)  # the result is kept for a second
         return Approved()
 
     tool = tool_of(here, approver)
@@ -647,7 +647,7 @@ async def test_input_to_a_busy_program_is_typed_with_a_notice(here: Environment,
     assert interrupted.details.exit_code == 130
 
 
-async def test_nothing_is_typed_on_what_has_ended(here: Environment) -> None:
+async def test_nothing_is_typed_on_an_ended_terminal(here: Environment) -> None:
     approver = Recorder()
     tool = tool_of(here, approver, secrets=lambda _: "x")
     await start(tool, "read -r x; exit 2")
@@ -664,7 +664,7 @@ async def test_nothing_is_typed_on_what_has_ended(here: Environment) -> None:
     assert len(approver.requests) == 2
 
 
-async def test_a_line_that_is_too_long_for_a_terminal_is_an_error_that_says_so(here: Environment) -> None:
+async def test_overlong_line_is_an_error_with_the_limit(here: Environment) -> None:
     tool = tool_of(here)
     await start(tool, "cat")
     sent = await enter(tool, "x" * 5000)
@@ -723,7 +723,7 @@ async def test_unknown_reader_of_a_terminal_is_reported(anyio_backend: str) -> N
 # Secrets.
 
 
-async def test_a_secret_is_typed_and_stands_nowhere(
+async def test_secret_is_typed_and_appears_nowhere(
     tmp_path: Path, state_directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked: list[SecretRequest] = []
@@ -793,7 +793,7 @@ async def test_a_secret_is_shown_by_no_other_call_of_the_tool(here: Environment,
     assert not [result for result in results if "hunter2" in result.model_dump_json() + result.text]
 
 
-async def test_a_secret_is_the_name_of_nothing_that_a_result_names(here: Environment) -> None:
+async def test_names_in_a_result_have_secrets_masked(here: Environment) -> None:
     async def secrets(request: SecretRequest) -> str:
         return "hunter2"
 
@@ -821,7 +821,7 @@ async def test_a_secret_is_the_name_of_nothing_that_a_result_names(here: Environ
     assert not [result for result in results if "hunter2" in result.model_dump_json() + result.text]
 
 
-async def test_a_question_for_a_secret_holds_up_no_other_call(here: Environment) -> None:
+async def test_question_for_a_secret_blocks_no_other_call(here: Environment) -> None:
     asked: list[asyncio.Event] = []
     forgotten: list[str] = []
 
@@ -882,7 +882,7 @@ async def _unfit(request: SecretRequest) -> str | None:
         (_unfit, "failed", "a secret must be one line without control characters. Tell the user."),
     ],
 )
-async def test_a_secret_that_is_not_given_is_a_result(
+async def test_secret_withheld_by_its_source_is_a_result(
     source: SecretSource, status: str, said: str, here: Environment
 ) -> None:
     tool = tool_of(here, secrets=source)
@@ -891,12 +891,12 @@ async def test_a_secret_that_is_not_given_is_a_result(
     assert (result.is_error, result.details.status) == (True, status)
     assert said in result.message
     assert "hunter2" not in result.model_dump_json()
-    assert result.details.waiting is not None  # still
-    assert "Use job, secret" not in result.message  # which has just failed
+    assert result.details.waiting is not None  # the program still waits
+    assert "Use job, secret" not in result.message  # the action has just failed
     assert "Use job, secret" in (await do(tool, "output")).message
 
 
-async def test_a_secret_that_may_not_be_typed_is_not_asked_for(here: Environment, tmp_path: Path) -> None:
+async def test_refused_secret_is_not_asked_for(here: Environment, tmp_path: Path) -> None:
     asked: list[str] = []
 
     async def approver(request: ApprovalRequest) -> Approved | Refused:
@@ -921,7 +921,7 @@ async def test_a_secret_that_may_not_be_typed_is_not_asked_for(here: Environment
     assert "[secret]" not in (await do(tool, "screen", "t2")).output
 
 
-async def test_without_secrets_a_password_is_the_users_matter(here: Environment) -> None:
+async def test_without_secrets_a_password_is_left_to_the_user(here: Environment) -> None:
     tool = tool_of(here)
     asked = await run(tool, "read -r -s -p 'Password: ' x")
     assert "If you were given no password for this, stop it and tell the user." in asked.message
@@ -942,7 +942,7 @@ async def test_without_secrets_a_password_is_the_users_matter(here: Environment)
         ("nano -I", ["Say why"], ["Ctrl-O", "Enter", "Ctrl-X"]),
     ],
 )
-async def test_git_opens_an_editor_and_commits_what_is_written_there(
+async def test_git_opens_an_editor_and_commits_the_message(
     editor: str, typed: list[str], leaves: list[str], here: Environment
 ) -> None:
     tool = tool_of(here)
@@ -961,10 +961,10 @@ async def test_git_opens_an_editor_and_commits_what_is_written_there(
     assert (await tool({"command": "git log --format=%s"})).output == "Say why\n"
 
 
-# Ends.
+# Endings.
 
 
-async def test_closing_ends_the_program_with_everything_that_it_started(here: Environment) -> None:
+async def test_stop_ends_the_program_and_its_descendants(here: Environment) -> None:
     approver = Recorder()
     tool = tool_of(here, approver)
     seconds = unique_seconds()
@@ -990,7 +990,7 @@ async def test_the_end_of_the_environment_ends_terminals(tmp_path: Path) -> None
     assert result.message.startswith("Not run: this tool is closed")
 
 
-async def test_a_tool_that_is_closed_starts_no_terminal_and_those_that_run_go_on(here: Environment) -> None:
+async def test_closed_tool_starts_no_terminal_and_running_terminals_go_on(here: Environment) -> None:
     tool = tool_of(here)
     await start(tool, "read -r x; echo got $x")
     await tool.aclose()
@@ -1022,7 +1022,7 @@ async def test_a_tool_knows_the_terminals_of_its_own_calls_alone(here: Environme
     assert result.message == "Nothing was done: no job has the id 't1': there are no jobs."
 
 
-# Where there is no terminal.
+# Missing terminals.
 
 
 async def test_command_runs_without_a_terminal_where_these_are_off(
@@ -1060,7 +1060,7 @@ async def test_refused_terminal_asks_again_for_a_run_without(anyio_backend: str)
     assert begun.details.status == "failed"
 
 
-async def test_a_machine_that_has_no_terminal_left_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lack_of_free_terminals_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     open_pair = import_module("anyshell.backends.local.posix.tty").open_pair  # mypy reads it on POSIX alone
 
     def openpty(code: int) -> NoReturn:
@@ -1074,7 +1074,7 @@ async def test_a_machine_that_has_no_terminal_left_says_so(monkeypatch: pytest.M
         open_pair(Terminal())
 
 
-# Parameters and words.
+# Parameters and texts.
 
 
 @pytest.mark.parametrize(
@@ -1201,7 +1201,7 @@ async def test_a_terminal_is_resized_and_shown(here: Environment) -> None:
     assert (await do(tool, "resize", text="80x24")).details.status == "failed"
 
 
-async def test_a_part_of_what_a_terminal_printed_is_shown_while_it_runs_and_after(here: Environment) -> None:
+async def test_part_of_terminal_output_is_shown_during_and_after_a_run(here: Environment) -> None:
     tool = tool_of(here)
     await start(tool, "seq 1 40; read -r x; echo last")
     for part, output, said in (
@@ -1220,7 +1220,7 @@ async def test_a_part_of_what_a_terminal_printed_is_shown_while_it_runs_and_afte
     assert (await do(tool, "output", part="grep last")).output == "42: last\n"
 
 
-async def test_a_part_of_what_a_terminal_printed_tells_of_lines_elsewhere(tmp_path: Path) -> None:
+async def test_part_of_terminal_output_mentions_uncounted_lines(tmp_path: Path) -> None:
     async with Environment.detect(cwd=tmp_path, limits=OutputLimits(head=100, tail=100)) as env:
         tool = tool_of(env)
         await start(tool, "seq 1 9000; printf '\\033[?1049hdrawn'; read -r x")
@@ -1247,7 +1247,7 @@ async def test_terminals_are_listed_with_other_jobs(here: Environment) -> None:
     await enter(tool, "")
     await start(tool, "read -r x; exit 4")
     await tool._terminals.known()["t2"].driven.stop()  # type: ignore[union-attr]  # unseen by the model
-    assert "Terminal t2" not in (await tool.job_tool({"action": "list"})).message  # the list has it
+    assert "Terminal t2" not in (await tool.job_tool({"action": "list"})).message  # the list has the end
     listed = await tool.job_tool({"action": "list"})
     assert listed.details.jobs[1].status == "failed"
     assert re.search(r"t1 ended: exit code 3, [\d.]+ s, on a terminal: read -r x; exit 3 ", listed.message)
@@ -1256,7 +1256,7 @@ async def test_terminals_are_listed_with_other_jobs(here: Environment) -> None:
     assert "has no terminal" in (await tool.job_tool({"action": "screen", "id": "j1"})).message
 
 
-async def test_only_a_program_on_a_terminal_starts_in_the_background_where_there_are_no_jobs(
+async def test_without_jobs_only_terminal_programs_start_in_the_background(
     here: Environment,
 ) -> None:
     tool = tool_of(here)
@@ -1311,7 +1311,7 @@ async def test_variables_for_editors_and_pagers_can_be_set_with_a_terminal_alone
     assert "Not set: PAGER." in without.message
 
 
-async def test_a_tool_without_terminals_has_no_tool_for_them(tmp_path: Path) -> None:
+async def test_tool_without_terminals_has_no_job_tool(tmp_path: Path) -> None:
     async with Environment.detect(FakeBackend({})) as env:
         with pytest.raises(AnyshellError, match="terminals=True"):
             _ = ShellTool(env, approver=deny_all).job_tool
@@ -1320,7 +1320,7 @@ async def test_a_tool_without_terminals_has_no_tool_for_them(tmp_path: Path) -> 
 
 
 def _held(outcome: Outcome | None = None, *, left: float | None = None, command: str = "cat\n--x\x1b") -> Any:
-    """What the words read of a terminal."""
+    """The parts of a terminal that the texts need."""
     request = SimpleNamespace(text=command)
     return SimpleNamespace(
         id="t1",
@@ -1431,7 +1431,7 @@ def test_messages_match_the_snapshot() -> None:
     matches_snapshot("terminal_messages.txt", "".join(f"{name}\n    {text}\n" for name, text in said.items()))
 
 
-async def test_the_definitions_with_terminals_speak_of_them() -> None:
+async def test_definitions_mention_enabled_terminals() -> None:
     async with Environment.detect(FakeBackend({})) as env:
         plain = ShellTool(env, approver=deny_all).definition
         tool = tool_of(env)

@@ -1,4 +1,4 @@
-"""A tool whose approver sees what a command would do before it says yes."""
+"""A tool whose approver sees the effects of a command before it approves them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from anyshell import AnyshellError, Approved, Environment, Policy, Reach, Refused, ShellTool, approve_all
 
-assert sys.platform == "linux"  # mypy follows what is below otherwise
+assert sys.platform == "linux"  # else mypy checks the code below on every platform
 
 from anyshell.types import CommandRequest
 
@@ -36,7 +36,7 @@ async def env(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
 
 
 class Person:
-    """An approver that notes what it sees, and does something before it answers."""
+    """An approver that records its requests, and runs a command before it answers."""
 
     def __init__(self, answer: Approved | Refused, meanwhile: str = "") -> None:
         self.answer, self.meanwhile = answer, meanwhile
@@ -117,7 +117,7 @@ async def test_change_during_the_approval_is_a_conflict(env: Environment) -> Non
     assert not Path(env.directory, "b").exists()
 
 
-async def test_two_calls_are_asked_about_each(env: Environment) -> None:
+async def test_each_of_two_calls_is_asked_about(env: Environment) -> None:
     person = Person(Approved())
     tool = ShellTool(env, approver=person, approve="effects")
     await asyncio.gather(*(tool({"command": "mktemp -p ."}) for _ in range(2)))

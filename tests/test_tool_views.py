@@ -1,4 +1,4 @@
-"""A tool whose model asks for the start or the end of an output by ``head`` or ``tail``: what runs, what is shown and kept."""
+"""A tool whose model asks for the start or the end of an output by ``head`` or ``tail``: the run text, the shown and the kept output."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ async def test_last_lines_are_shown(env: Environment) -> None:
     assert truncation.shown_range == ((99_998, 100_000),)
 
 
-async def test_last_line_without_a_line_feed_is_one(env: Environment) -> None:
+async def test_last_line_without_a_line_feed_counts(env: Environment) -> None:
     result = await run(env, r"printf 'a\nb\nc' | tail -n 2")
     assert result.output == "b\nc"
     assert "lines 2 to 3 of 3" in result.text
@@ -173,7 +173,7 @@ async def test_lines_of_head_then_tail_are_shown(env: Environment) -> None:
     assert (truncation.direction, truncation.shown_range) == ("head", ((49_999, 50_000),))
 
 
-async def test_nothing_is_kept_or_said_where_all_is_shown(env: Environment) -> None:
+async def test_completely_shown_output_is_not_kept_or_mentioned(env: Environment) -> None:
     result = await run(env, "seq 3 | tail -n 5")
     assert result.output == "1\n2\n3\n"
     assert env.artifacts is not None
@@ -212,7 +212,7 @@ async def test_long_lines_are_cut_in_a_view(env: Environment) -> None:
         ("ls -d / /none | head -n 1", ["/\n", "/none"]),
     ],
 )
-async def test_stderr_that_is_not_in_the_pipe_is_shown_whole(
+async def test_stderr_outside_of_the_pipe_is_shown_whole(
     env: Environment, command: str, shown: list[str]
 ) -> None:
     result = await run(env, command)
@@ -233,7 +233,7 @@ async def test_stderr_is_not_counted_as_lines_of_the_view(env: Environment) -> N
 @pytest.mark.parametrize("command", ["bash -c 'seq 9; exit 3'", "bash -c 'exit 3'", "false", "none_such"])
 async def test_exit_code_is_that_of_the_pipeline(env: Environment, command: str, end: str) -> None:
     for options in ("", "set -o pipefail\n"):
-        # A text of more than one line runs as it is.
+        # A text of more than one line runs unchanged.
         plain = await env.run(f"{options}{command} | {end}")
         tool = ShellTool(env, approver=approve_all, session=True, view_limits=True)
         if options:
@@ -278,13 +278,13 @@ async def test_approver_sees_the_text_that_runs(env: Environment) -> None:
     assert result.output == "8\n9\n"
 
 
-async def test_lines_run_as_they_are_unless_it_is_asked_for(env: Environment) -> None:
+async def test_lines_run_unchanged_by_default(env: Environment) -> None:
     result = await ShellTool(env, approver=approve_all)({"command": "seq 9 | head -n 2"})
     assert result.details.command == "seq 9 | head -n 2"
     assert result.details.truncation is None
 
 
-async def test_lines_run_as_they_are_where_nothing_is_kept() -> None:
+async def test_lines_run_unchanged_without_artifacts() -> None:
     async with Environment.detect(shell="bash", artifacts=None) as env:
         result = await run(env, "seq 9 | head -n 2")
     assert result.details.command == "seq 9 | head -n 2"
@@ -319,12 +319,12 @@ async def test_view_limits_need_the_extra(env: Environment, monkeypatch: pytest.
         (r"printf 'abc\0d'", "1 NUL character not shown: "),
     ],
 )
-async def test_nul_characters_are_told(env: Environment, command: str, said: str) -> None:
+async def test_nul_characters_are_reported(env: Environment, command: str, said: str) -> None:
     result = await ShellTool(env, approver=approve_all)({"command": command})
     assert said in result.message
     assert "\0" not in result.text
 
 
-async def test_nothing_is_told_where_there_are_none(env: Environment) -> None:
+async def test_output_without_nul_characters_has_no_notice(env: Environment) -> None:
     result = await ShellTool(env, approver=approve_all)({"command": "echo a"})
     assert result.message == "Exit code 0."

@@ -1,4 +1,4 @@
-"""Paths that a person gives a command beyond its reach: what is asked, what holds and for how long, and what is never given."""
+"""Paths that a person gives a command beyond its reach: the question, the scope of an answer, and paths that are never given."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import anyshell
 from anyshell import Approved, Environment, Policy, Reach, Refused, ShellTool, approve_all
 
-assert sys.platform == "linux"  # mypy follows what is below otherwise
+assert sys.platform == "linux"  # else mypy checks the code below on every platform
 
 from anyshell.policy.approval.approvers import _Choice
 from anyshell.reach import LocalPlaces, Widened
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Person:
-    """An approver that runs every command, and answers about its reach as it is told."""
+    """An approver that runs every command, and answers about its reach as instructed."""
 
     def __init__(self, answer: Approved | Refused) -> None:
         self.answer = answer
@@ -48,7 +48,7 @@ async def called(tool: ShellTool, command: str, **more: Any) -> ShellResult:
     return await tool({"command": command, **more})
 
 
-async def test_a_refusal_names_the_way_to_ask_and_an_answer_for_once_is_for_one_call(
+async def test_refusal_names_the_parameter_and_once_covers_one_call(
     world: World,  # noqa: F811
     env: Environment,  # noqa: F811
 ) -> None:
@@ -60,7 +60,7 @@ async def test_a_refusal_names_the_way_to_ask_and_an_answer_for_once_is_for_one_
     assert person.asked == []
     given = await called(tool, f"{write}; touch {world.home}/other", also_write=f"{world.outside}/kept")
     assert (world.outside / "kept").read_text() == "x\n"
-    assert "Read-only file system" in given.text  # of the other
+    assert "Read-only file system" in given.text  # of the other file
     (asked,) = person.asked
     assert (asked.also_write, asked.also_read, asked.hidden, asked.protected) == (
         (f"{world.outside}/kept",),
@@ -70,14 +70,14 @@ async def test_a_refusal_names_the_way_to_ask_and_an_answer_for_once_is_for_one_
     )
     assert asked.display.startswith("Command that asks for more than its reach:\n  | echo x")
     assert f"\nBeyond its reach: write {world.outside}/kept\n" in asked.display
-    assert len(person.shown) == 2  # of the second call, one question
+    assert len(person.shown) == 2  # the second call has one question
     assert (await called(tool, write)).is_error
     within = await called(tool, "echo y > own", also_write=["own", env.directory], also_read=["/etc"])
     assert not within.is_error
     assert len(person.asked) == 1
 
 
-async def test_an_answer_for_the_session_is_for_these_paths_and_what_they_have_to_be(
+async def test_answer_for_the_session_covers_the_same_paths_alone(
     world: World,  # noqa: F811
     env: Environment,  # noqa: F811
 ) -> None:
@@ -98,7 +98,7 @@ async def test_an_answer_for_the_session_is_for_these_paths_and_what_they_have_t
                 await env.jobs.get(result.details.job).wait()
             assert (world.outside / command.split("/")[1]).read_text() == f"{command[5]}\n"
             assert len(person.asked) == 1
-    assert f"Beyond its reach: write {outside}" in person.shown[-1]  # the command is asked about all the same
+    assert f"Beyond its reach: write {outside}" in person.shown[-1]  # the command itself is still asked about
     after = await called(tool, f"echo $lasting; touch {outside}/fourth")
     assert "1\n" in after.text
     assert "Read-only file system" in after.text
@@ -128,7 +128,7 @@ async def test_hidden_or_protected_paths_are_marked_and_given_whole(
     assert f"write {config} ! other programs take commands from this" in person.asked[-1].display
     assert Path(config).read_text() == "[core]\nx\n"
     assert (world.workspace / ".git/hooks/kept").read_text() == "kept"
-    # What is protected in the workspace is so in another directory.
+    # Paths protected in the workspace are also protected in another directory.
     (world.outside / ".git" / "hooks").mkdir(parents=True)
     result = await called(
         tool, f"cd {world.outside}; touch new; touch .git/hooks/x", also_write=[str(world.outside)]
@@ -155,7 +155,7 @@ async def test_hidden_or_protected_paths_are_marked_and_given_whole(
     assert not (world.workspace / "ran").exists()
 
 
-async def test_an_answer_for_always_is_a_rule_of_the_user_and_a_secret_never_is(
+async def test_always_answer_becomes_a_user_rule_except_for_secrets(
     world: World,  # noqa: F811
     env: Environment,  # noqa: F811
     tmp_path: Path,  # noqa: F811
@@ -168,7 +168,7 @@ async def test_an_answer_for_always_is_a_rule_of_the_user_and_a_secret_never_is(
     outside = str(world.outside)
     write = {"command": f"touch {outside}/new", "also_write": [outside]}
     for count in (1, 1):
-        # The policy allows the command, and so no question about it is shown.
+        # The policy allows the command, and so no question about the command is shown.
         await ShellTool(env, approver=person, policy=policy)(write)
         assert len(person.asked) == len(person.shown) == count
         assert (world.outside / "new").exists()
@@ -179,7 +179,7 @@ async def test_an_answer_for_always_is_a_rule_of_the_user_and_a_secret_never_is(
     tool = ShellTool(env, approver=person, policy=policy)
     for _ in range(2):
         await called(tool, "true", also_read=["~/.aws"])
-    assert len(person.asked) == 2  # for the session alone
+    assert len(person.asked) == 2  # the answer holds for the session alone
     questions = [_Choice(asked).question for asked in person.asked]
     assert ["A = always" in question for question in questions] == [True, False]
     assert rules.read_text() == before
@@ -193,7 +193,7 @@ async def test_an_answer_for_always_is_a_rule_of_the_user_and_a_secret_never_is(
                 Policy.load(rules)
 
 
-async def test_no_model_widens_its_reach_by_itself(world: World, env: Environment) -> None:  # noqa: F811
+async def test_model_cannot_widen_its_reach_without_a_person(world: World, env: Environment) -> None:  # noqa: F811
     more = {"also_write": [str(world.outside)]}
     for approver in (approve_all, Person(Refused("no"))):
         result = await called(ShellTool(env, approver=approver), f"touch {world.outside}/new", **more)
@@ -238,7 +238,7 @@ async def test_the_user_of_a_client_is_asked_in_both_eras_of_mcp(world: World, e
         )
 
 
-def test_seatbelt_has_what_a_person_has_given(tmp_path: Path) -> None:  # noqa: F811
+def test_seatbelt_allows_the_paths_given_by_a_person(tmp_path: Path) -> None:  # noqa: F811
     class Places(LocalPlaces):
         def kind(self, path: str) -> Any:
             return "file" if path.endswith("sandbox-exec") else super().kind(path)

@@ -1,4 +1,4 @@
-"""What a program has printed on a terminal, and is searched."""
+"""The searchable transcript of a program's output on a terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def of(*pieces: bytes) -> Transcript:
         ("é日\n".encode(), "é日\n"),
     ],
 )
-def test_the_text_is_the_same_wherever_it_is_cut(printed: bytes, text: str) -> None:
+def test_text_does_not_depend_on_cuts(printed: bytes, text: str) -> None:
     assert of(printed).text() == text
     transcript = Transcript()
     for start in range(len(printed)):
@@ -37,7 +37,7 @@ def test_the_text_is_the_same_wherever_it_is_cut(printed: bytes, text: str) -> N
     assert transcript.text() == text
 
 
-def test_a_cr_at_the_end_says_nothing_before_what_follows() -> None:
+def test_trailing_carriage_return_waits_for_the_next_byte() -> None:
     transcript = of(b"one\r")
     assert transcript.text() == "one"
     transcript.feed(b"\ntwo\r")
@@ -46,7 +46,7 @@ def test_a_cr_at_the_end_says_nothing_before_what_follows() -> None:
     assert transcript.text() == "one\ntwo\nthree"
 
 
-def test_a_match_and_what_stands_before_it_is_taken() -> None:
+def test_match_and_the_text_before_are_taken() -> None:
     transcript = of(b"one two three")
     match = transcript.search((re.compile("two"),))
     assert match is not None
@@ -64,15 +64,13 @@ def test_match_across_two_pieces_is_found() -> None:
 
 
 @pytest.mark.parametrize(("length", "is_found"), [(WINDOW, True), (WINDOW + 1, False)])
-def test_text_is_searched_again_only_as_far_back_as_a_match_may_reach(length: int, is_found: bool) -> None:
+def test_repeated_search_looks_back_as_far_as_a_match_may_reach(length: int, is_found: bool) -> None:
     patterns = (re.compile("ax*b"),)
     transcript = of(b"y" * WINDOW + b"a" + b"x" * (length - 1))
     assert transcript.search(patterns) is None
     transcript.feed(b"b")
     assert (transcript.search(patterns) is not None) is is_found
-    assert (
-        transcript.search((*patterns, re.compile("z"))) is not None
-    )  # other patterns have all of it to search
+    assert transcript.search((*patterns, re.compile("z"))) is not None  # another pattern searches all of it
 
 
 @pytest.mark.parametrize("at_once", [4096, 3000, 4096 * 1000])
@@ -95,7 +93,7 @@ def test_end_of_a_flood_is_kept(at_once: int) -> None:
         (b"\x1b[?25;1047h", True),
         (b"\x1b[?001047h", True),
         (b"\x1b[?" + b"2004;" * 20 + b"1049;7h", True),
-        (b"\x1b[?" + b"1049;" * 60 + b"1049h", False),  # too long for a sequence: it is shown
+        (b"\x1b[?" + b"1049;" * 60 + b"1049h", False),  # too long for a sequence: shown as text
         ("\x9b?1049h\x9b?1;1049l".encode(), False),
         ("\x9b?1049h".encode(), True),
         (b"\x1b[?1049hx\x1bcx", False),
@@ -104,6 +102,6 @@ def test_end_of_a_flood_is_kept(at_once: int) -> None:
         (b"\x1b[?10491h", False),
     ],
 )
-def test_the_alternate_screen_is_noticed_wherever_it_is_cut(printed: bytes, alternate: bool) -> None:
+def test_alternate_screen_is_noticed_across_any_cut(printed: bytes, alternate: bool) -> None:
     assert of(printed).alternate == alternate
     assert of(b"before", *(printed[i : i + 1] for i in range(len(printed))), b"after").alternate == alternate

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
 MIB = 1024 * 1024
 NAME = "naïve\nname ☃ -x"
 LINKS = {"sub/link": "script", "dangling": "nowhere/at all", "out": "/etc"}
-if sys.platform == "win32":  # which has no such name, and does not let every user make links
+if sys.platform == "win32":  # Windows has no such name, and does not let every user make links
     NAME, LINKS = NAME.replace("\n", " "), {}
 
 
@@ -60,13 +60,13 @@ def here(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def there(tmp_path: Path) -> Path:
-    """The host's directory; it is this machine's as well, so that a test sees what is in it."""
+    """The host's directory, which is also on this machine, so that a test sees its contents."""
     (tmp_path / "there").mkdir()
     return tmp_path / "there"
 
 
 def plant(top: Path) -> None:
-    """A tree with everything that copying has to do with, but for special files."""
+    """A tree with every kind of file that copying handles, except special files."""
     (top / "sub" / "deep").mkdir(parents=True)
     (top / "empty").mkdir()
     (top / ".hidden").mkdir()
@@ -86,7 +86,7 @@ def plant(top: Path) -> None:
 
 
 def seen(top: Path) -> dict[str, object]:
-    """What is in a tree: kinds, permission bits and contents."""
+    """The contents of a tree: kinds, permission bits and file contents."""
     found: dict[str, object] = {}
     for directory, directories, files in os.walk(top):
         for name in [*directories, *files]:
@@ -104,7 +104,7 @@ def seen(top: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("way", ["upload", "download"])
-async def test_a_folder_arrives_as_it_is(host: HostFiles, here: Path, there: Path, way: str) -> None:
+async def test_folder_arrives_unchanged(host: HostFiles, here: Path, there: Path, way: str) -> None:
     source, target = (here, there) if way == "upload" else (there, here)
     (source / "tree").mkdir()
     plant(source / "tree")
@@ -145,7 +145,7 @@ async def test_a_copy_can_keep_the_times(host: HostFiles, here: Path, there: Pat
     assert os.listdir(there) == ["tree"]
 
 
-async def test_an_existing_directory_gets_the_copy_into_it(host: HostFiles, here: Path, there: Path) -> None:
+async def test_copy_goes_into_an_existing_directory(host: HostFiles, here: Path, there: Path) -> None:
     (here / "tree").mkdir()
     (here / "tree" / "file").write_bytes(b"1")
     (there / "target").mkdir()
@@ -160,7 +160,7 @@ async def test_an_existing_directory_gets_the_copy_into_it(host: HostFiles, here
 
 
 @pytest.mark.parametrize("way", ["upload", "download"])
-async def test_an_existing_directory_is_the_copy_if_asked(
+async def test_existing_directory_becomes_the_copy_on_request(
     host: HostFiles, here: Path, there: Path, way: str
 ) -> None:
     source, target = (here, there) if way == "upload" else (there, here)
@@ -177,7 +177,9 @@ async def test_an_existing_directory_is_the_copy_if_asked(
 
 
 @needs_links
-async def test_a_link_to_a_directory_is_the_copy_if_asked(host: HostFiles, here: Path, there: Path) -> None:
+async def test_link_to_a_directory_becomes_the_copy_on_request(
+    host: HostFiles, here: Path, there: Path
+) -> None:
     (here / "tree" / "sub").mkdir(parents=True)
     (there / "target").mkdir()
     (there / "link").symlink_to("target", target_is_directory=True)
@@ -190,9 +192,7 @@ async def test_a_link_to_a_directory_is_the_copy_if_asked(host: HostFiles, here:
 
 
 @needs_links
-async def test_a_target_that_is_a_link_to_a_directory_gets_the_copy_into_it(
-    host: HostFiles, here: Path, there: Path
-) -> None:
+async def test_copy_goes_into_a_linked_directory(host: HostFiles, here: Path, there: Path) -> None:
     (here / "file").write_bytes(b"1")
     (there / "target").mkdir()
     (there / "link").symlink_to("target", target_is_directory=True)
@@ -210,7 +210,9 @@ async def test_a_protected_file_is_replaced_by_its_copy(host: HostFiles, here: P
     assert mode(there / "tree" / "file") == mode(here / "tree" / "file")
 
 
-async def test_a_missing_source_or_place_says_so(host: HostFiles, here: Path, there: Path) -> None:
+async def test_missing_source_or_target_directory_is_an_error(
+    host: HostFiles, here: Path, there: Path
+) -> None:
     (here / "file").touch()
     (here / "folder").mkdir()
     for call, name in (
@@ -304,7 +306,7 @@ async def test_a_link_at_the_target_is_replaced_and_never_written_through(
 
 
 @needs_links
-async def test_the_source_itself_may_be_a_link(host: HostFiles, here: Path, there: Path) -> None:
+async def test_source_may_be_a_link(host: HostFiles, here: Path, there: Path) -> None:
     (there / "real").write_bytes(b"x")
     (there / "link").symlink_to("real")
     (there / "dangling").symlink_to("nowhere")
@@ -317,7 +319,7 @@ async def test_the_source_itself_may_be_a_link(host: HostFiles, here: Path, ther
 
 @pytest.mark.parametrize("way", ["upload", "download"])
 @pytest.mark.parametrize("how", ["raise", "cancel"])
-async def test_an_interrupted_copy_leaves_no_half(
+async def test_interrupted_copy_leaves_no_partial_file(
     host: HostFiles, here: Path, there: Path, way: str, how: str
 ) -> None:
     source, target = (here, there) if way == "upload" else (there, here)
@@ -352,7 +354,7 @@ async def test_an_interrupted_copy_leaves_no_half(
     assert sorted(os.listdir(target / "tree")) == ["a", "b", "c"]
 
 
-async def test_progress_is_told_from_nothing_to_all(host: HostFiles, here: Path) -> None:
+async def test_progress_is_reported_from_zero_to_the_total(host: HostFiles, here: Path) -> None:
     (here / "tree").mkdir()
     for number in range(12):
         (here / "tree" / f"{number}").write_bytes(b"x" * 1000)
@@ -391,7 +393,7 @@ async def test_local_paths_are_relative_to_this_process_and_its_home(
 
 
 class Hostile(FakeFiles):
-    """Lists what it is told to, whatever there is."""
+    """Files that list the given entries, whether or not they exist."""
 
     def __init__(self, entries: Sequence[FileEntry]) -> None:
         super().__init__({"/evil/x": b"evil"})
@@ -418,7 +420,7 @@ async def test_no_name_leads_out_of_the_target(tmp_path: Path, name: str, kind: 
     assert os.listdir(tmp_path) == []
 
 
-async def test_a_link_and_a_folder_of_one_name_lead_nowhere(tmp_path: Path) -> None:
+async def test_link_and_folder_of_one_name_are_refused(tmp_path: Path) -> None:
     source = Place(Hostile([FileEntry("x", "link"), FileEntry("x", "directory")]), posixpath, "/evil")
     with pytest.raises(FileExistsError):
         await copy(source, Place(LocalFiles(), os.path, str(tmp_path / "target")))
@@ -443,7 +445,7 @@ async def test_a_link_and_a_folder_of_one_name_lead_nowhere(tmp_path: Path) -> N
         "\x1f",
     ],
 )
-async def test_windows_gets_no_name_that_means_something_else_there(name: str) -> None:
+async def test_names_with_a_special_meaning_on_windows_are_refused(name: str) -> None:
     import ntpath
 
     target = FakeFiles(directories=["C:\\"])
@@ -454,7 +456,7 @@ async def test_windows_gets_no_name_that_means_something_else_there(name: str) -
     assert target.contents == {}
 
 
-async def test_windows_tells_no_two_names_apart_by_case() -> None:
+async def test_names_that_differ_in_case_are_refused_on_windows() -> None:
     import ntpath
 
     target = FakeFiles(directories=["C:\\"])
@@ -467,7 +469,7 @@ async def test_between_windows_and_posix_bits_and_links_are_translated() -> None
     import ntpath
 
     class Windows(FakeFiles):
-        """One directory, of which it says that every user may do everything, as Windows does."""
+        """Files with one directory, with full access for every user, as Windows reports it."""
 
         async def list(self, path: str) -> Sequence[FileEntry]:
             return [FileEntry("x", "file"), FileEntry("x.exe", "file"), FileEntry("l", "link")]
@@ -488,17 +490,17 @@ async def test_between_windows_and_posix_bits_and_links_are_translated() -> None
 
 
 @pytest.mark.parametrize("name", ["half \ud800", "\udfff"])
-async def test_a_name_that_is_no_text_is_not_written_anywhere(name: str) -> None:
+async def test_name_with_surrogates_is_refused(name: str) -> None:
     target = FakeFiles(directories=["/t"])
     source = Place(Hostile([FileEntry(name, "file")]), posixpath, "/evil")
     with pytest.raises(OSError, match="cannot be written"):
         await copy(source, Place(target, posixpath, "/t/x"))
 
 
-# --- doubles
+# # --- fake files
 
 
-async def test_doubles_are_copied_as_well() -> None:
+async def test_fake_files_are_copied() -> None:
     source = FakeFiles({"/a/x": b"1", "/a/b/y": b"2"}, directories=["/a/empty"], links={"/a/l": "x"})
     target = FakeFiles(directories=["/t"])
     result = await copy(Place(source, posixpath, "/a"), Place(target, posixpath, "/t"))
@@ -508,7 +510,7 @@ async def test_doubles_are_copied_as_well() -> None:
     assert (result.files, result.links, result.path) == (2, 1, "/t/a")
 
 
-async def test_a_target_that_fails_midway_keeps_nothing_half(tmp_path: Path) -> None:
+async def test_target_that_fails_midway_keeps_no_partial_file(tmp_path: Path) -> None:
     class Full(LocalFiles):
         async def write_chunks(self, path: str, chunks: AsyncIterable[bytes], *, mode: int) -> None:
             async def some() -> AsyncIterator[bytes]:
@@ -528,13 +530,13 @@ async def test_a_target_that_fails_midway_keeps_nothing_half(tmp_path: Path) -> 
     assert os.listdir(tmp_path) == ["source"]
 
 
-async def test_without_this_machine_s_files_nothing_is_copied(tmp_path: Path) -> None:
+async def test_copy_without_local_files_is_refused(tmp_path: Path) -> None:
     host = HostFiles(FakeFiles(), facts(tmp_path), str(tmp_path))
     with pytest.raises(BackendUnavailable):
         await host.upload("a", "b")
 
 
-async def test_the_file_that_is_read_is_closed_when_the_other_side_fails(tmp_path: Path) -> None:
+async def test_source_file_is_closed_when_the_target_fails(tmp_path: Path) -> None:
     closed: list[str] = []
 
     class Source(LocalFiles):

@@ -1,4 +1,4 @@
-"""What belongs to a command: one table of processes, and every reader of processes finds those in it that it can see."""
+"""The members of a command: one table of processes, and every reader finds the members that it can see."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 import psutil
 import pytest
 
-assert sys.platform != "win32"  # mypy follows the imports below otherwise
+assert sys.platform != "win32"  # else mypy checks the imports below on every platform
 
 from anyshell.backends.local.posix.descendants import DescendantTree
 from anyshell.backends.ssh.posix.look import Sample, parse
@@ -40,7 +40,7 @@ LINUX_ALONE = pytest.mark.skipif(
 )
 
 OWN = (f"{MARK}2a", "ANYSHELL_JOB_0123456789ab")
-"""The marks of the command: that of a tree, and that of a job."""
+"""The marks of the command: the mark of its tree, and that of its job."""
 
 OTHER = (f"{MARK}2b", "ANYSHELL_JOB_0123456789ac")
 LONGER = (f"{MARK}2a_1", "ANYSHELL_JOB_0123456789abc")
@@ -52,11 +52,11 @@ class Row:
     """A process of the table.
 
     Attributes:
-        signs: By which it is known to be the command's, besides descent; a reader that reads one of them finds it.
-        parent: Another of the table, or one that has ended.
-        apart: Whether it leads a group, or a session and so a group, of its own.
-        limit: Its soft limit on file locks.
-        marks: The names of its variables.
+        signs: The signs by which a process is known to be the command's, besides descent; a reader of any of these finds it.
+        parent: Another process of the table, or one that has ended.
+        apart: Whether the process leads its own group, or its own session and so its own group.
+        limit: The soft limit on file locks.
+        marks: The names of the process's variables.
     """
 
     signs: frozenset[str] = frozenset()
@@ -90,7 +90,7 @@ TABLE: Mapping[str, Row] = {
     "of a small limit": Row(limit=1),
     "of no command": Row(),
 }
-"""Parents first. A child of the leader that has ended started each that has no parent here."""
+"""Parents first. An ended child of the leader started each process that has no parent here."""
 
 PROGRAM = """
 import json, os, resource, sys
@@ -121,7 +121,7 @@ become("leader")
 
 @pytest.fixture(scope="module")
 def pids() -> Iterator[Mapping[str, int]]:
-    """The table's processes."""
+    """The processes of the table."""
     rows = json.dumps({name: asdict(row) | {"signs": None} for name, row in TABLE.items()})
     told, tell = os.pipe()
     words = [sys.executable, "-c", PROGRAM, rows, shutil.which("sleep") or "", str(tell)]
@@ -139,7 +139,7 @@ def pids() -> Iterator[Mapping[str, int]]:
 
 
 def members(read: Collection[str]) -> set[str]:
-    """Who in the table is found by these signs, one of which is descent."""
+    """The rows of the table that a reader of these signs finds; one sign is descent."""
     found: set[str] = set()
     for name, row in TABLE.items():
         if row.signs & set(read) or ("descent" in read and row.parent in found):
@@ -153,7 +153,7 @@ def named(found: Collection[int], pids: Mapping[str, int]) -> set[str]:
 
 
 NUMBERS = {"group", "session"}
-"""What tells nothing once the leader's pid may mean another process."""
+"""The signs that are worthless once the leader's pid may belong to another process."""
 
 ALL = {*NUMBERS, "tag", "tag of an anyshell inside", "mark", "mark beside a tag", "descent"}
 
@@ -161,7 +161,7 @@ ALL = {*NUMBERS, "tag", "tag of an anyshell inside", "mark", "mark beside a tag"
 @LINUX_ALONE
 @pytest.mark.parametrize("numbered", [True, False])
 async def test_linux_finds_the_members_of_the_table(pids: Mapping[str, int], numbered: bool) -> None:
-    if sys.platform == "linux":  # what the other systems lack is not looked for in their types
+    if sys.platform == "linux":  # type checkers skip this part on other systems
         from anyshell.backends.local.posix.linux.scan import ProcessScan
         from anyshell.backends.local.posix.linux.tree import LinuxTree
 
@@ -187,8 +187,8 @@ async def test_other_posix_finds_the_members_of_the_table(pids: Mapping[str, int
     assert named(found, pids) == members({*NUMBERS, "descent"})
 
 
-async def test_descendants_of_earlier_commands_are_none_of_a_part() -> None:
-    """Where only descent tells, the group of the shell does not make them members, however far down."""
+async def test_descendants_of_earlier_commands_are_not_members() -> None:
+    """If descent is the only sign, the group of the shell makes no members, at any depth."""
     text = "exec 3<&0; (read _ <&3; (sh -c 'sleep 300; :'; :); :) & wait"
     with subprocess.Popen(
         ["bash", "-c", text], start_new_session=True, stdin=subprocess.PIPE, bufsize=0
@@ -197,7 +197,7 @@ async def test_descendants_of_earlier_commands_are_none_of_a_part() -> None:
             assert shell.stdin is not None
             leader = psutil.Process(shell.pid)
             wait_for(lambda: len(leader.children()) == 1)
-            time.sleep(0.1)  # starts are told in ticks, of 10 ms
+            time.sleep(0.1)  # starts are counted in ticks of 10 ms
             shell.stdin.write(b"\n")
             wait_for(lambda: len(leader.children(recursive=True)) == 4)
             young = leader.children(recursive=True)[1:]
@@ -221,7 +221,7 @@ def asking(host: Host) -> Processes:
 async def test_ssh_finds_the_members_of_the_table(
     pids: Mapping[str, int], tmp_path: Path, kind: str, numbered: bool
 ) -> None:
-    """Variables are read of those alone that have no tag, another's or the command's: they are known by that."""
+    """Variables are read only for processes without a tag: a tag already decides whether a process is the command's."""
     host = Host(*surroundings(kind, tmp_path))
     tree = SSHTree(
         asking(host),
@@ -246,7 +246,7 @@ async def test_ssh_finds_the_members_of_the_table(
 async def test_sweep_finds_the_members_of_the_table(
     pids: Mapping[str, int], tmp_path: Path, kind: str, numbered: bool
 ) -> None:
-    """Where no program can be started: the shell alone compares limits as texts, and reads no variables."""
+    """For a host where no program can be started: the shell alone compares limits as texts, and reads no variables."""
     host = Host(*surroundings(kind, tmp_path))
     place = host.ask("ping")[0].split()[1]
     found = parse(host.ask(f"sweep 0 0 {TAG} {pids['leader'] if numbered else 'none'} {place}")).seen
@@ -261,14 +261,14 @@ async def test_sweep_finds_the_members_of_the_table(
 async def test_jobs_find_the_members_of_the_table(
     pids: Mapping[str, int], tmp_path: Path, kind: str, numbered: bool
 ) -> None:
-    """A job has no tag: what has cleared its environment is known by its session or its parent alone."""
+    """A job has no tag: a process with a cleared environment is known by its session or its parent alone."""
     began = int(Path(f"/proc/{pids['leader']}/stat").read_text().rpartition(")")[2].split()[19])
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     id_ = OWN[1].removeprefix("ANYSHELL_JOB_")
     shell, env = surroundings(kind, tmp_path)
     job = tmp_path / "jobs" / id_
     job.mkdir(parents=True)
-    # Of a record that names another process than there is now, the number tells nothing.
+    # If the record names another process than the present one, the number is no sign.
     since = began if numbered else began - 1
     (job / "record").write_text(f"{pids['leader']} {since} {pids['leader']} {since} {boot} 1\n")
     words = detached.look("signal", "0", id_, directory=str(tmp_path / "jobs"))

@@ -1,4 +1,4 @@
-"""The processes of a command on this machine: which are found and stopped, and what is said of the others."""
+"""The processes of a command on this machine: found and stopped processes, and reports about the others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .ssh_server import WORKER
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-assert sys.platform != "win32"  # mypy follows the imports below otherwise
+assert sys.platform != "win32"  # else mypy checks the imports below on every platform
 
 pytestmark = [
     pytest.mark.anyio,
@@ -40,7 +40,7 @@ HEADLESS = (
     "import ctypes, os, threading, time; threading.Thread(target=time.sleep, args=(300,)).start(); "
     'open("pid", "w").write(str(os.getpid())); ctypes.CDLL(None).pthread_exit(None)'
 )
-"""A program whose first thread ends while another one lives."""
+"""A program whose first thread ends while a second thread lives."""
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ async def env(tmp_path: Path) -> AsyncIterator[Environment]:
 
 
 def has_threads(pid: int) -> bool:
-    """Whether a thread of a process lives, be it the first or another."""
+    """Whether any thread of a process lives, the first or another."""
     with suppress(OSError):
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return state not in ("Z", "X") or int(fields[16]) > 1
@@ -59,7 +59,7 @@ def has_threads(pid: int) -> bool:
 
 
 async def headless(directory: Path) -> int:
-    """Wait until the program's first thread has ended; its pid."""
+    """Wait until the program's first thread has ended; return its pid."""
     with anyio.fail_after(20):
         while True:
             with suppress(OSError, ValueError):
@@ -100,7 +100,7 @@ async def test_process_without_first_thread_is_named_and_stopped(
             outcome = await env.run(text, timeout=timeout, grace=0.3, left_behind="stop")
     pid = int((tmp_path / "pid").read_text())
     assert outcome.status == ("timed_out" if end else "exited")
-    if not end and (door, start) != ("terminal", ""):  # the kernel hangs up, and it ends by that
+    if not end and (door, start) != ("terminal", ""):  # the kernel sends a hangup, which ends the process
         assert [process.alive for process in outcome.left_behind if process.pid == pid] == [False]
     assert not has_threads(pid)
 
@@ -211,14 +211,14 @@ def test_command_gets_its_pipes_from_a_program_without_standard_descriptors(tmp_
 
 
 TAGGED = "until [ $(ulimit -x) != unlimited ]; do :; done"
-"""What a command for bash begins with, to wait for its tag: without /proc, nothing else is known of a process that leaves the
-session."""
+"""The beginning of a command for bash that waits for its tag: without /proc, a process that leaves the session has no other sign of
+the command."""
 
 
 def run_in_namespace(program: str, directory: Path, *options: str, before: str = "") -> str:
-    """Run a Python program in a pid namespace of its own, behind commands of a shell; what it prints.
+    """Run a Python program in a pid namespace of its own, after commands of a shell; return its output.
 
-    Its variable ``TAGGED`` is `TAGGED`.
+    The variable ``TAGGED`` of the program is `TAGGED`.
     """
     if os.geteuid() != 0:
         missing("root", "run the tests as root, who may make a pid namespace")
@@ -281,7 +281,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(("options", "before"), PROCS.values(), ids=PROCS.keys())
-def test_commands_and_sessions_stop_whatever_proc_shows(
+def test_commands_and_sessions_stop_under_any_proc(
     tmp_path: Path, options: tuple[str, ...], before: str
 ) -> None:
     said = run_in_namespace(STOPS, tmp_path, *options, before=before).splitlines()
@@ -304,15 +304,15 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(("options", "before"), PROCS.values(), ids=PROCS.keys())
-def test_marks_are_names_of_variables_whatever_proc_shows(
+def test_marks_are_names_of_variables_under_any_proc(
     tmp_path: Path, options: tuple[str, ...], before: str
 ) -> None:
-    """A name that is none is not passed on by dash."""
+    """dash does not pass on a variable with an invalid name."""
     assert run_in_namespace(MARKS, tmp_path, *options, before=before).split() == ["1", "2"]
 
 
 @pytest.mark.parametrize(("options", "before"), PROCS.values(), ids=PROCS.keys())
-async def test_command_of_a_living_anyshell_is_no_orphan_whatever_its_proc_shows(
+async def test_command_of_a_living_anyshell_is_no_orphan_under_any_proc(
     env: Environment, options: tuple[str, ...], before: str
 ) -> None:
     seconds = unique_seconds()
@@ -327,7 +327,7 @@ async def test_command_of_a_living_anyshell_is_no_orphan_whatever_its_proc_shows
     assert pid not in {process.pid for process in orphans}
 
 
-def test_stranger_with_the_number_of_a_member_in_another_namespace_is_not_signalled(tmp_path: Path) -> None:
+def test_unrelated_process_with_the_pid_of_a_member_survives(tmp_path: Path) -> None:
     seconds = unique_seconds()
     program = f"""
         import asyncio, os, subprocess, sys
@@ -360,7 +360,7 @@ def test_stranger_with_the_number_of_a_member_in_another_namespace_is_not_signal
 
 
 @pytest.mark.parametrize("options", [("--mount-proc",), ()], ids=["shown", "not shown"])
-def test_stranger_with_the_number_of_a_leader_that_the_program_has_reaped_is_not_signalled(
+def test_unrelated_process_with_the_pid_of_a_reaped_leader_survives(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     program = """
@@ -384,11 +384,11 @@ def test_stranger_with_the_number_of_a_leader_that_the_program_has_reaped_is_not
 
         asyncio.run(main())
         """
-    # The program is init there, and so the parent of what is left.
+    # The program is init there, and so the parent of orphans.
     assert run_in_namespace(program, tmp_path, *options) == f"True\nTrue\ncancelled None {-signal.SIGTERM}\n"
 
 
-def test_number_that_is_given_again_is_looked_at_again(tmp_path: Path) -> None:
+def test_reused_pid_is_looked_at_again(tmp_path: Path) -> None:
     program = """
         import asyncio, subprocess, sys
         from pathlib import Path
@@ -472,7 +472,7 @@ def test_members_are_named_and_signalled_in_the_order_of_their_start(tmp_path: P
     assert run_in_namespace(program, tmp_path, "--mount-proc") == "20 True True\n"
 
 
-def test_trees_that_look_at_once_share_what_they_read(tmp_path: Path) -> None:
+def test_simultaneous_looks_of_trees_share_one_scan(tmp_path: Path) -> None:
     program = """
         import asyncio, subprocess, sys
         from collections import Counter
@@ -514,7 +514,7 @@ def test_trees_that_look_at_once_share_what_they_read(tmp_path: Path) -> None:
     ],
     ids=PROCS.keys(),
 )
-def test_doctor_says_what_proc_shows(
+def test_doctor_reports_the_state_of_proc(
     tmp_path: Path, options: tuple[str, ...], before: str, verdict: str
 ) -> None:
     program = "import sys; from anyshell.cli.program import main; sys.argv = ['anyshell', 'doctor']; main()"
@@ -540,7 +540,7 @@ if sys.argv[2] == "continue":
 print("traced", flush=True)
 sys.stdin.read()
 """
-"""A debugger that does not ask how its process has ended. Until it does, the kernel does not tell the parent."""
+"""A debugger that does not wait for its process. Until it does, the kernel does not tell the parent of the end."""
 
 
 @contextmanager
@@ -572,7 +572,7 @@ async def test_end_of_a_process_that_a_debugger_holds_is_known(env: Environment,
     assert (outcome.status, outcome.exit_code) == ("exited", code)
 
 
-# --- what clears environment, limits and descriptors by itself --------------------------------------------------
+# # --- programs that clear environment, limits and descriptors ---------------------------------------------------
 
 CLEARING = f'sudo env -i {PYTHON} -c \'import os, resource, sys; os.closerange(3, 4096); resource.setrlimit(10, (-1, -1)); os.execv("/bin/bash", ["bash", "-c", sys.argv[1]])\''
 """``sudo bash -c``, on a host where sudo resets limits."""
@@ -632,12 +632,12 @@ int main(int count, char **words) {
     return count != 2;
 }
 """
-"""What sudo does, and no more: it becomes root, and leaves everything by which it could be known but what it prints to."""
+"""The effects of sudo alone: it becomes root, and leaves no sign of the command except its output."""
 
 
 @pytest.fixture
 def sudo() -> None:
-    """Sudo, which asks root for nothing."""
+    """Sudo without a password for root."""
     if shutil.which("sudo") is None:
         missing("sudo", "install sudo")
     if os.geteuid() != 0:
@@ -658,13 +658,13 @@ def sudo() -> None:
     [(None, "timeout"), (None, "normal end"), (Terminal(), "timeout")],
     ids=["pipes, timeout", "pipes, normal end", "terminal, timeout"],
 )
-async def test_process_of_sudo_that_holds_what_the_command_prints_to_is_stopped(
+async def test_process_of_sudo_that_holds_the_output_is_stopped(
     env: Environment, text: str, terminal: Terminal | None, end: str
 ) -> None:
     seconds = unique_seconds()
     if end == "timeout":
         text += "; sleep {s}"
-    # On a terminal sudo may give its command another terminal, with which that is hung up.
+    # On a terminal sudo may give its command another terminal, whose end hangs up the command.
     start = CLEARING if terminal is None else CLEARING.removeprefix("sudo ")
     with anyio.fail_after(60):
         outcome = await env.run(
@@ -700,7 +700,7 @@ async def test_process_of_sudo_in_the_group_of_a_session_is_named_and_stopped(
         assert living(seconds) == []
         assert {process.name for process in outcome.left_behind} <= {"sleep"}
         assert (end == "timeout") == (not outcome.left_behind)
-        for process in before.left_behind:  # it is of another command
+        for process in before.left_behind:  # the process belongs to another command
             assert has_threads(process.pid)
             os.kill(process.pid, signal.SIGKILL)
 
@@ -719,7 +719,7 @@ if os.fork() == 0:
         os.execve("/bin/sleep", ["sleep", sys.argv[2]], {{}})
     os._exit(0)
 '"""
-"""Given a descriptor and seconds: leaves a process that could be known by that descriptor alone."""
+"""Takes a descriptor and seconds: leaves a process whose only sign is that descriptor."""
 
 
 @pytest.mark.parametrize("fd", [1, 2, 197], ids=["stdout", "stderr", "life pipe"])
@@ -744,7 +744,7 @@ def public() -> Iterator[Path]:
 
 @pytest.fixture
 def escape(public: Path) -> Path:
-    """A set-uid program that is given seconds, ends after one, and leaves a process of root's that holds its output."""
+    """A set-uid program that takes seconds, ends after one, and leaves a process of root that holds its output."""
     compiler = shutil.which("cc")
     if compiler is None:
         missing("cc", "install gcc")
@@ -758,7 +758,7 @@ def escape(public: Path) -> Path:
 
 
 def run_as_nobody(main: str, public: Path, seconds: str) -> subprocess.CompletedProcess[str]:
-    """Run a coroutine function ``main(env)`` as an ordinary user, then end what still sleeps for so many seconds."""
+    """Run a coroutine function ``main(env)`` as an ordinary user, then end the processes that sleep for the given seconds."""
     host = """
         import asyncio, os, anyshell
 
@@ -822,7 +822,7 @@ def test_holder_of_a_pipe_of_a_session_that_cannot_be_seen_is_unknown(
     assert result.stdout.splitlines() == [
         f"exited {UNKNOWN}",
         f"lost {UNKNOWN}",
-        "exited []",  # the shell itself holds them
+        "exited []",  # the shell itself holds the pipes
         "exited []",
     ], result.stderr
 
@@ -908,7 +908,7 @@ def test_copy_of_the_program_that_holds_a_pipe_is_not_signalled(tmp_path: Path) 
 # --- variables -------------------------------------------------------------------------------------------------
 
 
-def test_variable_that_the_system_cannot_be_told_is_an_invalid_command() -> None:
+def test_variable_that_cannot_be_encoded_is_an_invalid_command() -> None:
     program = """
         import anyshell
         try:

@@ -1,4 +1,4 @@
-"""A command on trial: what it would do is what it does, nothing is real before the commit, and a commit is whole."""
+"""A command on trial: the shown effects are those of a direct run, nothing is real before the commit, and a commit is whole."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from anyshell.reach import Facts, Sandbox
 from anyshell.trial import Trial
 from anyshell.types import Control
 
-assert sys.platform == "linux"  # mypy follows what is below otherwise
+assert sys.platform == "linux"  # else mypy checks the code below on every platform
 
 from anyshell.trial import commit, layer
 from anyshell.trial.files import HeldDirectory
@@ -67,17 +67,17 @@ Step = None
 {perform}
 perform(Path("."), {steps})
 """
-"""A program that does some steps. overlayfs renames no directory that was there before; what `mv` does then is done here."""
+"""A program that performs steps. overlayfs cannot rename a lower directory; the program then does what `mv` does in that case."""
 
 
 def program(given: list[Step]) -> str:
-    # What is random is the same in both runs, and the times that are not set are told apart by nothing.
+    # Random parts are the same in both runs, and unset times do not differ.
     text = STEPS.format(perform=inspect.getsource(perform).replace("list[Step]", "list"), steps=ascii(given))
     return f"{PYTHON} -B - <<'THE END'\n{text}\nTHE END"
 
 
 def truth(root: Path) -> dict[str, object]:
-    """Every file below a directory: its kind, mode, content, the time if it was set, and which others are the same file."""
+    """Every file below a directory: its kind, mode, content, the time if set, and the other names of the same file."""
     found: dict[str, object] = {}
     same: dict[int, list[str]] = {}
     for above, directories, files in os.walk(os.fsencode(root)):
@@ -129,8 +129,8 @@ async def env(tree: Path, anyio_backend: str) -> AsyncIterator[Environment]:
     [("symlink", "a", "é", 0)], [("remove", "a", "a", 0), ("sparse", "a", "a", 7), ("times", "a", "a", 5)]
 )
 @given(steps, steps)
-def test_trial_and_commit_are_what_a_direct_run_does(before: list[Step], steps: list[Step]) -> None:
-    # A file with two names that is changed by one of them is then two files: see the how-to.
+def test_trial_and_commit_equal_a_direct_run(before: list[Step], steps: list[Step]) -> None:
+    # A file with two names that changes by one name then becomes two files: see the how-to.
     before = [step for step in before if step[0] != "link"]
     with tempfile.TemporaryDirectory() as directory:
         direct, tried = Path(directory, "direct"), Path(directory, "tried")
@@ -246,7 +246,7 @@ async def test_every_conflict_is_named(env: Environment, tree: Path) -> None:
 async def test_a_change_in_the_last_moment_is_a_conflict(
     env: Environment, tree: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """Between the last look at a file and the exchange, which no test can meet by itself."""
+    """The change comes between the last look at a file and the exchange, a moment that no test can hit otherwise."""
     rename = commit._rename
 
     def late(at: int | None, old: str, new: str, kind: int, path: str) -> None:
@@ -285,7 +285,7 @@ async def test_a_link_in_the_place_of_a_directory_is_not_followed(env: Environme
 
 
 async def test_conflicts_never_lose_a_byte(env: Environment, tree: Path) -> None:
-    """Another program replaces files all the while: each of its versions is there, or was replaced by a commit that saw it."""
+    """Another program replaces files all the while: each of its versions exists, or was replaced by a commit that saw it."""
     names = [f"f{number}" for number in range(20)]
     over = threading.Event()
     last: dict[str, str] = {}
@@ -320,7 +320,7 @@ async def test_conflicts_never_lose_a_byte(env: Environment, tree: Path) -> None
                 thread.join()
             for name, text in last.items():
                 assert (tree / name).read_text() == text
-    # A file that cannot be told from the other program's, such as one with the number of ours, stays and is named.
+    # A file that might belong to the other program, such as one with the same number, stays and is named.
     assert {path.name for path in tree.glob(".anyshell-*")} <= named
     assert kept, "the other program was never in the way"
 
@@ -357,7 +357,7 @@ async def test_a_killed_commit_leaves_whole_files(tmp_path: Path) -> None:
             assert committing.stdout.readline() == "ready\n"
             committing.stdin.write("x")
             committing.stdin.flush()
-            # Moments of the commit, told by what it has done: temporary files first, and then new ones.
+            # Moments of the commit, known by its files: temporary files first, and then new files.
             while committing.poll() is None:
                 there = sum(path.name.startswith(".anyshell-") for path in tree.iterdir())
                 done = sum((tree / f"f{number}").stat().st_size < 20 for number in range(0, 40, 4))
@@ -374,7 +374,7 @@ async def test_a_killed_commit_leaves_whole_files(tmp_path: Path) -> None:
         assert not (tree / "d").exists() or (tree / "d" / "x").read_text() == "x\n"
         states.add(new)
         async with Environment.detect(cwd=tree) as env, env.trial("true"):
-            # The next trial takes back what was done, or removes what was there before if all was.
+            # The next trial undoes an incomplete commit, or removes the old files after a complete one.
             texts = {(tree / f"f{number}").read_text()[:3] for number in range(40)}
             assert texts == {"old"} or (texts == {"new"} and new == 40)
             assert (tree / "old").exists() == (texts == {"old"})
@@ -383,8 +383,14 @@ async def test_a_killed_commit_leaves_whole_files(tmp_path: Path) -> None:
     assert len(states) > 1, states
 
 
-def test_a_commit_killed_before_any_of_its_steps_is_taken_back_or_whole(tmp_path: Path) -> None:
-    program = [sys.executable, "-m", "tests.killed_commits", str(tmp_path), "7"]  # "1" takes each, and 3 s
+def test_commit_killed_before_any_step_is_undone_or_complete(tmp_path: Path) -> None:
+    program = [
+        sys.executable,
+        "-m",
+        "tests.killed_commits",
+        str(tmp_path),
+        "7",
+    ]  # "1" tries each step, and takes 3 s
     told = subprocess.run(program, capture_output=True, check=True, text=True, cwd=Path(__file__).parents[1])
     steps = [json.loads(line) for line in told.stdout.splitlines()]
     whole = steps[-1][2]
@@ -420,7 +426,7 @@ def test_changes_after_a_killed_commit_are_kept(tmp_path: Path) -> None:
     assert (tree / "sub" / "deep" / "y").read_text() == "theirs"
 
 
-def test_undo_takes_back_a_commit_that_was_killed(tree: Path) -> None:
+def test_undo_reverts_a_killed_commit(tree: Path) -> None:
     directory = tree.parent / "tried"
     directory.mkdir()
     killed_commits.fill(directory)
@@ -436,7 +442,7 @@ def test_undo_takes_back_a_commit_that_was_killed(tree: Path) -> None:
 
 
 def swap(place: Path, outside: Path) -> None:
-    """Have a link in the place of a file or directory, as a hostile owner of what is above does."""
+    """Replace a file or directory by a link, as a hostile owner of a directory above can do."""
     place.rename(place.with_name("away"))
     place.symlink_to(outside)
 
@@ -607,7 +613,7 @@ async def test_impossible_trials_are_refused_at_once(
     assert layers() == []
 
 
-async def test_a_file_with_two_names_is_told(env: Environment, tree: Path) -> None:
+async def test_file_with_two_names_is_reported(env: Environment, tree: Path) -> None:
     os.link(tree / "a", tree / "c")
     async with env.trial("echo more >> a; cat a c") as trial:
         assert any("a has other names" in why for why in trial.effects.incomplete)
@@ -649,9 +655,7 @@ async def test_names_of_one_file_are_committed_together(env: Environment, tree: 
     assert (tree / "sub" / "d").read_text() == "a\n"
 
 
-async def test_no_more_is_read_for_a_diff_than_may_be(
-    env: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_reading_for_a_diff_is_bounded(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("anyshell.effects.diff.LARGEST_KEPT", 3)
     async with env.trial("rm a b") as trial:
         assert list(trial.effects.without_diff.values()) == ["not read"]
@@ -667,9 +671,9 @@ async def test_layer_deeper_than_the_longest_path_is_removed(env: Environment, t
     assert layers() == []
 
 
-@pytest.mark.timeout(240)  # all tests of this file, in one
-def test_an_ordinary_user_has_trials_as_root_has(tmp_path: Path) -> None:
-    """All of the above once more, as a user who owns nothing."""
+@pytest.mark.timeout(240)  # the test repeats all tests of this file
+def test_an_ordinary_user_has_trials_like_root(tmp_path: Path) -> None:
+    """All tests above again, as a user without files and rights."""
     once_more_as_an_ordinary_user(
         __file__, "not an_ordinary_user and not direct_run and not killed", tmp_path
     )

@@ -1,4 +1,4 @@
-"""A command on trial on a host that SSH reaches: the same as on this machine, by a program that the host's Python runs."""
+"""A command on trial on a host reached by SSH: the same as on this machine, by a program for the host's Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from anyshell import AnyshellError, Environment, Reach
 from anyshell.reach.host import text_of
 
-assert sys.platform == "linux"  # mypy follows what is below otherwise
+assert sys.platform == "linux"  # else mypy checks the code below on every platform
 
 from . import test_checkpoints, test_trial
 from .conftest import bubblewrap, missing, open_to_all, row
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(params=["root", "ordinary"])
 def login(request: pytest.FixtureRequest, tree: Path) -> Iterator[Server]:  # noqa: F811
-    """OpenSSH's server, of a user whose own the directory is, and whose home is above that."""
+    """OpenSSH's server, for a user who owns the directory, and whose home is above it."""
     bubblewrap()
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
@@ -61,13 +61,13 @@ async def env(
 
 
 def left(tree: Path) -> list[Path]:  # noqa: F811
-    """What is in the places for layers."""
+    """The contents of the places for layers."""
     own = f"anyshell-trials-{tree.stat().st_uid}"
     tops = [tree.parent / ".local/state/anyshell/trials", Path("/tmp", own), Path("/dev/shm", own)]
     return [path for top in tops if top.is_dir() for path in top.iterdir()]
 
 
-async def test_trials_are_those_of_this_machine(
+async def test_trials_on_a_host_match_those_on_this_machine(
     env: Environment,
     tree: Path,  # noqa: F811
     login: Server,
@@ -112,7 +112,7 @@ async def test_trial_without_a_commit_leaves_nothing(
             await mounted.trial("true").run()
 
 
-async def test_checkpoints_are_those_of_this_machine(
+async def test_checkpoints_on_a_host_match_those_on_this_machine(
     env: Environment,
     tree: Path,  # noqa: F811
     login: Server,
@@ -151,8 +151,8 @@ def test_an_old_python_can_read_the_program() -> None:
         assert "with (\n" not in text, "no Python before 3.9 reads it, and the parser does not say so"
 
 
-def test_names_beyond_ascii_where_the_locale_has_none(tmp_path: Path) -> None:
-    """The program that a host runs, as Python 3.6 runs it in the locale C, and later ones in some others."""
+def test_names_beyond_ascii_work_in_an_ascii_locale(tmp_path: Path) -> None:
+    """The program for a host, as run by Python 3.6 in the locale C, and by later versions in some other locales."""
     root = tmp_path / "trée"
     root.mkdir()
     name = "é\n\udcfe"

@@ -1,4 +1,4 @@
-"""What a command used of this machine, as far as the kernel tells."""
+"""The resources that a command used on this machine, as far as the kernel reports them."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ BURN = f"{sys.executable} -c 'import time; [0 for _ in iter(lambda: time.process
 
 
 @pytest.mark.parametrize("command", [BURN, f"true; {BURN}; true", f"({BURN}) | cat"])
-async def test_time_of_the_cpu_is_that_of_all_that_were_waited_for(command: str, here: Environment) -> None:
+async def test_cpu_time_covers_all_awaited_processes(command: str, here: Environment) -> None:
     usage = (await here.run(command)).usage
     assert usage is not None
     assert usage.how == "waited"
     assert usage.user + usage.system >= 0.29
     idle = (await here.run("sleep 0.3")).usage
     assert idle is not None
-    assert idle.user + idle.system < 0.29  # of the CPU: the time of the clock does not count
+    assert idle.user + idle.system < 0.29  # of the CPU, not of the clock
 
 
 async def test_usage_of_another_command_does_not_count(here: Environment) -> None:
@@ -54,7 +54,7 @@ async def test_usage_of_another_command_does_not_count(here: Environment) -> Non
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not tell")
-async def test_bytes_are_counted_over_all_that_were_waited_for(here: Environment) -> None:
+async def test_byte_counts_cover_all_awaited_processes(here: Environment) -> None:
     usage = (
         await here.run("head -c 3000000 /dev/zero > file; head -c 2000000 file | cat > copy; true")
     ).usage
@@ -70,7 +70,7 @@ async def test_bytes_are_counted_over_all_that_were_waited_for(here: Environment
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not tell")
 def test_bytes_are_counted_for_an_ordinary_user(tmp_path: Path) -> None:
-    """The kernel lets root alone open the counts of what has ended."""
+    """The kernel lets only root open the counts of an ended process."""
     if sys.platform == "win32" or os.geteuid() != 0:
         pytest.skip("the other tests are those of an ordinary user")
     program = "import anyshell\nprint(anyshell.run('sleep 0.2; head -c 100000 /dev/zero > /dev/null').usage.written)"
@@ -83,13 +83,13 @@ def test_bytes_are_counted_for_an_ordinary_user(tmp_path: Path) -> None:
 
 
 async def test_memory_is_that_of_the_largest_process(tmp_path: Path) -> None:
-    """Asked by a small program: what has taken no more than that is not known."""
+    """A small program asks: a peak below that of the asking program is not known."""
     program = (
         "import anyshell, sys\n"
         "large = f'{sys.executable} -c \"x = bytes(1) * 200_000_000\"'\n"
         "print(anyshell.run(f'true; {large}').usage.memory, anyshell.run('true').usage.memory)"
     )
-    # Started by a small shell, which forks: what this process starts itself begins to count with its peak.
+    # A small shell starts the program by a fork: a direct child of this process would begin with this process's peak.
     done = subprocess.run(
         ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", program],
         capture_output=True,
@@ -102,15 +102,15 @@ async def test_memory_is_that_of_the_largest_process(tmp_path: Path) -> None:
     assert small == "None" or sys.platform != "linux"
 
 
-async def test_usage_of_a_command_that_was_stopped(here: Environment) -> None:
-    """The shell was killed before it could wait for what it had started: its own part is known."""
+async def test_stopped_command_has_usage(here: Environment) -> None:
+    """The shell was killed before it could wait for its child: only the shell's own usage is known."""
     outcome = await here.run("sleep 300; true", timeout=0.5, grace=0)
     assert outcome.status == "timed_out"
     assert outcome.usage is not None
     assert outcome.usage.how == "waited"
 
 
-async def test_usage_that_cannot_be_known_is_none(here: Environment) -> None:
+async def test_usage_is_absent_for_a_command_that_left_a_job(here: Environment) -> None:
     left = await here.run("sleep 300 & true")
     assert left.job is not None
     assert left.usage is None
@@ -131,7 +131,7 @@ async def test_time_of_a_command_in_a_session(here: Environment) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not tell")
-async def test_time_in_a_session_is_unknown_while_another_command_has_a_part(here: Environment) -> None:
+async def test_time_in_a_session_is_unknown_beside_an_earlier_command(here: Environment) -> None:
     async with here.session() as session:
         assert (await session.run(f"mkfifo fifo; {{ read -r _ < fifo; {BURN}; }} &")).usage is None
         assert (await session.run("true")).usage is None
@@ -143,7 +143,7 @@ async def test_time_in_a_session_is_unknown_while_another_command_has_a_part(her
 async def test_usage_within_a_reach_is_that_of_the_command(tmp_path: Path) -> None:
     bubblewrap()
     async with Environment.detect(cwd=tmp_path, reach=Reach.preset("workspace")) as env:
-        # What tells it is not shown to the command, by a variable, or by a descriptor of it or of another process.
+        # The measuring program is hidden from the command: no variable and no descriptor of any process shows it.
         look = f"env | grep -c ANYSHELL_USED; ls -l /proc/[0-9]*/fd | grep -c memfd; ({BURN}) | cat; exit 3"
         outcome = await env.run(look)
         assert (outcome.output.text, outcome.exit_code) == ("0\n0\n", 3)
@@ -163,7 +163,7 @@ async def test_usage_within_a_reach_is_that_of_the_command(tmp_path: Path) -> No
         assert 6_000_000 <= copied.read < 8_000_000
         assert copied.memory is not None
         assert 200_000_000 <= copied.memory < 400_000_000
-        assert idle.user + idle.system < 0.28  # that of the sandbox does not count
+        assert idle.user + idle.system < 0.28  # the sandbox itself does not count
         assert (await env.run("kill -9 $$; sleep 300", timeout=20)).usage is not None
         stopped = await env.run("sleep 300; true", timeout=0.5, grace=0)
         assert stopped.usage is None

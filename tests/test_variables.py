@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .ssh_server import Server
 
 SECONDS = 15
-"""What waits for a person, waits longer."""
+"""The bound of a command; a program that asks a person waits longer."""
 
 NAMED_BY_THE_PROJECT = """
     PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER BAT_PAGER DELTA_PAGER GH_PAGER PSQL_PAGER AWS_PAGER LESS GIT_EDITOR EDITOR
@@ -42,7 +42,7 @@ NAMED_BY_THE_PROJECT = """
 
 
 def _on_a_terminal(command: str, directory: Path, **env: str) -> tuple[int, str]:
-    """Run a command where a person could be asked: with the set, on a terminal without input."""
+    """Run a command where a program could ask a person: with the variables of the set, on a terminal without input."""
     if os.name != "posix":
         pytest.skip("needs a POSIX terminal")
     program = "import pty, os, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(['sh', '-c', sys.argv[1]])))"
@@ -86,18 +86,18 @@ def test_a_pager_prints_and_ends(repository: Path) -> None:
     assert "change 1" in output
 
 
-def test_less_called_by_name_ends_by_itself(tmp_path: Path) -> None:
+def test_less_called_by_name_ends_without_a_key(tmp_path: Path) -> None:
     _have("less", "apt-get install less")
     (tmp_path / "file").write_text("one\ntwo\n")
     code, output = _on_a_terminal(
         "less file", tmp_path
-    )  # a dumb terminal alone would make it wait for RETURN
+    )  # less would wait for RETURN because of the dumb terminal alone
     assert code == 0
     assert "two" in output
     assert _on_a_terminal("less file | cat", tmp_path) == (0, "one\ntwo\n")
 
 
-def test_an_editor_leaves_a_text_as_it_is_and_goes_on(repository: Path) -> None:
+def test_editor_keeps_a_prepared_text_and_goes_on(repository: Path) -> None:
     subject = "git log -1 --format=%s"
     assert _on_a_terminal(f"git merge main && {subject}", repository)[1].endswith(
         "\nMerge branch 'main' into side\n"
@@ -107,7 +107,7 @@ def test_an_editor_leaves_a_text_as_it_is_and_goes_on(repository: Path) -> None:
     )
 
 
-def test_a_list_of_commits_that_cannot_be_edited_is_not_taken_as_it_is(repository: Path) -> None:
+def test_unedited_list_of_commits_is_not_applied(repository: Path) -> None:
     code, output = _on_a_terminal("git rebase -i HEAD~1", repository)
     assert code == 1
     assert "problem with the editor" in output
@@ -115,7 +115,7 @@ def test_a_list_of_commits_that_cannot_be_edited_is_not_taken_as_it_is(repositor
     assert _on_a_terminal("git rebase main && git log -1 --format=%s", repository)[1].endswith("side\n")
 
 
-def test_a_text_that_must_be_written_is_missed_at_once(repository: Path) -> None:
+def test_missing_commit_message_fails_at_once(repository: Path) -> None:
     code, output = _on_a_terminal("git commit --allow-empty", repository)
     assert code == 1
     assert "empty commit message" in output
@@ -150,7 +150,7 @@ def test_pip_finds_its_options_in_the_variables(tmp_path: Path) -> None:
 def test_no_variable_of_the_host_brings_a_person_or_colour_back(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["HERE", "OLDPWD", *REMOVED]
     if sys.platform == "win32":
-        names.remove("OLDPWD")  # it means nothing to PowerShell
+        names.remove("OLDPWD")  # the name has no special meaning to PowerShell
     text = "env | cut -d= -f1 | grep -xE '" + "|".join(names) + "'"
     if sys.platform == "win32":
         text = (
@@ -174,7 +174,7 @@ def test_removed_variables_are_not_set() -> None:
     assert {"FORCE_COLOR", "CLICOLOR_FORCE"} <= REMOVED - NOT_FOR_MODELS
 
 
-def test_everything_that_the_project_names_is_in_the_set() -> None:
+def test_set_has_every_variable_named_by_the_project() -> None:
     assert set(NAMED_BY_THE_PROJECT.split()) <= set(NON_INTERACTIVE)
     assert (NON_INTERACTIVE["TERM"], NON_INTERACTIVE["NO_COLOR"], NON_INTERACTIVE["CI"]) == (
         "dumb",
@@ -218,7 +218,7 @@ def test_hang_guards_are_pagers_editors_and_prompts_alone() -> None:
 def test_programs_on_windows_are_asked_for_utf8() -> None:
     python = {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8:surrogateescape"}
     assert ask_for_utf8(frozenset()) == dict(ASK_FOR_UTF8) == {**python, "WSL_UTF8": "1"}
-    # Who has said how Python is to speak is not contradicted by the other of the two.
+    # If one of the two variables chooses Python's encoding already, the other is not set against that choice.
     for name in python:
         assert ask_for_utf8(frozenset({name})) == {"WSL_UTF8": "1"}
     assert ask_for_utf8(frozenset({"WSL_UTF8"})) == python
@@ -264,7 +264,7 @@ def test_bad_variables_are_refused_and_no_value_is_shown() -> None:
 
 
 async def _names(env: Environment, *names: str, **given: str) -> set[str]:
-    """Those of some variables that a command has."""
+    """The given variables that a command has."""
     text = f"env | cut -d= -f1 | grep -xE '{'|'.join(names)}'"
     if sys.platform == "win32":
         quoted = "', '".join(names)
@@ -277,7 +277,7 @@ async def _given(variables: Variables | None, *names: str, **given: str) -> set[
         return await _names(env, *names, **given)
 
 
-def test_commands_have_the_variables_that_were_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_have_the_chosen_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("HOME", "PATH", "FOO_TOKEN", "FOO", "CI", "ADDED")
     for name in ("HOME", "FOO_TOKEN", "FOO"):
         monkeypatch.setenv(name, os.environ.get(name, "1"))
@@ -299,7 +299,7 @@ def test_commands_have_the_variables_that_were_chosen(monkeypatch: pytest.Monkey
     assert "FOO_TOKEN" in asyncio.run(_given(Variables(), *names, FOO_TOKEN="the caller's"))
 
 
-def test_a_variable_that_is_set_later_is_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_set_later_is_filtered(monkeypatch: pytest.MonkeyPatch) -> None:
     async def later() -> set[str]:
         async with Environment.detect(variables=Variables()) as env:
             monkeypatch.setenv("LATER_TOKEN", "1")
@@ -309,7 +309,7 @@ def test_a_variable_that_is_set_later_is_looked_at_as_well(monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a session of PowerShell has another text")
-def test_sessions_terminals_and_jobs_have_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_terminals_and_jobs_have_the_chosen_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOO_TOKEN", "1")
     text = "echo [$FOO_TOKEN] [$ADDED]"
 

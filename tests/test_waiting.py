@@ -1,4 +1,4 @@
-"""Whether a program waits for input, where no host is asked: what the rule makes of what a host would say."""
+"""The rule for waiting programs, applied to fixed observations without a host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Silent:
-    """A terminal that shows nothing any more, of a host that cannot tell what its program sleeps in."""
+    """A silent terminal, on a host that cannot tell the system call of its program."""
 
     def __init__(self, prompt: str) -> None:
         self.last_heard = self.last_typed = time.monotonic()
@@ -33,13 +33,13 @@ class Silent:
         return self._prompt
 
 
-async def test_on_an_untelling_host_silence_behind_a_prompt_is_enough() -> None:
+async def test_silence_after_a_prompt_suffices_on_a_host_without_system_calls() -> None:
     waiting = await InputWatch(Silent("name: "), tells=False).wait(UNPROMPTED / 2)
     assert waiting is not None
     assert (waiting.certainty, waiting.prompt) == ("likely", "name: ")
 
 
-async def test_on_an_untelling_host_silence_without_a_prompt_may_be_a_slow_start() -> None:
+async def test_silence_without_a_prompt_may_be_a_slow_start() -> None:
     assert await InputWatch(Silent(""), tells=False).wait(UNPROMPTED / 2) is None
     waiting = await InputWatch(Silent(""), tells=False).wait(None)
     assert waiting is not None

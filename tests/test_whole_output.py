@@ -1,4 +1,4 @@
-"""The whole of an output, and what a failed command says of it."""
+"""The whole of an output, and the report of a failed command."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def test_large_output_is_read_from_its_artifact(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("piece", [b"\0", b"step\r", b"\x1b[1m"])
-def test_output_whose_text_is_small_is_whole_however_large_it_was(tmp_path: Path, piece: bytes) -> None:
+def test_large_output_with_a_small_text_is_whole(tmp_path: Path, piece: bytes) -> None:
     output = built(piece * 1000, ArtifactStore(tmp_path))
     assert not output.truncated
     assert output.kept
     assert output.data == piece * 1000
 
 
-def test_drawing_whose_text_is_small_is_whole_however_large_it_was(tmp_path: Path) -> None:
+def test_large_drawing_with_a_small_text_is_whole(tmp_path: Path) -> None:
     builder = TerminalOutput(Terminal(), head=40, tail=60, artifacts=ArtifactStore(tmp_path))
     builder.feed(b"step\r" * 1000)
     assert not builder.finish().truncated
@@ -77,27 +77,27 @@ def test_drawing_whose_text_is_small_is_whole_however_large_it_was(tmp_path: Pat
 
 def test_read_past_the_end_returns_the_rest(tmp_path: Path) -> None:
     output = built(b"x\n" * 1000, ArtifactStore(tmp_path))
-    assert output.read(1990, 10**15) == b"x\n" * 5  # as much memory is not there
+    assert output.read(1990, 10**15) == b"x\n" * 5  # the machine has less memory than that
 
 
 @pytest.mark.parametrize(
     ("text", "why"), [("1" * 5000, "digits"), ("[" * 100_000, "recursion|Stack overflow")]
 )
-def test_json_that_python_does_not_take_is_said_to_be_none(text: str, why: str) -> None:
+def test_json_rejected_by_python_is_an_error(text: str, why: str) -> None:
     for status, error in ((0, json.JSONDecodeError), (1, CommandFailed)):
         outcome = Outcome(status="exited", exit_code=status, output=Output(text=text))
         with pytest.raises(error, match=why if status == 0 else "exit code 1"):
             outcome.json()
 
 
-def test_output_that_was_not_kept_says_so() -> None:
+def test_data_of_an_unkept_output_is_an_error() -> None:
     output = built(b"x\n" * 1000)
     assert not output.kept
     with pytest.raises(OutputIncomplete, match=r"of the 2,000 bytes .* only the text was kept: give limits="):
         _ = output.data
 
 
-def test_artifact_that_is_gone_says_so(tmp_path: Path) -> None:
+def test_data_of_a_missing_artifact_is_an_error(tmp_path: Path) -> None:
     output = built(b"x\n" * 1000, ArtifactStore(tmp_path))
     assert output.artifact is not None
     elsewhere = pickle.loads(pickle.dumps(output))
@@ -108,7 +108,7 @@ def test_artifact_that_is_gone_says_so(tmp_path: Path) -> None:
             _ = each.data
 
 
-def test_artifact_that_was_cut_short_says_so(tmp_path: Path) -> None:
+def test_data_of_a_shortened_artifact_is_an_error(tmp_path: Path) -> None:
     output = built(b"x\n" * 1000, ArtifactStore(tmp_path))
     assert output.artifact is not None
     output.artifact.path.write_bytes(b"x\n" * 10)
@@ -116,7 +116,7 @@ def test_artifact_that_was_cut_short_says_so(tmp_path: Path) -> None:
         _ = output.data
 
 
-def test_output_beyond_the_cap_of_an_artifact_is_read_and_is_no_data(tmp_path: Path) -> None:
+def test_output_beyond_the_cap_of_an_artifact_is_readable_without_data(tmp_path: Path) -> None:
     output = built(b"x\n" * 1000, ArtifactStore(tmp_path, max_size=160))
     with pytest.raises(OutputIncomplete, match="1,840 of the 2,000 bytes of this output were not kept"):
         _ = output.data
@@ -128,7 +128,7 @@ def test_negative_offsets_are_refused() -> None:
         built(b"x").read(-1)
 
 
-def test_output_of_a_test_has_its_text_as_data() -> None:
+def test_output_made_from_text_has_the_text_as_data() -> None:
     assert Outcome(status="exited", exit_code=0, output=Output(text="[1]")).json() == [1]
 
 
@@ -140,7 +140,7 @@ async def test_bounded_text_breaks_json_where_the_whole_output_does_not(env: Env
     assert outcome.json() == json.loads(LONG)
 
 
-async def test_unlimited_text_is_what_was_written(env: Environment) -> None:
+async def test_unlimited_text_equals_the_output(env: Environment) -> None:
     outcome = await env.run(
         rf"printf 'a\rb\000\033[1mc\377\r\n'; printf '%s' '{LONG}'", limits=OutputLimits.unlimited()
     )
@@ -175,12 +175,12 @@ def test_exact_output_is_not_held_beyond_its_limit(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_exact_limits_do_not_keep_from() -> None:
+def test_exact_limits_exclude_keep_from() -> None:
     with pytest.raises(ValueError, match="leave out keep_from"):
         OutputLimits(exact=True, keep_from=1)
 
 
-async def test_data_means_the_same_everywhere(env: Environment) -> None:
+async def test_data_means_the_same_for_every_way_to_run(env: Environment) -> None:
     async with env.session() as session:
         assert (await session.run(r"printf 'a\rb'")).output.data == b"a\rb"
     async with env.stream(r"printf 'a\rb'") as events:
@@ -197,7 +197,7 @@ async def test_data_means_the_same_everywhere(env: Environment) -> None:
     assert shown.output.data == b"\x1b[1mx\r\n"
 
 
-async def test_json_names_what_is_wrong(env: Environment) -> None:
+async def test_json_error_names_the_fault(env: Environment) -> None:
     with pytest.raises(json.JSONDecodeError, match=r"is no JSON; .* split_stderr=True: Expecting value"):
         (await env.run("echo warning >&2; echo {}")).json()
     apart = await env.run("echo warning >&2; echo '{}'", split_stderr=True)
@@ -250,7 +250,7 @@ def test_truncation_is_named_where_nothing_was_kept() -> None:
     assert str(caught.value).endswith("\n  (.outcome.output.text is truncated)")
 
 
-async def test_failure_holds_no_secret_where_they_are_masked(tmp_path: Path) -> None:
+async def test_failure_has_secrets_masked(tmp_path: Path) -> None:
     redact = Redaction(values=("swordfish-2",))
     async with Environment.detect(shell="sh", cwd=tmp_path, redact=redact) as env:
         outcome = await env.run("echo swordfish-2 >&2; false")
@@ -259,7 +259,7 @@ async def test_failure_holds_no_secret_where_they_are_masked(tmp_path: Path) -> 
     assert str(caught.value) == "the command ended with exit code 1: echo [secret] >&2; false\n  [secret]"
 
 
-def test_terse_errors_have_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terse_errors_have_no_command_and_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYSHELL_ERRORS", "terse")
     with pytest.raises(CommandFailed) as caught:
         anyshell.run("echo secret; exit 3").check()

@@ -1,4 +1,4 @@
-"""What is Windows' own about running commands: jobs, handles, pipes, variables, command lines."""
+"""Windows' own parts of running commands: jobs, handles, pipes, variables, command lines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 if sys.platform != "win32":
     pytest.skip("of Windows alone", allow_module_level=True)
-assert sys.platform == "win32"  # mypy follows the imports below otherwise
+assert sys.platform == "win32"  # else mypy checks the imports below on every platform
 
 from anyshell.backends.local.windows.job_object import JobObject
 from anyshell.backends.local.windows.pipes import PipeReceiveStream, pipe_to_read
@@ -66,7 +66,7 @@ START = textwrap.dedent(
     time.sleep(float(sys.argv[2]))
     """
 )
-"""Starts a program for each of the flags given last, all of which sleep for the first time, and sleeps for the second."""
+"""Starts a program for each of the given flags; each sleeps for the first time, and the starter itself for the second."""
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ async def run(backend: Backend, spawn: Spawn, **how: Any) -> Outcome:
 
 
 def named(outcome: Outcome) -> list[ProcessInfo]:
-    """What was left behind, but for a console, which under Wine has no name yet when it has just begun."""
+    """The processes left behind, except a console, which under Wine has no name at first."""
     return [process for process in outcome.left_behind if process.name != "unknown"]
 
 
@@ -98,7 +98,7 @@ def named(outcome: Outcome) -> list[ProcessInfo]:
 
 
 @pytest.mark.parametrize("ending", ["stop", "exit", "cancel"])
-async def test_no_child_escapes_however_it_is_started(backend: Backend, ending: str) -> None:
+async def test_no_child_escapes_with_any_creation_flag(backend: Backend, ending: str) -> None:
     seconds = unique_seconds()
     flags = ["0", str(DETACHED), str(subprocess.CREATE_NEW_CONSOLE), str(subprocess.CREATE_NO_WINDOW)]
     own = "0" if ending == "exit" else "300"
@@ -130,7 +130,7 @@ async def test_no_child_escapes_however_it_is_started(backend: Backend, ending: 
     assert living(seconds) == []
 
 
-async def test_a_program_is_not_let_out_of_its_job(backend: Backend) -> None:
+async def test_program_cannot_leave_its_job(backend: Backend) -> None:
     code = textwrap.dedent(
         """
         import subprocess, sys
@@ -164,7 +164,7 @@ async def test_backend_works_inside_a_windows_job_and_ends_with_it(backend: Back
     assert living(seconds) == []
 
 
-def test_the_tree_ends_with_us_when_we_are_killed(tmp_path: Path) -> None:
+def test_killed_anyshell_takes_its_tree_along(tmp_path: Path) -> None:
     seconds = unique_seconds()
     script = (
         "import asyncio, sys\n"
@@ -180,7 +180,7 @@ def test_the_tree_ends_with_us_when_we_are_killed(tmp_path: Path) -> None:
     scripts = set(glob.glob(os.path.join(tempfile.gettempdir(), "anyshell-*")))
     with subprocess.Popen([sys.executable, "-c", script]) as owner:
         try:
-            wait_living(seconds, 4)  # the owner itself, what it started, and what that started
+            wait_living(seconds, 4)  # the owner itself, its child, and the two processes of that child
         finally:
             owner.kill()
     gone = threading.Event()
@@ -232,7 +232,7 @@ async def test_kept_process_can_go_on_printing(backend: Backend, tmp_path: Path)
 
 
 @pytest.mark.parametrize("turns", range(8))
-async def test_a_cancel_while_it_starts_leaves_nothing(backend: Backend, turns: int) -> None:
+async def test_cancellation_during_the_start_leaves_nothing(backend: Backend, turns: int) -> None:
     seconds = unique_seconds()
     task = asyncio.ensure_future(run(backend, python(SLEEP, seconds)))
     for _ in range(turns):
@@ -243,7 +243,7 @@ async def test_a_cancel_while_it_starts_leaves_nothing(backend: Backend, turns: 
     assert living(seconds) == []
 
 
-async def test_closing_the_backend_ends_what_runs(backend: Backend) -> None:
+async def test_closing_the_backend_ends_running_programs(backend: Backend) -> None:
     seconds = unique_seconds()
     processes = [await backend.spawn(python(SLEEP, seconds)) for _ in range(3)]
     await asyncio.to_thread(wait_living, seconds, 3)
@@ -257,7 +257,7 @@ async def test_closing_the_backend_ends_what_runs(backend: Backend) -> None:
         await backend.spawn(python(SLEEP, seconds))
 
 
-async def test_console_that_has_just_begun_is_no_survivor(backend: Backend) -> None:
+async def test_new_console_is_no_survivor(backend: Backend) -> None:
     for _ in range(20):
         process = await backend.spawn(python(SLEEP, "300"))
         names = {member.name for _ in range(300) for member in await process.survivors()}
@@ -276,7 +276,7 @@ def test_a_job_ends_its_members_with_its_last_handle() -> None:
         child.wait(60)
 
 
-def test_a_list_of_members_that_is_too_short_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_short_list_of_members_is_requested_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("anyshell.backends.local.windows.job_object._FEW_MEMBERS", 1)
     job = JobObject()
     children = [subprocess.Popen([sys.executable, "-c", SLEEP, "300"]) for _ in range(3)]
@@ -305,13 +305,13 @@ ENDLESS = {
     "in a window": "Start-Process -WindowStyle Hidden {python} '-c \"{sleep}\" {s}'; Start-Sleep 300",
     "by cmd": "cmd /d /c start /b {python} -c '{sleep}' {s}; Start-Sleep 300",
 }
-"""Each has a program that sleeps for the time whose place is marked."""
+"""Each text has a program that sleeps for the inserted time."""
 
 LEFT = {
     "beside": "Start-Process -NoNewWindow {python} '-c \"{sleep}\" {s}'; 'started'",
     "in a window": "Start-Process -WindowStyle Hidden {python} '-c \"{sleep}\" {s}'; 'started'",
 }
-"""Each leaves that one behind."""
+"""Each text leaves such a program behind."""
 
 
 def fill(text: str, seconds: str) -> str:
@@ -371,9 +371,7 @@ async def test_a_command_is_recorded_into_a_new_file(env: Environment, tmp_path:
         await env.run("'again'", record=file)
 
 
-async def test_a_terminal_is_recorded_and_what_is_typed_is_not_told_from_secrets(
-    env: Environment, tmp_path: Path
-) -> None:
+async def test_recording_of_a_terminal_masks_all_input(env: Environment, tmp_path: Path) -> None:
     file = tmp_path / "demo.cast"
     recording = Recording(file, input=True)
     async with env.terminal('$x = Read-Host; "got $x"; Read-Host', record=recording) as terminal:
@@ -403,7 +401,7 @@ async def test_cancelling_raises_after_the_tree_is_gone(env: Environment, cancel
     assert living(seconds) == []
 
 
-async def test_leaving_the_environment_stops_what_still_runs(tmp_path: Path) -> None:
+async def test_leaving_the_environment_stops_running_commands(tmp_path: Path) -> None:
     seconds = unique_seconds()
     async with Environment.detect(cwd=tmp_path) as env:
         task = asyncio.ensure_future(env.run(fill(ENDLESS["a program"], seconds)))
@@ -413,7 +411,7 @@ async def test_leaving_the_environment_stops_what_still_runs(tmp_path: Path) -> 
     assert (outcome.status, outcome.exit_code, outcome.killed_without_warning) == ("cancelled", None, True)
 
 
-def test_a_loop_that_ends_stops_what_its_tasks_run(tmp_path: Path) -> None:
+def test_ended_event_loop_stops_its_commands(tmp_path: Path) -> None:
     seconds = unique_seconds()
 
     async def main() -> None:
@@ -426,19 +424,19 @@ def test_a_loop_that_ends_stops_what_its_tasks_run(tmp_path: Path) -> None:
     assert living(seconds) == []
 
 
-# --- how it ends ----------------------------------------------------------------------------------------------
+# # --- the end of a program -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", [0, 1, 137, 256, 0xC000_0005, 0xFFFF_FFFF, 0xE061_6E79])
 async def test_an_exit_code_has_32_bits_without_a_sign(backend: Backend, code: int) -> None:
-    """The last one is what a job of ours is ended with. A program may exit with that by itself."""
+    """The last code is the one with which anyshell ends a job. A program may also exit with it."""
     end = "import ctypes, sys; ctypes.windll.kernel32.ExitProcess(ctypes.c_uint(int(sys.argv[1])))"
     outcome = await run(backend, python(end, str(code)))
     assert (outcome.status, outcome.exit_code, outcome.signal) == ("exited", code, None)
     assert not outcome.killed_without_warning
 
 
-async def test_a_program_that_ends_just_before_it_is_stopped_keeps_its_code(backend: Backend) -> None:
+async def test_ended_program_keeps_its_code_after_a_stop(backend: Backend) -> None:
     process = await backend.spawn(python("import os; os._exit(7)"))
     assert (await process.wait()).code == 7
     await process.send_signal("kill")
@@ -450,7 +448,7 @@ async def test_a_program_that_ends_just_before_it_is_stopped_keeps_its_code(back
 # --- pipes ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_program_that_is_not_read_waits(backend: Backend) -> None:
+async def test_unread_program_waits(backend: Backend) -> None:
     code = (
         "import sys\n"
         "for count in range(1, 101):\n"
@@ -463,7 +461,7 @@ async def test_a_program_that_is_not_read_waits(backend: Backend) -> None:
     with anyio.move_on_after(3):
         while True:
             counted += await process.stderr.receive()
-    # The pipe, what is held here, and two reads.
+    # The pipe, the buffer on this side, and two reads.
     assert 1 <= len(counted.split()) <= 4
     total = sum([len(piece) async for piece in process.stdout])
     assert total == 100 * 65536
@@ -471,7 +469,7 @@ async def test_a_program_that_is_not_read_waits(backend: Backend) -> None:
     await process.aclose()
 
 
-async def test_a_read_that_is_cancelled_loses_nothing(backend: Backend) -> None:
+async def test_cancelled_read_loses_nothing(backend: Backend) -> None:
     code = "import sys; [print(number, flush=True) for number in range(2000)]"
     process = await backend.spawn(python(code))
     data = b""
@@ -500,7 +498,7 @@ async def test_unread_input_does_no_harm(backend: Backend) -> None:
 
 
 async def test_each_program_has_its_own_pipes_alone(backend: Backend) -> None:
-    """Were they inherited by others that start at the same time, no output would end before those do."""
+    """If other programs started at the same time inherited a pipe, its output would not end before those programs end."""
     long = await asyncio.gather(*(backend.spawn(python(SLEEP, "300", stdin=True)) for _ in range(3)))
     short, *more = await asyncio.gather(
         backend.spawn(python("print(input())", stdin=True)),
@@ -538,7 +536,7 @@ def test_a_loop_that_starts_no_programs_is_named() -> None:
         runner.run(main())
 
 
-async def test_nothing_piles_up_over_many_runs(backend: Backend) -> None:
+async def test_many_runs_accumulate_nothing(backend: Backend) -> None:
     spawn = Spawn(argv=(CMD, "/d", "/c", "exit 3"), cwd="C:\\", stdin=True, split_stderr=True, script="text")
 
     async def some(count: int) -> None:
@@ -565,10 +563,10 @@ async def test_nothing_piles_up_over_many_runs(backend: Backend) -> None:
     assert all(now <= then for now, then in zip(counts(), before, strict=True))
 
 
-# --- starting -------------------------------------------------------------------------------------------------
+# # --- the start of a program -----------------------------------------------------------------------------------
 
 
-async def test_a_cwd_that_is_no_directory_is_refused(backend: Backend, tmp_path: Path) -> None:
+async def test_invalid_cwd_is_refused(backend: Backend, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name in ("nothing", "file"):
         with pytest.raises(InvalidCommand, match=name):
@@ -603,7 +601,7 @@ async def test_failed_start_names_its_reason(backend: Backend, argv: tuple[str, 
 
 @pytest.mark.parametrize("name", ["a.bat", "a.CMD", "a.bat. ", "a.cmd ."])
 async def test_a_batch_file_is_not_given_arguments(backend: Backend, tmp_path: Path, name: str) -> None:
-    """CVE-2024-24576: cmd.exe would run what stands behind the quote. And CVE-2024-43402: whatever its name ends with."""
+    """CVE-2024-24576: cmd.exe would run the text behind the quote. And CVE-2024-43402: names with any ending."""
     (tmp_path / name.rstrip(" .")).write_text("echo %*\n")
     with pytest.raises(SpawnError, match="batch file"):
         await backend.spawn(Spawn(argv=(str(tmp_path / name), '"&calc.exe'), cwd=str(tmp_path)))
@@ -624,7 +622,7 @@ def test_a_program_is_not_looked_for_in_the_current_directory(
     assert find_program(r"tests\planted", str(tmp_path)) is None
 
 
-async def test_arguments_arrive_as_they_were_given(backend: Backend) -> None:
+async def test_arguments_arrive_unchanged(backend: Backend) -> None:
     words = [
         "",
         "a b",
@@ -645,9 +643,7 @@ async def test_arguments_arrive_as_they_were_given(backend: Backend) -> None:
     assert [bytes.fromhex(word).decode() for word in outcome.output.text.strip().split(".")] == words
 
 
-async def test_variables_are_the_same_in_either_case(
-    backend: Backend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_names_of_variables_ignore_case(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("Some_Variable", "ours")
     monkeypatch.setenv("Another_Variable", "ours")
     monkeypatch.delenv("ComSpec")
@@ -675,7 +671,7 @@ async def test_variables_are_the_same_in_either_case(
 # --- texts ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_long_text_is_read_from_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
+async def test_long_text_is_read_from_a_temporary_file(tmp_path: Path) -> None:
     def scripts() -> set[str]:
         return set(glob.glob(os.path.join(tempfile.gettempdir(), "anyshell-*")))
 
@@ -708,7 +704,7 @@ async def test_a_script_that_cannot_be_started_leaves_no_file(backend: Backend) 
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> str:
-    """Words that run what stands behind them, and say so in a variable."""
+    """A prefix that runs the following words, and marks them with a variable."""
     runner = tmp_path / "a place" / "runner.py"
     runner.parent.mkdir()
     runner.write_text(
@@ -719,7 +715,7 @@ def prefix(tmp_path: Path) -> str:
     return f'{sys.executable} "{runner}"  "it is"'
 
 
-async def test_a_prefix_is_given_the_shell_whatever_it_is_told(tmp_path: Path, prefix: str) -> None:
+async def test_prefix_runs_the_shell_with_any_text(tmp_path: Path, prefix: str) -> None:
     tell = "\"$env:BEHIND|$input|é☃\"; [Console]::Error.Write('apart'); exit 259"
     async with Environment.detect(cwd=tmp_path, prefix=prefix) as env:
         assert env.prefix == prefix
@@ -734,7 +730,7 @@ async def test_behind_a_prefix_the_whole_tree_is_stopped_in_time(tmp_path: Path,
     seconds = unique_seconds()
     text = f"& '{sys.executable}' -c \"print('begun', flush=True); {SLEEP}\" {seconds}"
     async with Environment.detect(cwd=tmp_path, prefix=prefix) as env:
-        for timeout in (5, 15, 45):  # the first, unless others keep the machine busy
+        for timeout in (5, 15, 45):  # 5 s, unless other programs keep the machine busy
             outcome = await env.run(text, timeout=timeout)
             assert (outcome.status, outcome.exit_code, outcome.left_behind) == ("timed_out", None, ())
             assert living(seconds) == []
@@ -777,8 +773,8 @@ async def test_a_prefix_that_windows_cannot_start_is_refused(
 # --- the host -------------------------------------------------------------------------------------------------
 
 
-async def test_facts_are_those_of_windows(backend: Backend) -> None:
-    mute = ShellCandidate("powershell", CMD, ("/d", "/c", "exit 0"))  # as the powershell.exe of Wine is
+async def test_facts_describe_windows(backend: Backend) -> None:
+    mute = ShellCandidate("powershell", CMD, ("/d", "/c", "exit 0"))  # like the powershell.exe of Wine
     info = await backend.info(HostQuery(programs=("cmd", "no-such-program"), shells_on_windows=(mute,)))
     assert (info.os, info.name, info.container, info.wsl) == ("windows", "Windows", None, False)
     assert info.version.count(".") == 2
@@ -816,8 +812,8 @@ async def test_a_job_runs_in_the_background(tmp_path: Path) -> None:
         )
 
 
-async def test_limits_are_those_of_the_job_object(tmp_path: Path) -> None:
-    """Processes at once, memory and processor time of each; anything more is refused by its name."""
+async def test_limits_are_enforced_by_the_job_object_alone(tmp_path: Path) -> None:
+    """Limits of simultaneous processes, memory, and processor time of each; any other limit is refused by its name."""
     free: dict[str, Any] = {"write": ("/",), "hide": (), "protect": (), "network": True}
     limits = Limits(memory=256 * 2**20, processes=4, cpu=2)
     async with Environment.detect(cwd=tmp_path, reach=Reach(**free, limits=limits)) as env:
@@ -832,7 +828,7 @@ async def test_limits_are_those_of_the_job_object(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(SYSTEM == "wine", reason="Wine takes the limits of a job and does not enforce them")
-async def test_a_process_gets_no_more_than_its_job_object_allows(backend: Backend) -> None:
+async def test_job_object_enforces_its_limits(backend: Backend) -> None:
     took = python("x = bytearray(400 * 2**20); print('took')")
     assert (await run(backend, took)).output.text.strip() == "took"
     outcome = await run(backend, replace(took, job_limits=(256 * 2**20, None, None)))
@@ -848,8 +844,8 @@ async def test_a_process_gets_no_more_than_its_job_object_allows(backend: Backen
     assert outcome.status == "exited"
 
 
-async def test_usage_is_what_the_job_object_has_counted(backend: Backend) -> None:
-    """Wine does not tell what a job has used, and no number is made up."""
+async def test_usage_comes_from_the_job_object(backend: Backend) -> None:
+    """Wine does not report the usage of a job, and no number is invented."""
     burn = (
         "import subprocess, sys, time\nif sys.argv[1:]: subprocess.run([sys.executable, '-c', sys.argv[1]])\n"
     )
@@ -879,7 +875,7 @@ with open("made/\u00e4.txt", "w") as file:
 """
 
 
-async def test_effects_and_an_undo_are_those_of_the_files(tmp_path: Path) -> None:
+async def test_effects_and_undo_match_the_files(tmp_path: Path) -> None:
     names = ("changed.txt", "gone.txt", "moved.txt", "same.txt")
     for name in names:
         (tmp_path / name).write_bytes(f"{name}: one\n".encode())

@@ -1,4 +1,4 @@
-"""Files on Windows: what others hold open, attributes, permissions, long paths, names without case."""
+"""Files on Windows: files held open by others, attributes, permissions, long paths, names without case."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ assert handle != wintypes.HANDLE(-1).value, ctypes.get_last_error()
 print("held", flush=True)
 sys.stdin.read()
 """
-NOBODY, READERS, ALL = 0, 1, 7  # whom a holder lets open the file as well
+NOBODY, READERS, ALL = 0, 1, 7  # the access that a holder shares with other programs
 
 
 @contextlib.contextmanager
 def held(path: Path, sharing: int = NOBODY) -> Iterator[Callable[[], None]]:
-    """Another program has a file open, until what this gives is called."""
+    """Have another program hold a file open, until a call of the yielded function."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path), str(sharing)],
         stdin=subprocess.PIPE,
@@ -136,8 +136,8 @@ async def test_a_cancelled_change_does_not_wait(directory: Path, monkeypatch: py
     assert sorted(os.listdir(directory)) == ["empty", "file", "tree"]
 
 
-async def test_a_copy_that_fails_removes_what_a_scanner_looks_at(tmp_path: Path) -> None:
-    """The file that was not finished is held when it is to be removed, and let go a little later."""
+async def test_failed_copy_removes_a_file_held_by_a_scanner(tmp_path: Path) -> None:
+    """The unfinished file is held when it is to be removed, and released a little later."""
     path = tmp_path / "new"
     with contextlib.ExitStack() as stack:
 
@@ -156,7 +156,7 @@ async def test_a_copy_that_fails_removes_what_a_scanner_looks_at(tmp_path: Path)
 async def test_open_file_is_replaced_by_handle(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wine has the older way alone, which takes the same structure, and replaces nothing that is open."""
+    """Wine has only the older way, with the same structure, which replaces no open file."""
     if SYSTEM == "wine":
         monkeypatch.setattr(windows_files, "_FILE_RENAME_INFO_EX", 3)  # FileRenameInfo
     (tmp_path / name).write_bytes(b"old")
@@ -169,7 +169,7 @@ async def test_open_file_is_replaced_by_handle(
     assert (tmp_path / name).read_bytes() == b"new"
 
 
-async def test_our_own_reader_blocks_no_change(tmp_path: Path) -> None:
+async def test_reader_of_anyshell_blocks_no_change(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * (3 * 1024 * 1024))
     reading = LocalFiles().read_chunks(str(path))
@@ -181,7 +181,7 @@ async def test_our_own_reader_blocks_no_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(SYSTEM == "wine", reason="Wine finds the end of a file and writes there in two steps")
-async def test_appends_from_everywhere_are_whole(tmp_path: Path) -> None:
+async def test_concurrent_appends_are_whole(tmp_path: Path) -> None:
     path = tmp_path / "log"
     script = """
 import asyncio, sys
@@ -237,7 +237,7 @@ async def test_chmod_is_the_read_only_attribute(tmp_path: Path) -> None:
 
 @pytest.fixture
 def open_directory(tmp_path: Path) -> Path:
-    """A directory in which every user may read what is new."""
+    """A directory in which every user may read new files."""
     path = tmp_path / "open"
     with _acl.attributes(f"D:P(A;OICI;FA;;;{_acl.this_user()})(A;OICI;FR;;;{EVERYBODY})") as made:
         assert _acl._kernel32().CreateDirectoryW(str(path), ctypes.byref(made))
@@ -248,7 +248,7 @@ EVERYBODY = "S-1-1-0"
 
 
 def readers(path: Path) -> set[str]:
-    """Who is allowed anything with a file, beside the system and administrators."""
+    """The users with any access to a file, besides the system and administrators."""
     with _acl._security(str(path), _acl._Win32.DACL_SECURITY_INFORMATION) as found:
         first = _acl._AllowingEntry.sid.offset
         return {_acl._sid_text(ctypes.addressof(entry) + first) for entry in found.entries()} & {
@@ -285,7 +285,7 @@ async def test_a_copy_of_a_private_file_is_private(open_directory: Path, mode: i
 
 @pytest.fixture
 def long_directory(tmp_path: Path) -> Path:
-    """A path of more than 260 characters, which does not exist yet."""
+    """A path of more than 260 characters, without a file yet."""
     return tmp_path.joinpath(*("a" * 60,) * 5)
 
 
@@ -308,8 +308,8 @@ async def test_a_long_path_is_a_path(tmp_path: Path, long_directory: Path) -> No
     assert os.listdir(tmp_path) == []
 
 
-async def test_a_file_with_the_name_of_a_device_is_reached_verbatim(tmp_path: Path) -> None:
-    """Redirections of other systems' shells leave such files, and nothing else removes them."""
+async def test_file_named_like_a_device_is_reached_verbatim(tmp_path: Path) -> None:
+    """Redirections of other systems' shells leave such files, and no other program removes them."""
     host = HostFiles(LocalFiles(), facts(tmp_path), str(tmp_path))
     path = f"\\\\?\\{tmp_path}\\nul"
     await host.write(path, b"x")
@@ -319,7 +319,7 @@ async def test_a_file_with_the_name_of_a_device_is_reached_verbatim(tmp_path: Pa
     assert await host.list() == []
 
 
-def test_a_path_of_this_machine_is_one_of_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_path_is_a_windows_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     here = str(tmp_path)
     for path, meant in {
@@ -336,7 +336,7 @@ def test_a_path_of_this_machine_is_one_of_windows(tmp_path: Path, monkeypatch: p
             local_place(LocalFiles(), path)
 
 
-async def test_case_does_not_count(tmp_path: Path) -> None:
+async def test_names_ignore_case(tmp_path: Path) -> None:
     host = HostFiles(LocalFiles(), facts(tmp_path), str(tmp_path))
     await host.write("ReadMe.TXT", b"old")
     await host.mkdir("Sub/Deep", parents=True)
@@ -360,7 +360,7 @@ async def test_a_device_is_no_file_and_is_not_opened(tmp_path: Path) -> None:
         assert (caught.value.errno, caught.value.filename) == (errno.EINVAL, "NUL")
 
 
-async def test_a_link_that_cannot_be_made_says_so(tmp_path: Path) -> None:
+async def test_failure_to_make_a_link_is_reported(tmp_path: Path) -> None:
     path, failure = tmp_path / "link", None
     try:
         await LocalFiles().symlink("target", str(path))
@@ -374,7 +374,7 @@ async def test_a_link_that_cannot_be_made_says_so(tmp_path: Path) -> None:
 
 
 def junction(target: Path, path: Path) -> None:
-    """Make a junction, or skip."""
+    """Make a junction, or skip the test."""
     import _winapi
 
     try:

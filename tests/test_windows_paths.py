@@ -1,4 +1,4 @@
-"""What a path may be on a Windows host; asked from any machine."""
+"""Valid paths of a Windows host, tested on any machine."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def test_paths_with_a_special_meaning_are_refused(path: str, why: str) -> None:
     assert why.replace("\\\\", "\\") in str(caught.value)
 
 
-def test_a_refusal_says_how_a_file_of_that_name_is_reached() -> None:
-    """Such as the file ``nul`` that a redirection in another system's shell has left."""
+def test_refusal_names_the_verbatim_prefix() -> None:
+    """For example the file ``nul``, left by a redirection in another system's shell."""
     with pytest.raises(InvalidCommand) as caught:
         check_path("C:\\src\\nul")
     assert "\\\\?\\ before the drive" in str(caught.value)
@@ -133,12 +133,12 @@ def test_a_path_is_made_absolute_by_the_rules_of_windows(path: str, resolved: st
 @pytest.mark.parametrize(
     "path", ["D:x", "C:x", "D:", "nul", "a:b", "\\\\.\\C:", "\\\\?\\pipe\\x", "\\\\?\\x"]
 )
-def test_a_path_that_would_lead_elsewhere_is_not_resolved(path: str) -> None:
+def test_drive_relative_and_device_paths_are_not_resolved(path: str) -> None:
     with pytest.raises(InvalidCommand):
         WINDOWS.resolve(path)
 
 
-def test_a_share_is_where_other_paths_start_from() -> None:
+def test_paths_are_resolved_against_a_share() -> None:
     share = "\\\\server\\share\\dir"
     assert WINDOWS.resolve("x", share) == "\\\\server\\share\\dir\\x"
     assert WINDOWS.resolve("\\x", share) == "\\\\server\\share\\x"

@@ -1,4 +1,4 @@
-"""Where shells are on Windows, and what bash is given there: seen in Windows alone, or under Wine."""
+"""Places of shells on Windows, and the text that reaches bash: tested on Windows, or under Wine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def bash() -> ShellInfo:
 
 
 def run(info: ShellInfo, text: str, script: Path | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Start what the dialect says must be started."""
+    """Start the command that the dialect names."""
     launch = SHELLS[info.kind].launch(info, text)
     where = {}
     if launch.script is not None:
@@ -65,11 +65,11 @@ def run(info: ShellInfo, text: str, script: Path | None = None) -> subprocess.Co
     )
 
 
-# --- what is asked for ----------------------------------------------------------------------------------------
+# # --- requests for a shell -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("request_", [None, "pwsh", "PWSH.EXE", "the path", "another way to write it"])
-async def test_powershell_is_found_however_it_is_asked_for(request_: str | None) -> None:
+async def test_powershell_is_found_by_every_name(request_: str | None) -> None:
     if not PWSH:
         missing("PowerShell", "winget install Microsoft.PowerShell")
     names = {
@@ -82,7 +82,7 @@ async def test_powershell_is_found_however_it_is_asked_for(request_: str | None)
     assert env.shell.path.lower() == PWSH.lower()
 
 
-async def test_the_environment_says_which_shell_is_wished(
+async def test_environment_variable_chooses_the_shell(
     monkeypatch: pytest.MonkeyPatch, bash: ShellInfo
 ) -> None:
     monkeypatch.setenv("ANYSHELL_SHELL", bash.path.replace("\\", "/"))
@@ -109,24 +109,24 @@ async def test_no_default_is_taken_that_does_not_answer(
     assert f"{tmp_path}\\bash.exe: it runs, but does not answer as bash does" in tried
 
 
-async def test_wsl_is_not_there_and_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_wsl_error_has_an_install_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYSTEMROOT", r"C:\no such directory")
     with pytest.raises(ShellNotFound, match="wsl --install"):
         await Environment.detect(shell="wsl")
 
 
-# --- where bash is --------------------------------------------------------------------------------------------
+# # --- places of bash -------------------------------------------------------------------------------------------
 
 
 def _stub(path: Path) -> Path:
-    """A program that exits with 0 and says nothing of a shell."""
+    """A program that exits with 0 without the answer of a shell."""
     path.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(Path(os.environ["SYSTEMROOT"]) / "System32" / "hostname.exe", path)
     return path
 
 
 def _nowhere(monkeypatch: pytest.MonkeyPatch, *path: Path) -> None:
-    """Leave no place to look at but these, on PATH."""
+    """Leave only these directories, on PATH, as places to search."""
     for name in (*PLACES, "SystemDrive"):
         monkeypatch.setenv(name, r"C:\no such directory")
     for name in ("ANYSHELL_BASH", "MSYSTEM"):
@@ -146,7 +146,7 @@ GITS = [
     (r"clangarm64\bin\git.exe", r"bin\bash.exe"),
     (r"usr\bin\git.exe", r"usr\bin\bash.exe"),
 ]
-"""Where git.exe is, and where bash.exe: Git for Windows, its portable form and its SDK; MSYS2; Cygwin."""
+"""The places of git.exe and bash.exe: Git for Windows, its portable form and its SDK; MSYS2; Cygwin."""
 
 
 @pytest.mark.parametrize(("git", "program"), GITS)
@@ -162,10 +162,10 @@ async def test_bash_is_found_by_each_git_on_path(
     assert found[:2] == [str(first / program).lower(), str(second / program).lower()]
 
 
-async def test_git_is_asked_where_it_is_when_its_place_does_not_tell(
+async def test_git_is_asked_for_its_place_behind_a_shim(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As with the small programs that Scoop and Chocolatey put on PATH."""
+    """The small programs that Scoop and Chocolatey put on PATH are such shims."""
     git = _stub(tmp_path / "shims" / "git.exe")
     real = _stub(tmp_path / "apps" / "git" / "bin" / "bash.exe")
     _nowhere(monkeypatch, git.parent)
@@ -180,7 +180,7 @@ async def test_git_is_asked_where_it_is_when_its_place_does_not_tell(
 
 
 @pytest.mark.parametrize("answer", ["", "fatal: no", "C:\\", r"C:\libexec\git-core", "\\\\", "a\0b"])
-async def test_a_git_that_tells_nonsense_leads_nowhere(
+async def test_nonsense_answer_of_git_finds_no_bash(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str
 ) -> None:
     _nowhere(monkeypatch, _stub(tmp_path / "git.exe").parent)
@@ -191,7 +191,7 @@ async def test_a_git_that_tells_nonsense_leads_nowhere(
     assert await find_shell("bash", ask) == ()
 
 
-async def test_a_directory_above_git_that_every_user_may_write_to_is_no_place(
+async def test_world_writable_directory_above_git_is_not_searched(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     git = _stub(tmp_path / "tools" / "git" / "git.exe")
@@ -241,13 +241,13 @@ async def test_launchers_of_wsl_are_never_taken_for_bash(
     assert await find_shell("bash", _says_nothing) == ()
     assert all(starts_wsl(str(each).upper()) for each in launchers)
     assert not starts_wsl(str(tmp_path / "Git" / "bin" / "bash.exe"))
-    # Nor when it is named.
+    # A launcher is not taken either when it is named.
     with pytest.raises(ShellNotFound, match="it starts WSL, which has to be asked for: wsl"):
         await Environment.detect(shell=str(launchers[0]))
 
 
 async def test_a_batch_file_is_no_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its arguments would be read by cmd.exe (CVE-2024-24576)."""
+    """cmd.exe would read the arguments of a batch file (CVE-2024-24576)."""
     for name in ("bash.cmd", "pwsh.bat", "bash.CMD"):
         (tmp_path / name).write_text("@echo anyshell 9.9\n")
     _nowhere(monkeypatch, tmp_path)
@@ -267,14 +267,14 @@ async def test_a_place_may_name_a_variable(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 @pytest.mark.parametrize("value", ["bash", r"C:\no such directory\bash.exe", r".\bash.exe"])
-async def test_a_wrong_wish_for_a_bash_is_an_error(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+async def test_malformed_path_of_bash_is_an_error(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("ANYSHELL_BASH", value)
     with pytest.raises(InvalidCommand, match=r"ANYSHELL_BASH.*absolute path") as caught:
         await Environment.detect(shell="bash")
     assert repr(value) in str(caught.value)
 
 
-async def test_a_wish_for_what_is_no_bash_is_an_error(
+async def test_request_for_a_program_other_than_bash_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("ANYSHELL_BASH", str(_stub(tmp_path / "bash.exe")))
@@ -282,10 +282,10 @@ async def test_a_wish_for_what_is_no_bash_is_an_error(
         await Environment.detect(shell="bash")
 
 
-# --- what bash is given ---------------------------------------------------------------------------------------
+# # --- texts for bash -------------------------------------------------------------------------------------------
 
 
-async def test_bash_runs_commands_where_it_is_told_to(bash: ShellInfo, tmp_path: Path) -> None:
+async def test_bash_runs_commands_in_the_given_directory(bash: ShellInfo, tmp_path: Path) -> None:
     directory = tmp_path / "a b ü"
     directory.mkdir()
     env = await Environment.detect(shell=bash.path, cwd=tmp_path)
@@ -303,7 +303,7 @@ async def test_bash_runs_commands_where_it_is_told_to(bash: ShellInfo, tmp_path:
             assert done.exit_code == 3
             where, rest = done.output.text.splitlines()[-2:]
             assert where.lower() == str(directory).replace("\\", "/").lower(), cwd
-            assert rest in ("é|/bin/bash", "é|/usr/bin/bash")  # its own, not the path that it was started by
+            assert rest in ("é|/bin/bash", "é|/usr/bin/bash")  # bash's own path, not the path of its start
     finally:
         await env.aclose()
 
@@ -316,8 +316,8 @@ TEXT = st.text(st.sampled_from("\\\"' \t\n$`*?[]{}~@%^!#;&|<>()-aé☃😀\x01")
 @example(["@file", "*"])
 @example(["'\\\"", '"\\"'])
 @given(st.lists(TEXT, min_size=5, max_size=8))
-def test_bash_gets_its_text_as_it_is(bash: ShellInfo, words: list[str]) -> None:
-    """MSYS2 takes a command line apart by rules of its own; seen through the real one."""
+def test_bash_gets_its_text_unchanged(bash: ShellInfo, words: list[str]) -> None:
+    """MSYS2 splits a command line by its own rules; tested with the real one."""
     text = SHELLS["bash"].join(["printf", "<%s>", *words]) + "; exit 7"
     done = run(bash, text)
     assert (done.returncode, done.stdout.decode()) == (7, "".join(f"<{word}>" for word in words))
@@ -333,7 +333,7 @@ def test_a_text_of_any_size_arrives_whole(bash: ShellInfo, tmp_path: Path, chara
     done = run(bash, text, tmp_path / "script")
     assert done.stdout.split()[-3:] == [b"bash", b"0", b"end"]
     if launch.script is None:
-        assert int(done.stdout.split()[0]) == units(text) + 1  # of wide characters, with a blank before them
+        assert int(done.stdout.split()[0]) == units(text) + 1  # in wide characters, with a blank before them
 
 
 def test_a_long_text_keeps_its_line_numbers_and_its_ends(bash: ShellInfo, tmp_path: Path) -> None:
@@ -342,7 +342,7 @@ def test_a_long_text_keeps_its_line_numbers_and_its_ends(bash: ShellInfo, tmp_pa
     assert (done.returncode, done.stdout.split()) == (5, [b"5001", b"/c"])
 
 
-def test_a_script_that_is_gone_fails_and_says_so(bash: ShellInfo, tmp_path: Path) -> None:
+def test_missing_script_fails_with_an_error(bash: ShellInfo, tmp_path: Path) -> None:
     launch = SHELLS["bash"].launch(bash, "echo never" + "#" * 40_000)
     env = {**os.environ, "ANYSHELL_SCRIPT": str(tmp_path / "gone")}
     done = subprocess.run(
@@ -353,7 +353,7 @@ def test_a_script_that_is_gone_fails_and_says_so(bash: ShellInfo, tmp_path: Path
 
 
 def test_shell_with_other_argument_rules_does_not_answer(bash: ShellInfo) -> None:
-    """A sh that is not MSYS2's (busybox-w32, say) would be given other texts than were meant."""
+    """A sh without MSYS2's rules (busybox-w32, for example) would receive other texts."""
     (candidate,) = candidates(bash.path, os="windows")
     program = candidate.arguments[-1]
     assert _answer(bash, *candidate.arguments) == b"anyshell"

@@ -1,7 +1,7 @@
-"""Terminals of Windows: what holds on both kinds, and which of them a program gets.
+"""Terminals of Windows: the behaviour of both kinds, and the choice of a kind.
 
-Programs are Python's, and their terminals are read as bytes, which are then drawn: what a terminal of Windows passes on is
-no copy of what was printed. PowerShell stands for what a person or a model runs there.
+Programs are Python's, and their terminals are read as bytes, which are then drawn: a terminal of Windows passes on
+no exact copy of the output. PowerShell stands for the shell of a person or a model.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 if sys.platform != "win32":
     pytest.skip("terminals of Windows", allow_module_level=True)
-assert sys.platform == "win32"  # mypy follows the imports below otherwise
+assert sys.platform == "win32"  # else mypy checks the imports below on every platform
 
 from anyshell.backends.local.windows import terminals as windows_terminals
 from anyshell.backends.local.windows.terminals import TerminalReceiveStream
@@ -47,12 +47,12 @@ from anyshell.backends.local.windows.terminals import TerminalReceiveStream
 pytestmark = pytest.mark.anyio
 
 KIND = "conpty" if SYSTEM == "windows" else "winpty"
-"""What a program gets by default: Wine has no ConPTY that shows anything."""
+"""The default kind: Wine has no working ConPTY."""
 
 
 @pytest.fixture(params=["winpty", "conpty"] if SYSTEM == "windows" else ["winpty"])
 async def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Backend]:
-    """This machine, with each kind of terminals that it has."""
+    """This machine, with each of its kinds of terminals."""
     monkeypatch.setenv("PYWINPTY_BACKEND", "1" if request.param == "winpty" else "0")
     made = connect("local", launcher=Login)
     yield made
@@ -61,13 +61,13 @@ async def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 async def env(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
-    """PowerShell, with the terminals that are the default."""
+    """PowerShell, with the default kind of terminals."""
     async with Environment.detect(shell="pwsh", cwd=tmp_path) as environment:
         yield environment
 
 
 def python(code: str) -> tuple[str, ...]:
-    """The words that run a text of Python, fast."""
+    """The words that run a text of Python with a fast start."""
     return (sys.executable, "-S", "-c", code)
 
 
@@ -81,7 +81,7 @@ async def sit_at(
 
 
 def drawn(shown: bytes, columns: int = 80, rows: int = 24) -> str:
-    """What a person would have seen."""
+    """The text that a person would have seen."""
     output = TerminalOutput(Terminal(columns=columns, rows=rows))
     output.feed(shown)
     return output.finish().text
@@ -97,7 +97,7 @@ async def wait_gone(pid: int) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_program_has_a_terminal_of_the_size_and_the_kind_asked_for(
+async def test_program_has_a_terminal_of_the_requested_size_and_kind(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("COLUMNS", "LINES", "TERM"):
@@ -118,9 +118,7 @@ async def test_variables_of_the_callers_own_win(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 3, 0xC0000005])
-async def test_the_last_lines_before_the_end_are_shown_and_the_exit_code_is_told(
-    backend: Backend, code: int
-) -> None:
+async def test_last_lines_and_exit_code_are_reported(backend: Backend, code: int) -> None:
     expected = "".join(f"{number} grüße\n" for number in range(20))
     text = f"import os; print({expected!r}, end='', flush=True); os._exit({code} - (2**32 if {code} >> 31 else 0))"
     async with sit_at(backend, text) as sitting:
@@ -156,7 +154,7 @@ while (key := msvcrt.getwch()) != 'q':
 
 
 async def test_keys_arrive_as_keys(backend: Backend) -> None:
-    """Also Escape, which may begin another: WinPTY asks where the cursor is, and waits for the answer."""
+    """Escape, too, which may begin another key: WinPTY asks for the position of the cursor, and waits for the answer."""
     keys = {
         "a": "a", "é": r"\xe9", "Enter": r"\r", "Tab": r"\t", "Backspace": r"\x08", "Escape": r"\x1b",
         "Up": r"\xe0H", "Delete": r"\xe0S", "PageDown": r"\xe0Q", "Ctrl-A": r"\x01", "Ctrl-Left": r"\xe0s",
@@ -171,23 +169,21 @@ async def test_keys_arrive_as_keys(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("typed", ["", "line\n", "line\nbegun"])
-async def test_closing_what_is_typed_ends_the_input_and_the_terminal_stays(
-    backend: Backend, typed: str
-) -> None:
+async def test_closed_input_is_end_of_file_and_keeps_the_terminal(backend: Backend, typed: str) -> None:
     code = "import sys; print('ready'); print('read', ascii(sys.stdin.read())); print('then', input())"
     async with sit_at(backend, code) as sitting:
         await sitting.until("ready")
         await sitting.type(typed)
         await sitting.keys.aclose()
         await sitting.until("read")
-        await sitting.keys.aclose()  # says nothing new
+        await sitting.keys.aclose()  # has no further effect
         await sitting.type("more\n")
         shown = drawn(await sitting.rest())
-    read = typed and typed.removesuffix("\n") + "\n"  # a line that was begun has to be ended
+    read = typed and typed.removesuffix("\n") + "\n"  # an unfinished line must be ended
     assert shown.endswith(f"read {read!r}\nmore\nthen more\n")
 
 
-async def test_typing_to_what_has_gone_is_an_error(backend: Backend) -> None:
+async def test_typing_after_the_end_is_an_error(backend: Backend) -> None:
     async with sit_at(backend, "pass") as sitting:
         await sitting.wait()
         with pytest.raises(anyio.BrokenResourceError):
@@ -197,7 +193,7 @@ async def test_typing_to_what_has_gone_is_an_error(backend: Backend) -> None:
         await sitting.type("hello\n")
 
 
-async def test_a_new_size_reaches_the_program_and_is_nothing_to_one_that_has_ended(backend: Backend) -> None:
+async def test_resize_reaches_the_program_and_does_nothing_after_the_end(backend: Backend) -> None:
     code = "import os; print('ready'); input(); print('size', *os.get_terminal_size())"
     async with sit_at(backend, code) as sitting:
         await sitting.until("ready")
@@ -221,9 +217,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("how", ["key", "interrupt", "terminate"])
-async def test_the_interrupt_key_reaches_the_program_and_so_does_a_signal_that_asks(
-    backend: Backend, how: str
-) -> None:
+async def test_interrupt_key_and_signals_reach_the_program(backend: Backend, how: str) -> None:
     async with sit_at(backend, SLEEPER) as sitting:
         await sitting.until("ready")
         if how == "key":
@@ -254,11 +248,11 @@ async def test_program_that_ignores_terminate_is_killed_with_its_tree(backend: B
         await sitting.process.send_signal("kill")
         async with asyncio.timeout(BOUND):
             await sitting.process.wait_gone()
-            assert await sitting.wait() == ExitStatus()  # how it would have ended is unknown
+            assert await sitting.wait() == ExitStatus()  # its own exit code is unknown
     await wait_gone(child)
 
 
-async def test_closing_ends_all_that_was_started_on_a_terminal_and_gives_everything_back(
+async def test_closing_a_terminal_ends_its_processes_and_threads(
     backend: Backend,
 ) -> None:
     async with sit_at(backend, DEAF) as sitting:
@@ -283,13 +277,13 @@ print('child', child.pid, 'ready', flush=True)
         await sitting.until("child ")
         child = int(await sitting.until(" ready"))
         assert await sitting.wait() == ExitStatus(code=0)
-        # WinPTY closes the console with the program, and Windows ends who has it.
+        # WinPTY closes the console with the program, and Windows ends the other processes of the console.
         assert {each.pid for each in await sitting.process.survivors()} <= {child}
     await wait_gone(child)
 
 
-async def test_a_terminal_ends_with_the_programs_that_have_it(backend: Backend) -> None:
-    """Killed hard, which cannot be prepared for."""
+async def test_terminal_ends_with_its_killed_owner(backend: Backend) -> None:
+    """The owner is killed, and so cannot clean up."""
     code = """
 import asyncio, sys
 from anyshell._types import Spawn, Terminal
@@ -314,7 +308,7 @@ asyncio.run(main())
     await wait_gone(pid)
 
 
-async def test_nothing_is_held_of_terminals_that_are_over(backend: Backend) -> None:
+async def test_ended_terminals_hold_no_handles(backend: Backend) -> None:
     kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
     count = ctypes.c_ulong()
 
@@ -338,14 +332,14 @@ async def test_nothing_is_held_of_terminals_that_are_over(backend: Backend) -> N
 
 
 def program_of(process: psutil.Process) -> str:
-    """Its path; nothing where it has ended meanwhile, of which Wine says what psutil does not expect."""
+    """The path of a process; empty if it has ended, which Wine reports in a way that psutil does not expect."""
     try:
         return process.exe()
     except (psutil.Error, OSError):
         return ""
 
 
-async def test_a_start_that_is_cancelled_leaves_nothing(backend: Backend) -> None:
+async def test_cancelled_start_leaves_nothing(backend: Backend) -> None:
     for turns in (1, 3, 30):
         task = asyncio.ensure_future(
             backend.spawn(Spawn(argv=python("input()"), cwd="C:\\", terminal=Terminal()))
@@ -364,7 +358,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(backend: Backend) -> Non
     assert not [process for process in left if process.is_running()]
 
 
-async def test_terminals_are_apart(backend: Backend) -> None:
+async def test_terminals_are_independent(backend: Backend) -> None:
     code = "import time; print('ready'); print('got', input())"
     async with sit_at(backend, code) as one, sit_at(backend, code, columns=40) as other:
         await asyncio.gather(one.until("ready"), other.until("ready"))
@@ -374,7 +368,7 @@ async def test_terminals_are_apart(backend: Backend) -> None:
         assert drawn(await one.rest()) == "ready\none\ngot one\n"
 
 
-async def test_every_process_on_it_may_read_and_the_reader_is_unknown(backend: Backend) -> None:
+async def test_foreground_of_a_terminal_does_not_name_the_reader(backend: Backend) -> None:
     async with sit_at(backend, "print('ready'); input()") as sitting:
         await sitting.until("ready")
         seat = await sitting.process.foreground()
@@ -419,7 +413,7 @@ async def test_variable_chooses_the_kind_of_terminal(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.skipif(SYSTEM != "wine", reason="a Windows that is newer than 2018 has ConPTY")
-async def test_no_other_kind_is_taken_than_the_one_that_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unavailable_chosen_kind_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYWINPTY_BACKEND", "0")
     made = connect("local", launcher=Login)
     with pytest.raises(TerminalUnavailable, match="conpty: "):
@@ -427,7 +421,7 @@ async def test_no_other_kind_is_taken_than_the_one_that_was_chosen(monkeypatch: 
     await made.aclose()
 
 
-async def test_a_terminal_that_never_ends_counts_as_ended_when_it_is_silent() -> None:
+async def test_silent_terminal_counts_as_ended() -> None:
     stream = TerminalReceiveStream()
     feeding = threading.Thread(target=stream.feed, args=(b"last",))
     feeding.start()
@@ -438,7 +432,7 @@ async def test_a_terminal_that_never_ends_counts_as_ended_when_it_is_silent() ->
         await stream.receive()
 
 
-async def test_a_terminal_that_is_never_silent_counts_as_ended_all_the_same() -> None:
+async def test_never_silent_terminal_counts_as_ended() -> None:
     stream = TerminalReceiveStream()
     over = threading.Event()
 
@@ -467,15 +461,15 @@ async def test_unread_output_is_not_held_without_end(monkeypatch: pytest.MonkeyP
         await stream.receive()
 
 
-async def test_a_command_on_a_terminal_says_what_it_was_and_may_ask(env: Environment) -> None:
+async def test_command_on_a_terminal_may_ask_and_reports_the_kind(env: Environment) -> None:
     text = "[Console]::WindowWidth; $name = Read-Host 'name'; \"hello $name\"; exit 4"
     outcome = await env.run(text, terminal=Terminal(columns=100), stdin=b"world\n", timeout=60)
     assert outcome.output.text == "100\nname: world\nhello world\n"
     assert (outcome.status, outcome.exit_code, outcome.terminal) == ("exited", 4, KIND)
 
 
-async def test_a_time_that_is_over_interrupts_before_it_ends_anything(env: Environment) -> None:
-    # It does not read: under Wine a read goes on behind ^C.
+async def test_timeout_interrupts_before_a_kill(env: Environment) -> None:
+    # The program does not read: under Wine a read continues after ^C.
     text = "'began'; try { Start-Sleep 300 } finally { [Console]::WriteLine('cleaned up') }"
     outcome = await env.run(text, terminal=Terminal(), timeout=6, grace=30)
     assert (outcome.status, outcome.killed_without_warning) == ("timed_out", False)
@@ -513,10 +507,10 @@ async def test_a_model_answers_a_command_that_asks(env: Environment) -> None:
     asked: Any = await tool({"command": command, "pty": True, "timeout": 100})
     assert (asked.details.status, asked.details.terminal) == ("waiting", "t1")
     assert not asked.details.waiting.certain
-    if not asked.details.waiting.prompt:  # PowerShell has begun so slowly that it seemed to wait
+    if not asked.details.waiting.prompt:  # PowerShell started so slowly that it seemed to wait
         await tool.job_tool({"action": "output", "id": "t1", "until": "Name:", "wait": 60})
     told = await tool.job_tool({"action": "send", "id": "t1", "text": "World", "enter": True, "wait": 60})
-    while told.details.running:  # it may have been seen to wait before it had read
+    while told.details.running:  # it may have seemed to wait before its read
         told = await tool.job_tool({"action": "output", "id": "t1", "wait": 60})
     assert told.details.exit_code == 0
     assert "hello World" in told.output

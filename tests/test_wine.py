@@ -1,4 +1,4 @@
-"""The PowerShell for Windows that tests on Linux start: nothing of what passes through it is changed."""
+"""PowerShell for Windows, as tests on Linux start it: data passes through unchanged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def test_powershell_has_the_directory_and_variables_of_its_caller(
     assert version == "7.6.2"
     assert directory == "Z:" + str(tmp_path).replace("/", "\\")
     assert variable == "é b"
-    assert path.lower().startswith("c:\\ps7;c:\\windows\\system32;")  # PowerShell puts itself first
+    assert path.lower().startswith(
+        "c:\\ps7;c:\\windows\\system32;"
+    )  # PowerShell adds its own directory first
     assert done.stderr == b""
 
 
@@ -64,15 +66,15 @@ def test_bytes_pass_through_powershell_unchanged(powershell: Windows, tmp_path: 
     assert done.stderr == b"\x00\xff\n"
 
 
-def test_kill_of_powershell_ends_all_that_it_has_started(powershell: Windows) -> None:
+def test_killed_powershell_takes_its_descendants_along(powershell: Windows) -> None:
     seconds = unique_seconds()
     text = f"""& "$PSHOME\\pwsh.exe" -NoProfile -Command "'ready'; Start-Sleep {seconds}" | Out-Host"""
     with subprocess.Popen((powershell.pwsh, *OPTIONS, text), stdout=subprocess.PIPE) as process:
-        # It sleeps. Before that a process that is only being created is among those that live, with the line of the one that
-        # creates it, and Wine 8 may miss it when it ends those of a job.
+        # PowerShell sleeps by now. Earlier, a process that is only being created counts as living, with the command line of the
+        # process that creates it, and Wine 8 may miss the new process when it ends those of a job.
         assert process.stdout is not None
         assert process.stdout.readline().rstrip() == b"ready"
-        assert len(living(seconds)) == 3  # the program that starts it, PowerShell, and the one that sleeps
+        assert len(living(seconds)) == 3  # the starting program, PowerShell, and the sleeping program
         process.kill()
         assert process.stdout.read() == b""
     while living(seconds):

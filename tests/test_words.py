@@ -1,4 +1,4 @@
-"""Commands that are given as words: argument lists, templates, and the quoting of an environment."""
+"""Commands as words: argument lists, templates, and the quoting of an environment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 HOSTILE = "a'b\"c $(touch pwned) `touch pwned` \\ ; touch pwned\n# * ~ {x,y} !! %PATH% \u2019 \u2018 é"
-"""What a shell would act on in every way, were it not quoted."""
+"""A text that a shell would interpret in every way without quotes."""
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ async def test_list_takes_paths_numbers_and_bytes(env: Environment) -> None:
     assert printed(outcome.output.data) == ["/a b", "3", "0.5", "\udcff"]
 
 
-async def test_list_means_what_a_shell_means(env: Environment, tmp_path: Path) -> None:
+async def test_list_is_run_as_by_a_shell(env: Environment, tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("text")
     assert (await env.run(["no-such-program", "x"])).exit_code == 127
     assert (await env.run([tmp_path / "plain"])).exit_code == 126
@@ -153,7 +153,7 @@ TAKEN = [
     ("$(echo x) {}", ["x", "{}"]),
     ("a; {print} {}", None),
 ]
-"""Templates, and what a program is given by them; ``None`` where a line before it prints."""
+"""Templates, and the words that a program receives; ``None`` if an earlier line prints."""
 
 
 @pytest.mark.parametrize(("template", "words"), [each for each in TAKEN if each[1] is not None])
@@ -168,7 +168,7 @@ async def test_value_of_a_template_is_one_word(
 
 
 async def test_value_is_no_expression(env: Environment) -> None:
-    """Behind ``=~`` a bare word is one to bash, and so ``a.c`` is quoted there though it holds nothing special."""
+    """After ``=~`` a bare word is a pattern to bash, and so ``a.c`` is quoted there though it has no special character."""
     if env.shell.kind != "bash":
         pytest.skip("zsh takes quotes for nothing there, and sh has no [[")
     assert (await env.run(sh("[[ axc =~ {} ]]; echo $?", "a.c"))).output.text == "1\n"
@@ -269,7 +269,7 @@ def test_template_takes_names_numbers_and_lists() -> None:
         ("rm \0", (), "the template holds a NUL"),
     ],
 )
-def test_bad_template_is_named(template: str, values: tuple[object, ...], message: str) -> None:
+def test_malformed_template_names_the_fault(template: str, values: tuple[object, ...], message: str) -> None:
     with pytest.raises(InvalidCommand, match=message):
         sh(template, *values)
 
@@ -308,8 +308,8 @@ def test_list_in_the_middle_of_a_word_is_refused() -> None:
         max_size=8,
     )
 )
-def test_value_that_is_taken_runs_nothing(pieces: list[str]) -> None:
-    """Whatever stands around a field: a value that would make a file does not."""
+def test_accepted_value_runs_nothing(pieces: list[str]) -> None:
+    """In any context of a field, a value that would make a file makes none."""
     before = "".join(pieces)
     try:
         text = text_of(
@@ -363,7 +363,7 @@ def everywhere(path):
 def mistakes(path):
     return [lambda: anyshell.sh(t"rm {path}", 1), lambda: anyshell.sh(t"rm {None}")]
 """
-"""A module that Python 3.14 and later alone can compile."""
+"""A module for the compilers of Python 3.14 and later alone."""
 
 
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="t-strings begin with Python 3.14")

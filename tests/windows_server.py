@@ -1,13 +1,13 @@
-"""A server like OpenSSH for Windows, before a Windows under Wine: ``python -m tests.windows_server DIRECTORY PORT SHELL``.
+"""A server like OpenSSH for Windows, in front of a Windows under Wine: ``python -m tests.windows_server DIRECTORY PORT SHELL``.
 
-What it does is what that server's source says (contrib/win32/win32compat/w32-doexec.c of openssh-portable 9.8): the
+It follows the source of that server (contrib/win32/win32compat/w32-doexec.c of openssh-portable 9.8): the
 command goes to ``cmd.exe /c "COMMAND"``, or to ``SHELL -c COMMAND`` where ``DefaultShell`` is PowerShell; the session
 begins in the user's home; there are no signals; a channel that is closed, and a connection that is lost, end nothing,
 but close the command's stdin; paths of SFTP are like ``/C:/users/somebody``.
 
-SHELL is ``cmd`` or ``pwsh``. Options behind it: ``no-sftp``; ``kills`` to end all of a session with its channel, which
-other servers do; ``no-powershell`` to keep it off the PATH; ``full``, so that of a file that is written there is room for
-`ROOM` bytes, and no more.
+SHELL is ``cmd`` or ``pwsh``. Options after SHELL: ``no-sftp``; ``kills`` to end all processes of a session with its channel, as
+other servers do; ``no-powershell`` to keep PowerShell off the PATH; ``full``, so that a written file can have at most
+`ROOM` bytes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ import asyncssh
 from .wine import windows
 
 DRAIN_SECONDS = 5.0
-"""How long output is waited for after the end of a command."""
+"""Seconds to wait for output after the end of a command."""
 
 ROOM = 60_000
-"""Bytes that a file may have where there is no more room: enough for whatever PowerShell itself writes."""
+"""The most bytes of a file on the full disk: enough for the files that PowerShell itself writes."""
 
 SHELLS = {"cmd": (r"C:\windows\system32\cmd.exe", "/c"), "pwsh": (windows.POWERSHELL, "-c")}
 
 
 async def serve(process: asyncssh.SSHServerProcess[bytes], *, shell: str, options: list[str]) -> None:
-    """Run a command by the login shell, and say how it ended."""
+    """Run a command by the login shell, and report its exit."""
     found = windows.find()
     path = {} if "no-powershell" in options else {"WINEPATH": windows.POWERSHELL.rpartition("\\")[0]}
     child = await asyncio.create_subprocess_exec(
@@ -43,7 +43,7 @@ async def serve(process: asyncssh.SSHServerProcess[bytes], *, shell: str, option
         stderr=asyncio.subprocess.PIPE,
         cwd=home(found),
         env=found.environment(path),
-        restore_signals=False,  # SIGXFSZ stays ignored, as Python has it: who writes too much is told so
+        restore_signals=False,  # SIGXFSZ stays ignored, as Python has it: a write beyond the limit fails
     )
     assert child.stdin is not None
     assert child.stdout is not None
@@ -79,7 +79,7 @@ async def _copy(source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes])
 
 def _kill(child: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(ProcessLookupError):
-        child.kill()  # and console.exe's job ends with it
+        child.kill()  # and the job of console.exe ends with it
 
 
 def home(found: windows.Windows) -> Path:
@@ -89,22 +89,22 @@ def home(found: windows.Windows) -> Path:
 
 
 def _fill_up() -> None:
-    """Let neither us nor what we start write more than `ROOM` bytes of a file."""
-    if sys.platform != "win32":  # Wine, and so this server, is on POSIX
+    """Limit files of this process and its children to `ROOM` bytes."""
+    if sys.platform != "win32":  # Wine, and so this server, runs on POSIX
         import resource
 
         resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, ROOM))
 
 
 class Files(asyncssh.SFTPServer):
-    """The files of that Windows, by the names that OpenSSH for Windows gives them."""
+    """The files of that Windows, by their names in OpenSSH for Windows."""
 
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes]) -> None:
         super().__init__(channel)
         self._found = windows.find()
 
     def map_path(self, path: bytes) -> bytes:
-        """Give the file of this machine."""
+        """The path of the file on this machine."""
         text = os.fsdecode(path)
         if not text.startswith("/"):
             return os.fsencode(home(self._found) / text)
@@ -114,7 +114,7 @@ class Files(asyncssh.SFTPServer):
         return os.fsencode(rest if drive == "z:" else f"/nonexistent{text}")
 
     def reverse_map_path(self, path: bytes) -> bytes:
-        """Give a file of this machine its name on Windows."""
+        """The Windows name of a file on this machine."""
         text = os.fsdecode(path)
         drive = f"{self._found.prefix}/drive_c"
         return os.fsencode(f"/C:{text.removeprefix(drive)}" if text.startswith(drive) else f"/Z:{text}")
