@@ -250,7 +250,7 @@ SITUATIONS = (
     Situation("commands", "Its time is over, and it had asked", _asks),
     Situation("commands", "It prints too much", _much),
     Situation("commands", "It prints too much, with the job tool", _much_with_jobs, remote=True),
-    Situation("commands", "It prints what is no text", _run("printf '\\177ELF\\0'; head -c 4000 /dev/zero")),
+    Situation("commands", "It prints what is not text", _run("printf '\\177ELF\\0'; head -c 4000 /dev/zero")),
     Situation("commands", "It leaves something running", _run("sleep 300 &")),
     Situation("commands", "The user refuses and says what to do", _user_says),
     Situation("commands", "The user refuses without a word", _refused),

@@ -95,7 +95,7 @@ TABLE: dict[str, Callable[[Any], Awaitable[object]]] = {  # each row begins with
     "and stay": lambda k: k.readbytes("d.txt"),
     "missing file": lambda k: k.readtext("none"),
     "missing directory": lambda k: k.writetext("none/a", ""),
-    "directory is no file": lambda k: k.readbytes("."),
+    "directory is not a file": lambda k: k.readbytes("."),
     "mkdir": lambda k: k.mkdir("sub"),
     "mkdir again": lambda k: k.mkdir("sub"),
     "mkdir is there": lambda k: k.mkdir("sub", exist_ok=True),

@@ -147,7 +147,7 @@ async def test_parent_directories_of_written_files_are_created(env: Environment)
     [
         ("artifact://20261120-051200-a1b2c3d4", "no kept output has the id '20261120-051200-a1b2c3d4'"),
         ("artifact://../../etc/passwd", "no kept output has the id '../../etc/passwd'"),
-        ("'artifact://20261120-051200-a1b2c3d4?head=3'", "'head=3' is no part of an address"),
+        ("'artifact://20261120-051200-a1b2c3d4?head=3'", "'head=3' is not a part of an address"),
         ("skill://none.md", "none.md does not exist"),
         ("skill://../secret", "it leads out of its directory by '..'"),
         ("skill:///etc/passwd", "it is absolute"),

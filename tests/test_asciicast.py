@@ -221,9 +221,9 @@ V2 = '{"version": 2, "width": 80, "height": 24}\n'
     ("text", "message"),
     [
         ("", "line 1: the file is empty"),
-        ("no JSON", "line 1: this is no JSON"),
-        ("[1, 2]", "line 1: this is no asciicast"),
-        ('"text"\nmore', "line 1: this is no asciicast"),
+        ("no JSON", "line 1: this is not JSON"),
+        ("[1, 2]", "line 1: this is not an asciicast"),
+        ('"text"\nmore', "line 1: this is not an asciicast"),
         ('{"version": 4}', "line 1: the version of the format must be 1, 2 or 3, not 4"),
         ('{"version": true}', "not True"),
         ("{}", "not None"),
@@ -243,13 +243,13 @@ V2 = '{"version": 2, "width": 80, "height": 24}\n'
         ('{"version": 2, "width": 80, "height": 24, "title": 5}', "line 1: 'title' must be a text"),
         ('{"version": 1, "width": 80, "height": 24}', "'stdout' must be a list"),
         ('{"version": 1, "width": 80, "height": 24, "stdout": [[1, "a"], [1]]}', "frame 2 of 'stdout'"),
-        ('{\n"version": 1,\n"width" 80}', "line 3: this is no JSON"),
-        (V3 + "# fine\nno JSON\n", "line 3: this is no JSON"),
-        (V3 + "# fine\n[\n", "line 3: this is no JSON"),
+        ('{\n"version": 1,\n"width" 80}', "line 3: this is not JSON"),
+        (V3 + "# fine\nno JSON\n", "line 3: this is not JSON"),
+        (V3 + "# fine\n[\n", "line 3: this is not JSON"),
         (V3 + "{}\n", "line 2: an event must be a JSON array"),
         (V3 + '[1, "o"]\n', "line 2: an event must be a JSON array"),
         (V3 + '[-1, "o", ""]\n', "line 2: the time must be seconds"),
-        (V3 + '[NaN, "o", ""]\n', "line 2: this is no JSON that can be read: NaN is no number"),
+        (V3 + '[NaN, "o", ""]\n', "line 2: this is not JSON that can be read: NaN is not a number"),
         (V3 + '[1e999, "o", ""]\n', "line 2: the time must be seconds"),
         (V3 + '[true, "o", ""]\n', "line 2: the time must be seconds"),
         (V3 + '[300000000, "o", ""]\n[300000000, "o", ""]\n', "line 3 is more than"),
@@ -258,8 +258,8 @@ V2 = '{"version": 2, "width": 80, "height": 24}\n'
         (V3 + '[1, "r", "big"]\n', "line 2: a size must be as '80x24'"),
         (V2 + '[1, "r", "0x24"]\n', "line 2: a size must be as '80x24'"),
         (V3 + '[1, "x", "well"]\n', "line 2: an exit status must be a number"),
-        (V3 + "[" * 200_000 + "\n", "line 2: this is no JSON that can be read"),
-        (V3 + f'[{"9" * 5000}, "o", ""]\n', "line 2: this is no JSON that can be read"),
+        (V3 + "[" * 200_000 + "\n", "line 2: this is not JSON that can be read"),
+        (V3 + f'[{"9" * 5000}, "o", ""]\n', "line 2: this is not JSON that can be read"),
         (V3 + '[1, "o", "a"]\n[1, "o", "cut', "line 3 is cut off"),
     ],
 )
@@ -278,7 +278,7 @@ def test_events_before_a_broken_line_are_read() -> None:
 
 
 def test_bytes_that_are_not_utf_8_are_refused() -> None:
-    with pytest.raises(RecordingError, match="line 2: this is no JSON that can be read"):
+    with pytest.raises(RecordingError, match="line 2: this is not JSON that can be read"):
         events(V3.encode() + b'[1, "o", "\xff"]\n')
 
 
@@ -288,5 +288,5 @@ def test_line_length_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(events(V3 + f'[1, "o", "{"a" * 85}"]\n')) == 1
     with pytest.raises(RecordingError, match="line 2 is longer than 100 bytes"):
         events(V3 + f'[1, "o", "{"a" * 100}"]\n')
-    with pytest.raises(RecordingError, match="line 1: this is no header"):
+    with pytest.raises(RecordingError, match="line 1: this is not a header"):
         events(f'{{"version": 1, "title": "{"a" * 200}"}}')

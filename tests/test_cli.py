@@ -273,7 +273,7 @@ def test_detect_prints_json_on_request(tmp_path: Path) -> None:
 def test_unknown_shell_is_wrong_usage(command: str) -> None:
     done = within(command, "--shell", "fish")
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"Invalid value for '--shell': 'fish' is no shell that is known here" in done.stderr
+    assert b"Invalid value for '--shell': 'fish' is not a shell that is known here" in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--cwd", "--shell"])

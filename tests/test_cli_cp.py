@@ -240,7 +240,7 @@ def test_pipes_and_sockets_are_left_out_and_named(
     code, said = copied("-r", "tree", f"{web}:{tmp_path}/copy", cwd=tmp_path)
     assert code == 1
     assert sorted(said.splitlines()) == [
-        f"anyshell: {tree}/{name} was not copied: it is no file, folder or link"
+        f"anyshell: {tree}/{name} was not copied: it is not a file, folder or link"
         for name in ("pipe\\x1b[31m", "sub/socket")
     ]
     assert listed(tmp_path / "copy") == expected

@@ -212,7 +212,7 @@ def test_hosts_file_may_have_comments_and_blank_lines(names: list[str], tmp_path
         ),
         (b"docker://x\n", "hosts.txt, line 1: no backend knows 'docker' addresses"),
         (b"web-1 web-2\n", "hosts.txt, line 1: the host 'web-1 web-2' holds ' '"),
-        (b"a\n\xff\n", "hosts.txt, line 2: it is no UTF-8 text"),
+        (b"a\n\xff\n", "hosts.txt, line 2: it is not UTF-8 text"),
         (b"# nobody\n", "there are no hosts"),
     ],
 )

@@ -150,7 +150,7 @@ def test_invalid_rules_file_exits_with_125(tmp_path: Path) -> None:
         more = ("x",) if command[0] != "test" else ()
         done = within("policy", *command, str(tmp_path / "rules.toml"), *more)
         assert (done.returncode, done.stdout) == (125, b"")
-        assert b"rules.toml:2: names is no key of a rule" in done.stderr
+        assert b"rules.toml:2: names is not a key of a rule" in done.stderr
 
 
 def test_unknown_preset_lists_known_presets() -> None:
@@ -243,7 +243,9 @@ def test_call_is_recorded_on_request_and_refused_without_a_record(
 def test_missing_directory_is_mentioned(tmp_path: Path, command: str, option: str) -> None:
     done = within("policy", command, option, str(tmp_path / "nosuch"), "ls")
     assert (done.returncode, done.stdout[:3]) == (0, b"ask")
-    assert f"{option} {tmp_path / 'nosuch'} is no directory here" in done.stderr.decode().replace("\n", " ")
+    assert f"{option} {tmp_path / 'nosuch'} is not a directory here" in done.stderr.decode().replace(
+        "\n", " "
+    )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="each Windows has one")

@@ -162,7 +162,7 @@ def test_unencodable_character_is_escaped(tmp_path: Path) -> None:
     assert rb"/\u0436" in done.stdout
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has names that are no UTF-8")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has names that are not UTF-8")
 def test_non_utf_8_path_is_shown_as_text(tmp_path: Path) -> None:
     directory = os.fsencode(tmp_path) + b"/a\xff"
     os.mkdir(directory)

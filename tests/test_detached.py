@@ -183,7 +183,7 @@ async def test_stop_ends_the_tree_of_a_job(jobs: DetachedJobs) -> None:
     assert living(seconds) == []
     assert (job.status, job.exit_code) == ("stopped", 128 + signal.SIGTERM)
     assert (await job.output()).data == b""
-    assert await job.stop() == []  # a repeated stop is no error
+    assert await job.stop() == []  # a repeated stop is not an error
 
 
 async def test_stop_finds_a_process_after_its_session_leader_ends(jobs: DetachedJobs) -> None:

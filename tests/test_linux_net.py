@@ -142,7 +142,7 @@ def test_commands_end_with_a_program_killed_by_a_signal(number: signal.Signals, 
     with program(RUN, text) as running:
         for each in times:
             wait_asleep(each)
-        # The net is no child of the program, which may wait for all children.
+        # The net is not a child of the program, which may wait for all children.
         assert "sh" not in children(running.pid)
         running.send_signal(number)
     wait_until(lambda: not any(map(asleep, times)), "the end of the tree")

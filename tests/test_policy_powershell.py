@@ -328,7 +328,7 @@ def test_malformed_answer_is_not_understood(answer: bytes) -> None:
 
 
 def test_spans_are_of_characters() -> None:
-    """PowerShell counts units of UTF-16; half a pair is no valid position."""
+    """PowerShell counts units of UTF-16; half a pair is not a valid position."""
     answer = _changed(["c", 0, "s"], [0, 6])
     answer["c"][0]["a"] = [["8J+OiQ==", 1, 1, 3, 5], ["eA==", 1, 1, 5, 6]]  # type: ignore[index]
     parsed = answers.answered(0, "ls \U0001f389x", "pwsh", json.dumps(answer).encode())

@@ -72,7 +72,7 @@ CODES = {
     "an error that ends all": ("$ErrorActionPreference = 'Stop'; Get-Item missing; 'b'", 1),
     "an error of .NET's": ("'a'.NoSuchMethod()", 1),
     "strict mode": ("Set-StrictMode -Version Latest; Get-Item missing", 1),
-    "a text that is no PowerShell": ("'never'\nif (", 1),
+    "a text that is not PowerShell": ("'never'\nif (", 1),
     "a text that needs nothing behind it": ("'a' `\n", 0),
     "a return": ("cmd /c exit 5; return", 0),
     "blocks": ("begin { 'a' } end { 'b' }", 0),
@@ -124,7 +124,7 @@ def test_error_has_its_position_and_no_colour_or_xml(powershell: Windows) -> Non
 def test_syntax_error_is_reported_and_nothing_runs(
     codes: dict[str, subprocess.CompletedProcess[bytes]],
 ) -> None:
-    done = codes["a text that is no PowerShell"]
+    done = codes["a text that is not PowerShell"]
     assert done.stdout == b""
     assert re.match(
         r"ParserError: \r\nLine \|\r\n   2 \|  if \(\r\n.*~\r\n.*Missing condition", done.stderr.decode()

@@ -447,7 +447,7 @@ async def test_malformed_requests_are_refused(origin: Origin) -> None:
         "no port": b"CONNECT 127.0.0.1 HTTP/1.1\r\n\r\n",
         "port 0": b"CONNECT 127.0.0.1:0 HTTP/1.1\r\n\r\n",
         "a large port": b"CONNECT 127.0.0.1:65616 HTTP/1.1\r\n\r\n",
-        "a name that is no ASCII": "CONNECT bücher.test:443 HTTP/1.1\r\n\r\n".encode(),
+        "a name that is not ASCII": "CONNECT bücher.test:443 HTTP/1.1\r\n\r\n".encode(),
         "TLS": bytes.fromhex("1603010200010001fc0303") + bytes(600) + b"\r\n\r\n",
         "SSH": b"SSH-2.0-x\r\n\r\n",
     }.items():

@@ -1,4 +1,4 @@
-"""``anyshell replay`` with stdout that is no terminal, and its errors."""
+"""``anyshell replay`` with stdout that is not a terminal, and its errors."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ async def test_run_takes_a_narrower_reach_and_returns_effects(tmp_path: Path) ->
         assert (await client.call("jobs.wait", job=job))["exit_code"] == 1
         for wrong, said in (
             ({"reach": "none"}, "than the reach of the environment"),
-            ({"reach": {"writes": []}}, "'writes' is no key"),
+            ({"reach": {"writes": []}}, "'writes' is not a key"),
             ({"reach": "read-only", "session": "s"}, "a session has that of the environment"),
         ):
             with row(said):

@@ -311,7 +311,7 @@ def test_existing_file_is_replaced_by_a_private_file(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "f.cast", "other"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="what is no file is not a path there")
+@pytest.mark.skipif(sys.platform == "win32", reason="what is not a file is not a path there")
 def test_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     file = v2(tmp_path / "f.cast", (0.1, "text"))
     done = anyshell("screenshot", str(file), "-o", "/dev/stdout", "--format", "txt")

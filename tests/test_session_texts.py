@@ -173,7 +173,7 @@ LINES = {
         sh="-",
     ),
     "`FUNCNEST=0`": line("FUNCNEST=0", sh="-"),
-    "`unset -f` of what is no function, `unalias -a`": line("unset -f nothing; unalias -a"),
+    "`unset -f` of what is not a function, `unalias -a`": line("unset -f nothing; unalias -a"),
     "`ulimit -n 64`": line("ulimit -n 64", bash="ended"),
     "`wait`, with processes of its own": line("/bin/true & wait; /bin/false & wait"),
     "leaves a process behind": line("sleep 60 &"),

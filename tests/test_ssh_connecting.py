@@ -1422,7 +1422,7 @@ async def test_unresponsive_host_is_given_up() -> None:
 async def answering(
     answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
 ) -> AsyncIterator[SSHOptions]:
-    """A listener that is no SSH server."""
+    """A listener that is not an SSH server."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.CancelledError):

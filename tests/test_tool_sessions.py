@@ -224,7 +224,7 @@ async def test_shell_lost_by_a_stop_is_reported(here: Environment) -> None:
     assert following.message == "Exit code 0."
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has names that are no UTF-8")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has names that are not UTF-8")
 async def test_directory_of_any_name_is_reported_safely(here: Environment) -> None:
     approver = Recorder()
     tool = session_of(here, approver)

@@ -35,7 +35,7 @@ def whole(what: str, said: str, least: int = 0, most: int = LARGEST) -> int:
     """Read a whole number in ASCII digits.
 
     Raises:
-        Nonsense: The text is no number, or out of range.
+        Nonsense: The text is not a number, or out of range.
     """
     if _WHOLE.fullmatch(said) is None or not least <= (number := int(said)) <= most:
         raise Nonsense(what, said)

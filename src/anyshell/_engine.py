@@ -120,8 +120,8 @@ async def run(
         output: Receives stdout, or both channels.
         stderr: Receives stderr, if `spawn` splits the channels.
         stdin: The bytes written to the program; end-of-file follows. ``None`` leaves the program's input alone.
-        timeout: Seconds for everything: starting, running, draining. ``None`` is no bound.
-        silence: Seconds for which a started program may print nothing and be given no input. ``None`` is no bound.
+        timeout: Seconds for everything: starting, running, draining. ``None`` means no bound.
+        silence: Seconds for which a started program may print nothing and be given no input. ``None`` means no bound.
         grace: Seconds between the request to end and the kill.
         left_behind: The fate of processes that outlive the program. Unless the value is ``stop``, the process is released;
             the layer before the backend then makes a job of them.

@@ -1,6 +1,6 @@
 """The blocking front: one event loop in one thread, behind `anyshell.run`.
 
-The front is no second implementation: a blocking call awaits the same `Runner.run` in that loop as `Environment.run` does.
+The front is not a second implementation: a blocking call awaits the same `Runner.run` in that loop as `Environment.run` does.
 """
 
 from __future__ import annotations

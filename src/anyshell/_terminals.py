@@ -95,7 +95,7 @@ class TtyModes:
     Attributes:
         echo: Whether the terminal shows typed keys.
         line_mode: Whether the terminal passes on whole lines.
-        end_key: The key that sends end-of-file at the start of a line, in line mode; ``None`` is no key.
+        end_key: The key that sends end-of-file at the start of a line, in line mode; ``None`` means no key.
         keys: The meaning of the other keys in line mode.
     """
 

@@ -183,7 +183,9 @@ async def _look(source: Place, windows: bool, mode: int, plan: _Plan) -> None:
         targets = await for_each([source.below(*names, name) for name in links], source.files.readlink)
         for name, target in zip(links, targets, strict=True):
             if not target or "\0" in target:
-                raise OSError(errno.EINVAL, "The target of the link is no path", source.below(*names, name))
+                raise OSError(
+                    errno.EINVAL, "The target of the link is not a path", source.below(*names, name)
+                )
             plan.links.append(((*names, name), _translated(target, source.rules is ntpath, windows)))
         others = [entry for entry in entries if entry.kind in ("file", "directory")]
         plan.skipped += [source.below(*names, entry.name) for entry in entries if entry.kind == "other"]
@@ -220,7 +222,7 @@ def _check(name: str, windows: bool, directory: str) -> None:
         try:
             name.encode(errors="surrogateescape")
         except UnicodeEncodeError:  # Windows allows unpaired surrogates
-            fault = "it is no text"
+            fault = "it is not text"
     if fault:
         raise OSError(
             errno.EINVAL,

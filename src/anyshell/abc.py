@@ -388,7 +388,7 @@ class Backend(Protocol):
         """Start a program.
 
         Raises:
-            InvalidCommand: The directory does not exist, or is no directory; nothing was started.
+            InvalidCommand: The directory does not exist, or is not a directory; nothing was started.
             SpawnError: The program could not be started.
         """
 

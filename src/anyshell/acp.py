@@ -165,7 +165,7 @@ class AcpBackend:
         except OSError:
             kind = "other"
         if kind != "directory":
-            raise InvalidCommand(f"cwd: {spawn.cwd} is no directory on {self.name}")
+            raise InvalidCommand(f"cwd: {spawn.cwd} is not a directory on {self.name}")
 
     async def _end_late(self, creating: asyncio.Future[CreateTerminalResponse]) -> None:
         """Wait for a terminal that comes too late; then kill and release the terminal."""

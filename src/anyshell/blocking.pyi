@@ -112,7 +112,7 @@ class DetachedJob:
     def ended(self) -> float | None: r"""The end time of the job, likewise; ``None`` while the end is not known."""
     def refresh(self) -> DetachedStatus: r"""Ask the host for the state of the job."""
     def output(self, *, since: int=0, limit: int=...) -> JobOutput: r"""Read a part of the job's output, from a byte of its log on."""
-    def wait(self, *, timeout: Seconds | None=None) -> DetachedStatus: r"""Wait for the end of the job, at most `timeout` seconds; ``None`` is no bound."""
+    def wait(self, *, timeout: Seconds | None=None) -> DetachedStatus: r"""Wait for the end of the job, at most `timeout` seconds; ``None`` means no bound."""
     def stop(self, *, grace: Seconds=...) -> Sequence[ProcessInfo]: r"""Ask all processes of the job to end, kill the survivors after the grace period, and verify that they are gone."""
 
 class DetachedJobs:
@@ -221,7 +221,7 @@ class Environment:
     @property
     def audit(self) -> Audit | None: r"""The audit log of every command; ``None`` without an audit log."""
     @property
-    def policy(self) -> Policy | None: r"""The policy for commands of models; ``None`` is no policy."""
+    def policy(self) -> Policy | None: r"""The policy for commands of models; ``None`` means no policy."""
     @property
     def prefix(self) -> str | None: r"""The words that stand before the shell that runs a command."""
     @property

@@ -201,7 +201,7 @@ class DetachedJob:
         Raises:
             InvalidCommand: A number is out of its range.
             JobNotFound: The record of the job was removed.
-            OSError: The log cannot be read, or is no regular file any more.
+            OSError: The log cannot be read, or is not a regular file any more.
         """
         check_count("since", since, least=0)
         check_count("limit", limit)
@@ -211,7 +211,7 @@ class DetachedJob:
             if (await files.stat(self._record.log, follow=False)).kind != "file":
                 raise OSError(
                     errno.EINVAL,
-                    "the log is no file any more: something has taken its place",
+                    "the log is not a file any more: something has taken its place",
                     self._record.log,
                 )
             # Not beyond the size at the look: systems differ in the largest offset that they accept.
@@ -232,7 +232,7 @@ class DetachedJob:
         return JobOutput(text=clean(data), data=data, offset=offset, total_bytes=size)
 
     async def wait(self, *, timeout: Seconds | None = None) -> DetachedStatus:
-        """Wait for the end of the job, at most `timeout` seconds; ``None`` is no bound.
+        """Wait for the end of the job, at most `timeout` seconds; ``None`` means no bound.
 
         Returns:
             The status; ``running`` when the timeout was over. Neither the timeout nor a cancellation affects the job.
@@ -373,7 +373,7 @@ class DetachedJobs:
         """Find a job by its id, or by a unique beginning of the id.
 
         Raises:
-            InvalidCommand: The id is no text.
+            InvalidCommand: The id is not text.
             JobNotFound: No job has the id, or more than one job does; the message says which.
             BackendError: The host does not answer.
         """
@@ -450,7 +450,7 @@ class DetachedJobs:
 
     async def _find(self, id_: str) -> DetachedRecord:
         if not _PREFIX.match(id_):
-            raise JobNotFound(f"{id_!r} is no id of a job: give hexadecimal digits, as 'list' shows them")
+            raise JobNotFound(f"{id_!r} is not an id of a job: give hexadecimal digits, as 'list' shows them")
         found = await self._list(id_)
         if len(found) == 1:
             return found[0]

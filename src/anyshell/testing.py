@@ -267,7 +267,7 @@ class FakeProcess(Ungrouped):
         await self._close()
 
     def command_tree(self, pipes: Sequence[str], fd: int, *, shell: int | None = None) -> CommandTree:
-        """Refuse: a script is no shell."""
+        """Refuse: a script is not a shell."""
         raise BackendUnavailable("a FakeProcess has no command trees")
 
     async def aclose(self) -> None:

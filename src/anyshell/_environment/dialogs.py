@@ -79,7 +79,7 @@ class EnvironmentDialogs(EnvironmentFacts):
             term: The terminal type, as for `Terminal`.
             cwd: The working directory of the command, which must exist; relative to `directory`.
             env: Variables that override all others; ``None`` as a value removes a variable.
-            timeout: Seconds from entering until the whole tree is stopped; ``None`` is no bound.
+            timeout: Seconds from entering until the whole tree is stopped; ``None`` means no bound.
             silence: As for `run`; typed text counts as input.
             grace: Seconds between the request to end and the kill, also on leaving.
             left_behind: The fate of processes that outlive the command, as for `run`.

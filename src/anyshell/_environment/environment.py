@@ -119,7 +119,7 @@ class Environment(EnvironmentTrials):
         Raises:
             ReachUnavailable: The host cannot enforce the reach; the message names the missing part.
             ShellNotFound: When entered or awaited: no usable shell.
-            InvalidCommand: An unknown kind of shell, a `cwd` that is no directory, or a prefix that is no program or
+            InvalidCommand: An unknown kind of shell, a `cwd` that is not a directory, or a prefix that is not a program or
                 names a program that the host does not have. A number out of range, or an empty `shell` or `cwd`, is
                 refused at once.
             BackendUnavailable: No backend for that host.
@@ -181,9 +181,9 @@ class Environment(EnvironmentTrials):
             env: Variables that override all others; ``None`` as a value removes a variable.
             stdin: The command's input: bytes, text, a `Path` or an open file on this machine, or a stream of bytes; by
                 default end-of-file at once.
-            timeout: Seconds from now until the whole tree is stopped, or a `timedelta`, as everywhere; ``None`` is no bound.
+            timeout: Seconds from now until the whole tree is stopped, or a `timedelta`, as everywhere; ``None`` means no bound.
             silence: Seconds without output and without input after which the whole tree is stopped, as by a timeout,
-                counted from the start of the program. `Outcome.silence` then has the seconds. ``None`` is no bound.
+                counted from the start of the program. `Outcome.silence` then has the seconds. ``None`` means no bound.
             grace: Seconds between the request to end and the kill; less if the tree ends earlier.
             left_behind: The fate of processes that outlive the command. ``adopt`` makes a job of the processes, which the
                 outcome names; ``stop`` ends the processes; ``keep`` lets the processes run, and discards their further
@@ -306,12 +306,12 @@ class Environment(EnvironmentTrials):
             env: Variables that override all others; ``None`` as a value removes a variable.
             stdin: The job's input, whole or as a stream, followed by end-of-file. By default a pipe that stays open for
                 `Job.send`; ``b""`` is end-of-file at once.
-            timeout: Seconds from now until the whole tree is stopped; ``None`` is no bound.
+            timeout: Seconds from now until the whole tree is stopped; ``None`` means no bound.
             silence: As for `run`; data of `Job.send` counts as input.
             grace: Seconds between the request to end and the kill, also at the end of the scope.
             ready: The event that `start` waits for: a regular expression that the job's output matches (as for
                 `Job.wait_for`), a TCP port of the host that accepts connections, or a tuple of both.
-            ready_timeout: Seconds to wait for `ready`, 0 or more; ``None`` is no bound.
+            ready_timeout: Seconds to wait for `ready`, 0 or more; ``None`` means no bound.
             detach: Let the job outlive this program. A detached job reads no input and has no deadline, and its output is in
                 a file on the host. Of the other arguments it takes only `cwd`, `env` and `reach`.
             split_stderr: Whether the outcome has separate texts for stdout and stderr. `Job.output` has both channels in true
@@ -324,7 +324,7 @@ class Environment(EnvironmentTrials):
 
         Returns:
             The job, as soon as its program was started, or is ready. A job that is not ready in time goes on, and a job
-            that ends before is no error: `Job.ready` and `Job.notice` tell.
+            that ends before is not an error: `Job.ready` and `Job.notice` tell.
 
         Raises:
             InvalidCommand: Bad input, before anything was started; the message names the culprit.

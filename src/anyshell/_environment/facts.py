@@ -124,7 +124,7 @@ class EnvironmentFacts:
 
     @property
     def policy(self) -> Policy | None:
-        """The policy for commands of models; ``None`` is no policy."""
+        """The policy for commands of models; ``None`` means no policy."""
         return self._options.policy
 
     @property

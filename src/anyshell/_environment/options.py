@@ -45,10 +45,10 @@ class EnvironmentOptions:
         max_jobs: Jobs that run at once.
         max_terminals: Driven terminals that are entered at once.
         background_after: Seconds after which a command goes on as a job; ``None`` is never.
-        policy: The policy for commands of models; ``None`` is no policy.
+        policy: The policy for commands of models; ``None`` means no policy.
         variables: The host's variables that commands have; ``None`` is all of them.
         redact: The secrets that are masked in output; ``None`` masks nothing.
-        audit: The audit log of every command; ``None`` is no audit log.
+        audit: The audit log of every command; ``None`` means no audit log.
         resolvers: The resolvers of internal addresses, by scheme.
         reach: The reach of commands, or the sandbox that enforces one; ``None`` confines nothing.
         brief: Whether the host is asked only for the facts that a command needs, unless another option needs more.
@@ -120,7 +120,7 @@ class EnvironmentOptions:
         )  # a copy, which no later change by the caller affects
         for scheme, resolver in self.resolvers.items():
             if not re.fullmatch(r"[a-z][a-z0-9+.-]{0,31}", scheme):
-                raise InvalidCommand(f"resolvers: {scheme!r} is no scheme: for one, 'skill'")
+                raise InvalidCommand(f"resolvers: {scheme!r} is not a scheme: for one, 'skill'")
             if resolver is not None and not hasattr(resolver, "resolve"):
                 raise InvalidCommand(
                     f"resolvers: that of {scheme} must have a method resolve(name): for one, anyshell.types.Root"

@@ -38,7 +38,7 @@ def check_directory(directory: Path, *, refusal: str) -> None:
     Raises:
         PermissionError: The directory is a link, belongs to another user or can be written by others. The message is
             `refusal`, with its ``{fault}`` filled in.
-        OSError: The path is no directory, or its status cannot be read.
+        OSError: The path is not a directory, or its status cannot be read.
     """
     status = os.lstat(directory)
     if stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) == _JUNCTION:

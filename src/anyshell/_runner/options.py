@@ -35,18 +35,18 @@ class RunOptions:
     """The options of a run. `Environment.run` explains each option.
 
     Attributes:
-        timeout: Seconds until the whole tree is stopped; ``None`` is no bound.
-        silence: Seconds without output and input until the whole tree is stopped; ``None`` is no bound.
+        timeout: Seconds until the whole tree is stopped; ``None`` means no bound.
+        silence: Seconds without output and input until the whole tree is stopped; ``None`` means no bound.
         grace: Seconds between the request to end and the kill.
         left_behind: The fate of processes that outlive the command; ``None`` is the default of the environment.
         split_stderr: Whether the outcome has two texts.
-        stdout: A further target for the whole of stdout; ``None`` is no target.
+        stdout: A further target for the whole of stdout; ``None`` means no target.
         listener: Called with every chunk of output, and awaited.
         terminal: The terminal of the command; ``None`` stands for pipes.
-        recording: The recording of the run; ``None`` is no recording.
+        recording: The recording of the run; ``None`` means no recording.
         background_after: Seconds after which the command goes on as a job; ``None`` is never.
         limits: The limits of the output's text; ``None`` is the limits of the environment.
-        effects: The files to look at before and after the command; ``None`` is no files.
+        effects: The files to look at before and after the command; ``None`` means no files.
         reach: The reach of the command; ``None`` is the reach of the environment.
 
     Raises:

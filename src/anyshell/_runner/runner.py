@@ -63,7 +63,7 @@ class Runner:
         limits: The limits of an output's text.
         artifacts: The store of whole outputs that were cut; ``None`` keeps nothing.
         prefix: The words that run the shell.
-        snapshot: The file on the host with the user's own set-up; ``None`` is no snapshot.
+        snapshot: The file on the host with the user's own set-up; ``None`` means no snapshot.
         max_jobs: Jobs that run at once.
         entered: Whether the environment was entered, and so ends what commands leave to it.
         variables: The host's variables that commands have; ``None`` is all of them.
@@ -233,7 +233,7 @@ class Runner:
             options: The options of the run.
             sends: Whether the job's stdin is the data of `Job.send`, until the stdin is closed.
             ready: The event that this call waits for.
-            ready_timeout: Seconds for that event; ``None`` is no bound.
+            ready_timeout: Seconds for that event; ``None`` means no bound.
 
         Raises:
             AnyshellError: As for `Environment.start`.

@@ -123,7 +123,7 @@ NON_INTERACTIVE: Mapping[str, str] = MappingProxyType(_GUARDS | _CALM)
 
 # On Windows, cat depends on the shell: in PowerShell it is Get-Content, which `help` would pipe into and fail. An empty
 # value means no pager to every one of these (git(1), psql(1), gh, bat, delta and the AWS CLI as above); for `help` it
-# means Windows' more.com, which does not wait for a key where stdout is no console.
+# means Windows' more.com, which does not wait for a key where stdout is not a console.
 _NO_PAGER = {name: "" for name, value in _GUARDS.items() if value == _PAGER}
 
 NON_INTERACTIVE_ON_WINDOWS: Mapping[str, str] = MappingProxyType(_GUARDS | _NO_PAGER | _CALM)
@@ -164,7 +164,7 @@ _PYTHON = {
 _WSL = {"WSL_UTF8": "1"}  # wsl.exe since 0.64; otherwise it writes UTF-16
 
 ASK_FOR_UTF8: Mapping[str, str] = MappingProxyType(_PYTHON | _WSL)
-"""The variables that make programs on Windows write UTF-8, which they do not by default when stdout is no console.
+"""The variables that make programs on Windows write UTF-8, which they do not by default when stdout is not a console.
 
 bash's variables are not among them: without LANG, the bash of MSYS2 and Cygwin uses UTF-8 (Cygwin's user guide,
 "Internationalization").

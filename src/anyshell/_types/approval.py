@@ -26,8 +26,8 @@ class _Request:
         shell: The shell that reads the command.
         host: The host that the command runs on.
         directory: The working directory at the command's start; absolute. Links in the path are not resolved.
-        prefix: Words that stand before the shell; ``None`` is no prefix.
-        snapshot: The file on the host that the shell reads first: the user's own set-up; ``None`` is no snapshot.
+        prefix: Words that stand before the shell; ``None`` means no prefix.
+        snapshot: The file on the host that the shell reads first: the user's own set-up; ``None`` means no snapshot.
         description: The model's own few words about the command, for people. Does not determine what runs.
         display: The whole request as text that is safe to print. Control, bidirectional and invisible characters are shown
             as escapes, and a long run of spaces by its count. A line with right-to-left letters is followed by a line
@@ -60,9 +60,9 @@ class _RunRequest(_Request):
 
     Attributes:
         env: The variables that the request itself adds. A rewritten command has OLDPWD among them.
-        stdin: The input of the command, followed by end-of-file; ``None`` is no input. With ``None`` a job's input stays open,
+        stdin: The input of the command, followed by end-of-file; ``None`` means no input. With ``None`` a job's input stays open,
             and a terminal's input always does: later input is another request.
-        timeout: Seconds after which the command is stopped; ``None`` is no bound.
+        timeout: Seconds after which the command is stopped; ``None`` means no bound.
         original: The command before a rewrite; ``None`` without a rewrite.
         session: Whether the command runs in a shell that earlier commands have used, and that later commands will use.
             Never true of a job, nor on a terminal.
@@ -70,7 +70,7 @@ class _RunRequest(_Request):
             result of a requested restart.
         restart: Whether the former shell is ended for a restart, with the processes that it runs.
         background: Whether the command runs as a job while the model does something else.
-        size: The terminal that the command runs on; ``None`` is no terminal.
+        size: The terminal that the command runs on; ``None`` means no terminal.
         verdict: The verdict of a policy on `text`; ``None`` without a policy. Does not determine what runs.
         rules: The file that an approval for always is written to; empty if an approval holds for the session alone.
             Does not determine what runs.

@@ -35,7 +35,7 @@ def check_text(what: str, text: object) -> None:
     if text.isascii():
         return
     try:
-        text.encode(errors="surrogateescape")  # Python's own error handler for bytes that are no UTF-8
+        text.encode(errors="surrogateescape")  # Python's own error handler for bytes that are not UTF-8
     except UnicodeEncodeError as error:
         raise InvalidCommand(
             f"{what} holds half of a surrogate pair at character {error.start}; take it out"
@@ -85,7 +85,7 @@ def as_duration(seconds: int) -> str:
 def one_line(text: str) -> str:
     r"""Put a host's words on one line, with control characters as escapes: a name may hold instructions to a terminal.
 
-    A byte that is no UTF-8, which Python holds as a lone surrogate, becomes an escape such as ``\xff``.
+    A byte that is not UTF-8, which Python holds as a lone surrogate, becomes an escape such as ``\xff``.
     """
     return "".join(char if char.isprintable() else _escape(char) for char in text)
 
@@ -141,7 +141,7 @@ def check_seconds(name: str, value: object, *, zero: bool = False, none: bool = 
 
 
 def check_count(name: str, value: object, *, least: int = 1, most: float = math.inf) -> None:
-    """Refuse a value that is no count between `least` and `most`.
+    """Refuse a value that is not a count between `least` and `most`.
 
     Raises:
         InvalidCommand: Not a whole number, less than `least`, or more than `most`.
@@ -152,7 +152,7 @@ def check_count(name: str, value: object, *, least: int = 1, most: float = math.
 
 
 def check_port(port: object) -> None:
-    """Refuse a value that is no TCP port.
+    """Refuse a value that is not a TCP port.
 
     Raises:
         InvalidCommand: Not a whole number from 1 to 65535.

@@ -106,7 +106,7 @@ class Spawn:
             holder is not named among the survivors while another process lives.
         gate: The gate that serves the program's network in a sandbox; a gate also starts the program.
         job_limits: The limits of the command's Job Object on Windows: bytes of memory of each process, processes at once, and
-            seconds of processor time of each process. ``None`` is no limit.
+            seconds of processor time of each process. ``None`` means no limit.
         on_asked: A callback for a backend whose host can hear the request before it answers. The backend calls it with the
             `Process` when the host may have heard the request and has not confirmed the start. From then on the caller
             stops and closes that process, also when `Backend.spawn` raises or is cancelled. With ``None``,

@@ -75,7 +75,7 @@ class FileEffect:
 
     Attributes:
         path: Relative to `Scan.directory`, or absolute if the scan's path is absolute; with ``/``. The new path of a renamed
-            file, the former path of a deleted file. Bytes that are no UTF-8 are decoded with ``surrogateescape``.
+            file, the former path of a deleted file. Bytes that are not UTF-8 are decoded with ``surrogateescape``.
         path_before: The former path of a renamed file.
         kind: The present kind of the file; the former kind of a deleted file.
         kind_before: The former kind, if a file of another kind is at the path now.

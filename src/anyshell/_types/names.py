@@ -49,7 +49,7 @@ def host_of(text: str) -> str | Address:
     """
     if ":" in text:
         if "%" in text:
-            raise ValueError("an address with a zone is no destination")
+            raise ValueError("an address with a zone is not a destination")
         return ipaddress.IPv6Address(text)
     name = text.lower()
     if not name.isascii():

@@ -125,7 +125,7 @@ class Outcome:
     def check(self) -> Outcome:
         """Return this outcome if the command exited with 0.
 
-        A truncated `Output.text` is no failure: `Output.truncated` tells, and `Output.data` has every byte.
+        A truncated `Output.text` is not a failure: `Output.truncated` tells, and `Output.data` has every byte.
 
         Raises:
             CommandFailed: The command did not exit with 0; the exception carries this outcome.
@@ -139,8 +139,8 @@ class Outcome:
 
         Raises:
             OutputIncomplete: The whole output was not kept; the message says how to keep it.
-            CommandFailed: The output is no JSON, and the command failed.
-            json.JSONDecodeError: The output is no JSON. The exception is a ``ValueError``.
+            CommandFailed: The output is not JSON, and the command failed.
+            json.JSONDecodeError: The output is not JSON. The exception is a ``ValueError``.
         """
         import json  # here, since most programs parse none
 
@@ -159,7 +159,7 @@ class Outcome:
             # The other errors: a number of too many digits, brackets nested too deep.
             why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "msg", str(error))
             raise json.JSONDecodeError(
-                f"the output of the command is no JSON{cure}: {why}", text, at
+                f"the output of the command is not JSON{cure}: {why}", text, at
             ) from None
 
     def _failure_words(self) -> str:

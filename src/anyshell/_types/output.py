@@ -61,7 +61,7 @@ class Output:
             state may stand. 0 otherwise.
         alternate: The last frame of a terminal's alternate screen, on which an editor or a pager draws; no part of `text`.
             ``None`` if the alternate screen was not used.
-        binary: The kind of the output, such as ``PNG image``, when its beginning is no text; then `text` is of little use.
+        binary: The kind of the output, such as ``PNG image``, when its beginning is not text; then `text` is of little use.
             ``None`` otherwise.
         images: The first 64 images that the program printed as sequences of kitty, sixel or iTerm. `text` has a note in the
             place of each image; `omitted_bytes` counts the image's sequence.

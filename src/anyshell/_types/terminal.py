@@ -31,7 +31,7 @@ class Terminal:
         term: The terminal type: a name of the host's terminfo, which the program finds in ``TERM``.
 
     Raises:
-        InvalidCommand: A size is out of range, or the terminal type is no valid name.
+        InvalidCommand: A size is out of range, or the terminal type is not a valid name.
     """
 
     columns: int = 80

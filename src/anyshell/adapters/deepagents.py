@@ -37,7 +37,7 @@ class Backend(BaseSandbox):
     Args:
         env: An environment of a POSIX host and shell with python3, which Deep Agents uses to read and edit files. The caller
             closes the environment.
-        timeout: Seconds of a command for which the agent asks for no timeout; ``None`` is no bound.
+        timeout: Seconds of a command for which the agent asks for no timeout; ``None`` means no bound.
     """
 
     def __init__(self, env: Environment, *, timeout: Seconds | None = TIMEOUT) -> None:

@@ -110,7 +110,7 @@ class _Commands(WorkspaceBackend, SupportsCommands):
     async def _check_directory(self) -> None:
         if not await self._env.files.is_dir("."):
             raise WorkspaceUnavailableError(
-                f"{self._env.directory} on {self._env.host} is no directory any more"
+                f"{self._env.directory} on {self._env.host} is not a directory any more"
             )
 
 

@@ -28,7 +28,7 @@ class Formatter(click.HelpFormatter):
     """A formatter that colours the finished help text, so that colours do not change where rows wrap."""
 
     def getvalue(self) -> str:
-        """Return the help with colours; click removes the colours if the output is no terminal."""
+        """Return the help with colours; click removes the colours if the output is not a terminal."""
         text = super().getvalue()
         for pattern, style in _MARKS:
             text = re.sub(

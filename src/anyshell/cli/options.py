@@ -31,7 +31,7 @@ def read_duration(text: str) -> float:
     """Read a duration as seconds: ``90``, ``0.5``, ``90s``, ``500ms``, ``5m``, ``1h30m``, ``7d``.
 
     Raises:
-        ValueError: The text is no duration, is negative, or is not finite.
+        ValueError: The text is not a duration, is negative, or is not finite.
     """
     try:
         seconds = float(text)
@@ -59,10 +59,14 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # older versions of 
             seconds = read_duration(str(value))
         except ValueError:
             self.fail(
-                f"{value!r} is no duration: give seconds (30, 0.5), or 500ms, 90s, 5m, 1h30m, 7d", param, ctx
+                f"{value!r} is not a duration: give seconds (30, 0.5), or 500ms, 90s, 5m, 1h30m, 7d",
+                param,
+                ctx,
             )
         if seconds == 0 and not self._zero:
-            self.fail(f"{value!r} is no time at all: give a duration above 0, such as 30 or 5m", param, ctx)
+            self.fail(
+                f"{value!r} is not a time at all: give a duration above 0, such as 30 or 5m", param, ctx
+            )
         return seconds
 
 
@@ -75,7 +79,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # older versions of clic
         """Read the number."""
         found = re.fullmatch(r"([0-9]{1,15})(?:([kmg])(?:i?b)?)?", str(value).lower())
         if found is None:
-            self.fail(f"{value!r} is no number of bytes: give 8192, 8k, 1m or 2g", param, ctx)
+            self.fail(f"{value!r} is not a number of bytes: give 8192, 8k, 1m or 2g", param, ctx)
         return int(found[1]) * {"k": 1024, "m": 1024**2, "g": 1024**3}.get(found[2], 1)
 
 
@@ -147,7 +151,7 @@ class CellCount(click.ParamType):  # type: ignore[type-arg]  # as above
         try:
             return Terminal(columns=int(value)).columns
         except ValueError:  # also when it is out of range
-            self.fail(f"{value!r} is no number of columns or rows: give one from 2 to 1,000", param, ctx)
+            self.fail(f"{value!r} is not a number of columns or rows: give one from 2 to 1,000", param, ctx)
 
 
 class HostAddress(click.ParamType):  # type: ignore[type-arg]  # as above

@@ -62,7 +62,7 @@ class Fleet(AsyncOnly):
             batches: each host that ends makes room for the next.
         stop_on_failure: Begin no further host after a host has failed. Hosts that have begun go on.
         connect_timeout: Seconds to reach a host and detect its facts, all requests of the detection included. The bounds of
-            `SSHOptions` apply as well; ``None`` is no further bound.
+            `SSHOptions` apply as well; ``None`` means no further bound.
         shell: As for `Environment.detect`, on every host.
         cwd: As for `Environment.detect`.
         interactive: As for `Environment.detect`.
@@ -170,7 +170,7 @@ class Fleet(AsyncOnly):
             cwd: The working directory of the command; relative to the fleet's.
             env: Variables that override all others; ``None`` as a value removes a variable.
             stdin: The command's input, the same on every host; by default end-of-file at once.
-            timeout: Seconds for the command on each host, counted after the host was reached; ``None`` is no bound.
+            timeout: Seconds for the command on each host, counted after the host was reached; ``None`` means no bound.
             silence: On each host, as for `Environment.run`.
             grace: Seconds between the request to end and the kill.
             left_behind: The fate of processes that outlive the command: ``stop`` or ``keep``, as for
@@ -262,7 +262,7 @@ def _files(stdout: object, hosts: Iterable[str]) -> dict[str, Path]:
     """Return the file for each host's output, and remove old files: a host that is not reached then has no file.
 
     Raises:
-        InvalidCommand: `stdout` is no path, or is no directory and cannot be made.
+        InvalidCommand: `stdout` is not a path, or is not a directory and cannot be made.
     """
     if not isinstance(stdout, str | PathLike):
         raise InvalidCommand(

@@ -143,7 +143,7 @@ class Job:
         """Wait for the end of the job. A cancellation of this wait does not stop the job.
 
         Args:
-            timeout: Seconds, 0 or more; ``None`` is no bound.
+            timeout: Seconds, 0 or more; ``None`` means no bound.
 
         Returns:
             The outcome of the job, or ``None`` when the job still runs.
@@ -257,7 +257,7 @@ class Job:
                 pattern that takes exponential time blocks the event loop, as it always does.
             port: A TCP port of the host, 1 to 65535, that accepts connections.
             idle: Seconds for which the job prints nothing and is sent nothing; more than 0.
-            timeout: Seconds, 0 or more; ``None`` is no bound.
+            timeout: Seconds, 0 or more; ``None`` means no bound.
             since: Bytes of the output that are not searched; 0 or more.
 
         Returns:

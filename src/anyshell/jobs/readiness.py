@@ -25,7 +25,7 @@ class Readiness:
     Attributes:
         pattern: The pattern that the job's output matches.
         port: The port that accepts connections.
-        seconds: Seconds for the whole condition; ``None`` is no bound.
+        seconds: Seconds for the whole condition; ``None`` means no bound.
     """
 
     pattern: re.Pattern[str] | None

@@ -55,7 +55,7 @@ class Jobs:
         connects: Whether a port of the host accepts connections.
         store: The store of whole outputs.
         max_jobs: Jobs that run at once, adopted jobs not counted.
-        code_page: The number of the host's code page; ``None`` is no code page.
+        code_page: The number of the host's code page; ``None`` means no code page.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ class Work:
         store: The store of the run's whole output.
         control: Ends the run early; by default a new control.
         sends: Whether the run's stdin is a pipe for the data of `Job.send`, instead of the run's own input.
-        code_page: The number of the host's code page; ``None`` is no code page.
+        code_page: The number of the host's code page; ``None`` means no code page.
     """
 
     def __init__(

@@ -195,7 +195,7 @@ class ClientResources:
                 found = await self._directories(begun)
             case _:
                 found = []
-        # Linux allows names that are no text; such a name cannot be sent.
+        # Linux allows names that are not text; such a name cannot be sent.
         fitting = [
             each
             for each in found

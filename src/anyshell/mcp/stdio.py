@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Outgoing = MemoryObjectSendStream[SessionMessage]
 
 LONGEST_MESSAGE = 64 * 1024 * 1024
-"""Bytes of a message from a client; a longer message is left unanswered, like a line that is no message."""
+"""Bytes of a message from a client; a longer message is left unanswered, like a line that is not a message."""
 
 
 @asynccontextmanager
@@ -88,6 +88,6 @@ def _refusal(line: bytes) -> SessionMessage | None:
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     error = ErrorData(
-        code=INVALID_REQUEST, message="this is no request: its form is wrong, or its text is no Unicode"
+        code=INVALID_REQUEST, message="this is not a request: its form is wrong, or its text is not Unicode"
     )
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))

@@ -109,7 +109,7 @@ class ArtifactStore:
         max_size: Bytes of output that one artifact keeps; at least 1.
 
     Raises:
-        ValueError: A limit is out of its range, or the directory is no path.
+        ValueError: A limit is out of its range, or the directory is not a path.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class ArtifactStore:
         except UnicodeEncodeError:
             usable = False
         if not usable:
-            raise ValueError(f"the directory {directory!r} is no path: it holds a NUL or a lone surrogate")
+            raise ValueError(f"the directory {directory!r} is not a path: it holds a NUL or a lone surrogate")
         self._directory = None if directory is None else directory.absolute()
         self._prune_after = -1.0  # on time.monotonic()'s clock
 
@@ -177,7 +177,7 @@ class ArtifactStore:
         """Find one artifact.
 
         Raises:
-            ArtifactNotFound: No artifact has the id, or the text is no id; a text that is no id never reaches the file system.
+            ArtifactNotFound: No artifact has the id, or the text is not an id; a text that is not an id never reaches the file system.
             OSError: The directory cannot be read, or is not ours alone.
         """
         if not _ID.fullmatch(artifact_id):

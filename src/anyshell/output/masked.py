@@ -40,7 +40,7 @@ class MaskedStream(ByteReceiveStream):
         seconds: The time for which output that may begin a secret is held back, after its last byte.
         longer: The same time while `likely` returns true.
         likely: Returns whether the held bytes are probably a secret's, and more bytes may come.
-        at_once: Returns the bytes that are masked before other tasks get a turn; ``None`` is no bound. Called for each receive.
+        at_once: Returns the bytes that are masked before other tasks get a turn; ``None`` means no bound. Called for each receive.
         heard: Called when bytes came, held back or not.
     """
 

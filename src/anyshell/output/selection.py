@@ -130,7 +130,7 @@ class ArtifactAddress:
             name, equals, value = part.partition("=")
             if not equals or name not in ("lines", "bytes", "tail", "grep", "context"):
                 raise InvalidCommand(
-                    f"{part[:60]!r} is no part of an address: after the ? stand lines=100-200, bytes=0-4095, tail=50, "
+                    f"{part[:60]!r} is not a part of an address: after the ? stand lines=100-200, bytes=0-4095, tail=50, "
                     "grep=REGEX and context=3, with & between; in REGEX, & is %26"
                 )
             if name in found:
@@ -156,14 +156,14 @@ def range_of(name: str, said: str | None) -> tuple[int, int | None] | None:
     """Parse a range: ``100-200``, ``100-`` up to the end, or ``100`` alone.
 
     Raises:
-        InvalidCommand: The text is no range.
+        InvalidCommand: The text is not a range.
     """
     if said is None:
         return None
     found = _RANGE.fullmatch(said)
     if found is None:
         raise InvalidCommand(
-            f"{name}: {said[:60]!r} is no range: {_FORM[name]}, or {name}=100- up to the end"
+            f"{name}: {said[:60]!r} is not a range: {_FORM[name]}, or {name}=100- up to the end"
         )
     first = int(found[1])
     return first, int(found[3]) if found[3] else None if found[2] else first
@@ -173,7 +173,7 @@ def _number(name: str, said: str | None) -> int | None:
     if said is None:
         return None
     if re.fullmatch(_NUMBER, said) is None:
-        raise InvalidCommand(f"{name}: {said[:60]!r} is no number: {name}=50")
+        raise InvalidCommand(f"{name}: {said[:60]!r} is not a number: {name}=50")
     return int(said)
 
 
@@ -187,7 +187,7 @@ class PartReading:
     Args:
         file: The whole output; the file is read from its start, and not closed.
         address: The address of the part.
-        limit: Bytes that are returned, at most; ``None`` is no bound.
+        limit: Bytes that are returned, at most; ``None`` means no bound.
 
     Attributes:
         note: One sentence about the part: its place, the size of the whole, and the omitted rest. Complete after the last piece.

@@ -63,7 +63,7 @@ class Gate:
     """
 
     seconds: float | None = HANDOVER_SECONDS
-    """The seconds to wait for the program's listening socket; ``None`` is no bound."""
+    """The seconds to wait for the program's listening socket; ``None`` means no bound."""
 
     def __init__(self, names: Names, directory: str = "", token: bytes = b"") -> None:
         self._names = names

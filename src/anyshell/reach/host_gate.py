@@ -121,7 +121,7 @@ class _Heard(NetworkRecord):
         answer = self.answers[name, port] = asyncio.ensure_future(self.ask(name, port))
         try:
             return await answer
-        except Exception:  # noqa: BLE001 - whatever an approver raises is no yes
+        except Exception:  # noqa: BLE001 - whatever an approver raises is not a yes
             return "its approval could not be had"
 
 

@@ -260,7 +260,7 @@ class Proxy:
         # All connections to a destination share one question, which is cancelled at the command's end.
         try:
             refused = await shielded(record.answers[key])
-        except Exception:  # noqa: BLE001 - whatever an approver raises is no yes
+        except Exception:  # noqa: BLE001 - whatever an approver raises is not a yes
             refused = "its approval could not be had"
         if refused:
             raise Stopped("refused", refused)

@@ -165,7 +165,7 @@ def _http(head: bytes) -> Request:
         raise Malformed("a line of the head ends otherwise than by CR LF")
     words = line.split(b" ")
     if len(words) != 3 or not _TOKEN.fullmatch(words[0]) or words[2] not in (b"HTTP/1.1", b"HTTP/1.0"):
-        raise Malformed("the first line is no request of HTTP/1.1")
+        raise Malformed("the first line is not a request of HTTP/1.1")
     if not re.fullmatch(rb"[!-~]+", words[1]):
         raise Malformed("the destination has characters that no URL has")
     method, target = words[0], words[1].decode()
@@ -173,7 +173,7 @@ def _http(head: bytes) -> Request:
     for field in fields:
         name, colon, value = field.partition(b":")
         if not colon or not _TOKEN.fullmatch(name):
-            raise Malformed("a line of the head is no field")
+            raise Malformed("a line of the head is not a field")
         lower, value = name.lower(), value.strip(b" \t")
         if lower == b"content-length":
             lengths.add(value)
@@ -196,7 +196,7 @@ def _http(head: bytes) -> Request:
         raise Malformed("the head says more than one length of the body")
     length = next(iter(lengths), b"0")
     if not length.isdigit() or len(length) > 18:
-        raise Malformed("the length of the body is no number")
+        raise Malformed("the length of the body is not a number")
     if lengths:
         kept.append(b"Content-Length: " + length)
     if codings:
@@ -212,7 +212,7 @@ def _authority(text: str, default: int | None) -> tuple[str, int]:
     found = _AUTHORITY.fullmatch(text)
     port = found["port"] or default if found is not None else None
     if found is None or port is None or not 0 < int(port) < 65536:
-        raise Malformed("the destination is no HOST:PORT")
+        raise Malformed("the destination is not a HOST:PORT")
     return found["host"].removeprefix("[").removesuffix("]"), int(port)
 
 

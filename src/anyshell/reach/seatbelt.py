@@ -176,7 +176,7 @@ def string_of(path: str) -> str:
     """
     if not path.isprintable():
         raise ReachUnavailable(
-            f"the path {path!r}: Seatbelt is given no control characters, and no bytes that are no text",
+            f"the path {path!r}: Seatbelt is given no control characters, and no bytes that are not text",
             "rename it",
         )
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

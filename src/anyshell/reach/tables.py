@@ -64,4 +64,4 @@ def read_reach(given: object) -> Reach:
 def _known(what: str, table: dict[Any, Any], names: tuple[str, ...] | list[str]) -> None:
     for name in table:
         if name not in names:
-            raise InvalidCommand(f"{what}: {str(name)[:64]!r} is no key; the keys are {', '.join(names)}")
+            raise InvalidCommand(f"{what}: {str(name)[:64]!r} is not a key; the keys are {', '.join(names)}")

@@ -238,7 +238,7 @@ def _texts(name: str, given: object) -> tuple[str, ...]:
     if isinstance(given, str | bytes):
         raise InvalidCommand(f"{name} must be several texts, such as [{given!r}]")
     try:
-        texts = tuple(given)  # type: ignore[var-annotated, arg-type]  # what is no iterable is refused below
+        texts = tuple(given)  # type: ignore[var-annotated, arg-type]  # what is not an iterable is refused below
     except TypeError:
         raise InvalidCommand(f"{name} must be several texts, not {type(given).__name__}") from None
     if len(texts) > MOST_PATHS:

@@ -285,7 +285,7 @@ class View:
         yield from (*own, _SHARED, "--remount-ro", "/dev")
 
     def _shows_place(self, path: str) -> bool:
-        """Whether a path is no link, and would be visible if nothing hid the path."""
+        """Whether a path is not a link, and would be visible if nothing hid the path."""
         shown = self._whole and not lies_in(path, self._private)
         return self._real(path) == path and (shown or lies_in(path, (*self._read, *self._write)))
 

@@ -147,7 +147,7 @@ def read(file: _Readable) -> tuple[Header, Iterator[Event]]:
             read.
 
     Raises:
-        RecordingError: The file is no recording, or is broken; also raised by the iterator. The message names the line.
+        RecordingError: The file is not a recording, or is broken; also raised by the iterator. The message names the line.
         OSError: The file cannot be read.
     """
     first = file.readline(LONGEST_LINE + 1)
@@ -161,7 +161,7 @@ def read(file: _Readable) -> tuple[Header, Iterator[Event]]:
 
 
 def _first(line: bytes) -> dict[str, Any] | None:
-    """Parse the first line as an object; ``None`` if the line alone is no JSON."""
+    """Parse the first line as an object; ``None`` if the line alone is not JSON."""
     if len(line) > LONGEST_LINE:
         return None
     try:
@@ -169,7 +169,7 @@ def _first(line: bytes) -> dict[str, Any] | None:
     except RecordingError:
         return None
     if not isinstance(found, dict):
-        raise RecordingError("line 1: this is no asciicast: the header must be a JSON object")
+        raise RecordingError("line 1: this is not an asciicast: the header must be a JSON object")
     return found
 
 
@@ -179,19 +179,19 @@ def _parse(line: bytes, number: int) -> Any:
         return json.loads(line.rstrip().decode(), parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         at, cure = number + error.lineno - 1, "; 'run --record' and asciinema write recordings"
-        raise RecordingError(f"line {at}: this is no JSON: {error.msg}{cure if at == 1 else ''}") from error
+        raise RecordingError(f"line {at}: this is not JSON: {error.msg}{cure if at == 1 else ''}") from error
     except (
         ValueError,
         RecursionError,
     ) as error:  # not UTF-8, a number with too many digits, too many brackets
         raise RecordingError(
-            f"line {number}: this is no JSON that can be read: {_short(str(error))}"
+            f"line {number}: this is not JSON that can be read: {_short(str(error))}"
         ) from error
 
 
 def _no_constant(name: str) -> object:
     raise ValueError(
-        f"{name} is no number"
+        f"{name} is not a number"
     )  # Python's parser takes NaN and Infinity, which JSON does not have
 
 
@@ -270,7 +270,7 @@ def _env(found: object) -> dict[str, str]:
 
 
 def _theme(found: object) -> Theme | None:
-    """Parse the colours; ``None`` if the colours are malformed, which is no error: text is readable without colours."""
+    """Parse the colours; ``None`` if the colours are malformed, which is not an error: text is readable without colours."""
     if not isinstance(found, dict):
         return None
     palette = found.get("palette")
@@ -333,12 +333,12 @@ def _event(found: list[Any], where: str, before: float, *, relative: bool) -> tu
 def _read_v1(data: bytes) -> tuple[Header, Iterator[Event]]:
     if len(data) > LARGEST_V1:
         raise RecordingError(
-            f"line 1: this is no header, nor a recording of version 1 of at most {LARGEST_V1:,} bytes"
+            f"line 1: this is not a header, nor a recording of version 1 of at most {LARGEST_V1:,} bytes"
         )
     found = _parse(data, 1)
     if not isinstance(found, dict) or _version(found) != 1:
         raise RecordingError(
-            "line 1: this is no asciicast: the header must be a JSON object on a line of its own"
+            "line 1: this is not an asciicast: the header must be a JSON object on a line of its own"
         )
     frames = found.get("stdout")
     if not isinstance(frames, list):

@@ -157,7 +157,7 @@ class RecordingFile:
     def _is_gone(self) -> bool:
         """Whether the file was removed, or its path no longer exists, as after a command that cleans up.
 
-        Another inode number at the path is no evidence by itself: not every file system keeps a file's number for ever.
+        Another inode number at the path is not evidence by itself: not every file system keeps a file's number for ever.
         """
         if self._fd < 0 or not hasattr(os, "geteuid"):  # Windows cannot remove or move an open file
             return False

@@ -1,6 +1,6 @@
 """The search for words of a command that consist of an internal address alone.
 
-The search is no full parser: it follows quotes, groups and here-documents, and stops at text that it does not understand. No
+The search is not a full parser: it follows quotes, groups and here-documents, and stops at text that it does not understand. No
 address after that text is found, and no address inside a larger word, a larger quoted text, a comment or a here-document. A
 missed address only leads to an error message of a program.
 """

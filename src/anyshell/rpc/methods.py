@@ -188,7 +188,7 @@ class Methods:
         try:
             return {"data": data.decode(), "size": len(data)}
         except UnicodeDecodeError:
-            raise InvalidCommand('that part is no UTF-8: read it with "encoding": "base64"') from None
+            raise InvalidCommand('that part is not UTF-8: read it with "encoding": "base64"') from None
 
     async def _files_write(self, path: str, data: str, encoding: str, append: bool) -> None:
         try:

@@ -46,7 +46,7 @@ LOOK_AGAIN = 0.001
 """Seconds between two looks whether a remote command's output has ended, once the shell has reported the command's end."""
 
 
-class ShellGone(Exception):  # noqa: N818 - it is no error, and never leaves this module
+class ShellGone(Exception):  # noqa: N818 - it is not an error, and never leaves this module
     """The shell has ended before a command could be given to it."""
 
 

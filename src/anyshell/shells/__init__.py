@@ -162,7 +162,7 @@ def candidates(
     shell = _PROGRAMS.get(name)
     if shell is None or "\0" in directory:
         raise InvalidCommand(
-            f"{source}: {request!r} is no shell that is known here; give one of {', '.join(_PROGRAMS)}, "
+            f"{source}: {request!r} is not a shell that is known here; give one of {', '.join(_PROGRAMS)}, "
             "or the absolute path of a program with one of these names"
         )
     if not directory:

@@ -180,7 +180,7 @@ class Shell(NamedTuple):
         return {"WSLENV": ":".join(f"{name}/{flags}" for name, flags in passed.items())}
 
     def builtin(self, name: str) -> str:
-        """Return the name of a builtin in a form that is no alias, and no function unless a function is called ``builtin``.
+        """Return the name of a builtin in a form that is not an alias, and no function unless a function is called ``builtin``.
 
         In sh, a special builtin cannot be a function.
         """

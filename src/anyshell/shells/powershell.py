@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _OPTIONS = ("-NoLogo", "-NoProfile")
 _NO_PROMPTS = ("-NonInteractive",)
 
-# Text, since PowerShell sends errors as XML when its command is encoded and stderr is no terminal. None, since PowerShell
+# Text, since PowerShell sends errors as XML when its command is encoded and stderr is not a terminal. None, since PowerShell
 # would otherwise read stdin while programs do, and wait for its end.
 _FORMATS = ("-InputFormat", "None", "-OutputFormat", "Text")
 

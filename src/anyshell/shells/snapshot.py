@@ -6,7 +6,7 @@ set of records is written before the user's file is read, so only the file's cha
 A startup file may define functions and aliases with any name, so no name here is trusted. A text is parsed as a whole before
 the file is read, so no alias gets into it. Then, in a subshell of their own, bash and sh are made POSIX shells, which look
 for special builtins before functions, and forget the functions that would interfere. In the text that recreates the set-up,
-each of anyshell's words is quoted, so it is no alias, and stands behind ``builtin``, so it is no function: a function named
+each of anyshell's words is quoted, so it is not an alias, and stands behind ``builtin``, so it is not a function: a function named
 ``builtin`` is left out.
 """
 

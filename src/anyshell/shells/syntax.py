@@ -1,6 +1,6 @@
 """The leading ``cd`` of a command's text.
 
-This module is no parser. The module recognises a small common part of bash, zsh and sh, and refuses every other text: a wrong
+This module is not a parser. The module recognises a small common part of bash, zsh and sh, and refuses every other text: a wrong
 refusal costs nothing.
 """
 

@@ -164,7 +164,7 @@ def words_of(command: object) -> tuple[str, ...]:
 
 
 def quoted(arguments: Sequence[Argument], shell: Shell | PowerShell) -> str:
-    """Return arguments as words for a shell, with a blank between them; raises `InvalidCommand` for a value that is no word."""
+    """Return arguments as words for a shell, with a blank between them; raises `InvalidCommand` for a value that is not a word."""
     return " ".join(shell.quote(_word(f"argument {at}", each)) for at, each in enumerate(arguments, 1))
 
 

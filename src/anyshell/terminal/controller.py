@@ -128,8 +128,8 @@ class Controller:
         """Record in `waiting` the input that the program waits for at its deadlines. The time begins now.
 
         Args:
-            timeout: Seconds that the program has; ``None`` is no bound.
-            silence: Seconds that may pass without output and input; ``None`` is no bound.
+            timeout: Seconds that the program has; ``None`` means no bound.
+            silence: Seconds that may pass without output and input; ``None`` means no bound.
         """
         looks = [] if timeout is None else [self._last_look(time.monotonic() + timeout)]
         looks += [] if silence is None else [self._looks_when_silent(silence)]

@@ -194,7 +194,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
             timeout: As for `send`.
 
         Raises:
-            InvalidCommand: `text` is no text, or the timeout is bad.
+            InvalidCommand: `text` is not text, or the timeout is bad.
             AnyshellError: As for `send`.
         """
         _check_typed(text)
@@ -229,7 +229,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
             Whether a secret was typed.
 
         Raises:
-            InvalidCommand: `source` is no function; the secret is no text of one line, or more than 1,024 bytes.
+            InvalidCommand: `source` is not a function; the secret is not text of one line, or more than 1,024 bytes.
             AnyshellError: As for `send`. Also: the program ends while `source` runs, which is then cancelled; the source gives no
                 secret in time; the terminal masks 64 secrets already.
             Exception: The exception of the source.
@@ -265,7 +265,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
         """Mask a secret from now on, as if the secret was typed here. An empty secret is ignored.
 
         Raises:
-            InvalidCommand: The secret is no text of one line, or more than 1,024 bytes.
+            InvalidCommand: The secret is not text of one line, or more than 1,024 bytes.
             AnyshellError: The terminal masks 64 secrets already.
         """
         secrets.check_secret(secret)
@@ -281,7 +281,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
             escape: The character that ends the interaction, by default Ctrl-]; with ``None`` only the program's end does.
 
         Raises:
-            InvalidCommand: `escape` is no single character of ASCII.
+            InvalidCommand: `escape` is not a single character of ASCII.
             AnyshellError: stdin and stdout are no terminal, or another process has that terminal.
             ProgramEnded: The program had ended before.
         """

@@ -25,7 +25,7 @@ class Keyboard(ByteSendStream):
 
     Args:
         terminal: The terminal that takes the input.
-        on_typed: Called before and after typing input that is no answer.
+        on_typed: Called before and after typing input that is not an answer.
     """
 
     def __init__(self, terminal: ByteSendStream, on_typed: Callable[[], object]) -> None:
@@ -46,7 +46,7 @@ class Keyboard(ByteSendStream):
     async def type(self, data: bytes, *, seconds: float | None) -> int:
         """Type bytes. Wait at most `seconds` for the turn, and again for the terminal to take each piece.
 
-        ``None`` is no bound.
+        ``None`` means no bound.
 
         Returns:
             The number of bytes taken; a part of the next piece may have been taken too.

@@ -176,7 +176,7 @@ def parse(name: object) -> tuple[int, str]:
     while (match := _MODIFIER.match(rest)) is not None:
         modifier = _MODIFIERS[match[1].lower()]
         if modifiers & modifier:
-            raise InvalidCommand(f"{name!r} is no key: name each of Ctrl-, Alt- and Shift- once")
+            raise InvalidCommand(f"{name!r} is not a key: name each of Ctrl-, Alt- and Shift- once")
         modifiers |= modifier
         rest = rest[match.end() :]
     if len(rest) == 1 and rest != " " and rest.isprintable():
@@ -208,4 +208,4 @@ def _unknown(name: str, rest: str) -> InvalidCommand:
     there = ", ".join(proper[known] for known in near)
     named = [key for key in KEYS if not key[1:].isdigit()]
     hint = f"nearest are {there}" if there else f"there are single characters, {', '.join(named)}, F1 to F12"
-    return InvalidCommand(f"{name!r} is no key: {hint}; before them may stand Ctrl-, Alt-, Shift-")
+    return InvalidCommand(f"{name!r} is not a key: {hint}; before them may stand Ctrl-, Alt-, Shift-")

@@ -115,7 +115,7 @@ class TerminalReader:
 
         Args:
             since: The value of `changes` at the last look; if `changes` differs now, there is no wait.
-            timeout: Seconds; ``None`` is no bound.
+            timeout: Seconds; ``None`` means no bound.
 
         Returns:
             Whether the program has printed or ended since; ``False`` at the timeout, or if the program had ended before.
@@ -177,7 +177,7 @@ class TerminalReader:
                 characters may not be found. Or ``"idle"``: until the program waits for input (see `waiting`) or was silent
                 for 1 s; the match is then all output since the last match. Or a list of regular expressions, in which
                 `ExpectTimeout` and `ProgramEnded` may stand too: a listed exception is returned as a match, not raised.
-            timeout: Seconds, 0 or more; ``None`` is no bound.
+            timeout: Seconds, 0 or more; ``None`` means no bound.
 
         Returns:
             The match. For a list, the index of the pattern that matched first in the output; the attribute `match` then has
@@ -267,7 +267,7 @@ class TerminalReader:
         """Wait until the program waits for input, which is noticed within a second.
 
         Args:
-            timeout: Seconds, 0 or more; ``None`` is no bound.
+            timeout: Seconds, 0 or more; ``None`` means no bound.
 
         Returns:
             The input that the program waits for; ``None`` if the program did not wait in time, or has ended.

@@ -70,7 +70,7 @@ class Calls:
         """Register a call of a tool, with the model's parameters, until the call returns.
 
         Raises:
-            InvalidCommand: The id is no text, is empty, or is the id of another call under way.
+            InvalidCommand: The id is not text, is empty, or is the id of another call under way.
         """
         if call_id is None:
             call_id = next(
@@ -95,7 +95,7 @@ class Calls:
         Raises:
             AnyshellError: No call of this id is under way; the message names the calls under way.
         """
-        # Compare instead of looking up: a caller's id that is no text may have no hash.
+        # Compare instead of looking up: a caller's id that is not text may have no hash.
         ongoing = next((each for each in self._ongoing.values() if each.id == call_id), None)
         if ongoing is None:
             ids = [known[:LONGEST_NAME] for known in self._ongoing]

@@ -45,7 +45,7 @@ class Decisions:
 
     Args:
         approvals: The approvals of the approver.
-        verdicts: The verdicts of the policy on commands; ``None`` is no policy.
+        verdicts: The verdicts of the policy on commands; ``None`` means no policy.
         audit: The record of requests and decisions; ``None`` records nothing.
     """
 

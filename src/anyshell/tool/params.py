@@ -250,7 +250,7 @@ class Call:
     Attributes:
         command: The requested command, without its input. The command's text is empty for a restart alone.
         stdin: The command's input.
-        timeout: Seconds that the command gets; ``None`` is no bound, for a job alone.
+        timeout: Seconds that the command gets; ``None`` means no bound, for a job alone.
         requested_timeout: Seconds that the model asked for; ``None`` without a request.
         label: The model's own description for people; may be empty.
         restart: Whether the session's shell is replaced first.
@@ -509,7 +509,7 @@ def too_long(name: str, text: str, most: int) -> Iterator[str]:
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        yield f"{name} holds half of a surrogate pair, which is no character"
+        yield f"{name} holds half of a surrogate pair, which is not a character"
         return
     if size > most:
         yield f"{name} has {size:,} bytes, and at most {most:,} can be given: {_INSTEAD[name]}"

@@ -33,7 +33,7 @@ class ToolSession:
 
     @property
     def visible_directory(self) -> str:
-        """The directory in which the next command begins, as printable text: a name may hold bytes that are no text."""
+        """The directory in which the next command begins, as printable text: a name may hold bytes that are not text."""
         return policy.visible(self.session.directory)
 
     def tell(self) -> str:

@@ -79,7 +79,7 @@ class ShellTool:
             console stops the command, and the model is told. A call does not wait for the console: an ended command
             stays shown until the person dismisses the console.
         silence: Seconds without output after which a command is stopped, as by its timeout; the model is told. Silence
-            never stops a command in the background or on a terminal. ``None`` is no limit.
+            never stops a command in the background or on a terminal. ``None`` means no limit.
         confirmed: Whether a person confirms every command; the model is told. The questions to `approver` stay the same.
         tools: Names of other tools that the model has, such as ``("read", "grep", "edit")``. The description tells the
             model to prefer these tools over commands that do the same.

@@ -55,7 +55,7 @@ class Updates:
         interval: Seconds between the end of one callback and the next callback, at least.
         limit: Bytes of a tail in UTF-8, at most.
         hide: Masks secrets in a text.
-        code_page: The number of the host's code page; ``None`` is no code page.
+        code_page: The number of the host's code page; ``None`` means no code page.
     """
 
     def __init__(

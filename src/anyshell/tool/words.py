@@ -140,7 +140,7 @@ class RunFacts:
     """The facts of a run on which the sentences about its end depend.
 
     Attributes:
-        timeout: Seconds that the command had; ``None`` is no bound.
+        timeout: Seconds that the command had; ``None`` means no bound.
         limits: The limits in force.
         os: The host's system, which determines the numbers of signals.
         host: The name of the connected host; empty on this machine.

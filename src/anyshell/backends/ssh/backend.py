@@ -127,7 +127,7 @@ class SSHBackend:
         Raises:
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
             BackendUnavailable: A Windows host without PowerShell.
-            InvalidCommand: The options' directory is no directory.
+            InvalidCommand: The options' directory is not a directory.
         """
         if self._windows is not None:
             return await self._info_of_windows([self._windows.login], query)
@@ -191,7 +191,7 @@ class SSHBackend:
         """Start a program.
 
         Raises:
-            InvalidCommand: The directory does not exist, or is no directory; nothing was started.
+            InvalidCommand: The directory does not exist, or is not a directory; nothing was started.
             SpawnError: The program could not be started.
             ConnectionFailed, HostKeyUntrusted: The host cannot be reached.
         """

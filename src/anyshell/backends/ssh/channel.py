@@ -176,7 +176,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
 
     Args:
         token: The word that the login shell prints to stdout just before the command begins, with a few words on the
-            same line. Startup files print the text before the token; that text is no output of the command.
+            same line. Startup files print the text before the token; that text is not output of the command.
         split_stderr: Whether the login shell also prints the token to stderr, alone on its line. Otherwise nothing on
             stderr is output of the command.
         take: Called with the output at once, instead of filling `stdout`.
@@ -333,7 +333,7 @@ class Channel(asyncssh.SSHClientSession[bytes]):
 
     @property
     def beside(self) -> bytes:
-        """The last bytes of stderr, where stderr is no output of the command."""
+        """The last bytes of stderr, where stderr is not output of the command."""
         return b"" if self._split else bytes(self._noise["stderr"])
 
     async def write(self, data: bytes) -> None:

@@ -27,7 +27,7 @@ class FactLines:
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> FactLines:
-        """Parse the lines; lines that are no facts are ignored.
+        """Parse the lines; lines that are not facts are ignored.
 
         Raises:
             Nonsense: A line is longer than `LONGEST_FACT`.

@@ -214,7 +214,7 @@ class Sessions:
 
     async def _try_port(self, port: int) -> bool:
         slot = await self._pool.slot()
-        slot.release()  # the server limits sessions, and this channel is no session
+        slot.release()  # the server limits sessions, and this channel is not a session
         try:
             _, writer = await slot.connection.open_connection("localhost", port, encoding=None)
         except asyncssh.ChannelOpenError as error:

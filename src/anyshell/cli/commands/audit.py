@@ -82,7 +82,7 @@ def grep(*, pattern: str, directory: Path | None, as_json: bool) -> None:
     try:
         search = re.compile(pattern).search
     except re.error as error:
-        raise click.UsageError(f"{pattern!r} is no regular expression: {error}") from error
+        raise click.UsageError(f"{pattern!r} is not a regular expression: {error}") from error
     if not _print(
         directory, lambda entry: search(json.dumps(entry, ensure_ascii=False)) is not None, as_json=as_json
     ):

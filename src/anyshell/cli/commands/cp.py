@@ -297,7 +297,7 @@ class _Copies:
                 await progress.close()
         for path in result.skipped:
             self._code = NotAllCopied.exit_code
-            mention(f"{printable(path)} was not copied: it is no file, folder or link")
+            mention(f"{printable(path)} was not copied: it is not a file, folder or link")
 
     def _fail(self, operand: Operand, why: str) -> None:
         self._code = NotAllCopied.exit_code

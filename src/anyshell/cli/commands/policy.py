@@ -227,7 +227,7 @@ def _loaded(
     for option, directory in (("--cwd", cwd), ("--workspace", workspace)):
         if directory and not Path(directory).is_dir():
             mention(
-                f"{option} {printable(directory)} is no directory here: its links and its files are not known"
+                f"{option} {printable(directory)} is not a directory here: its links and its files are not known"
             )
     here = os.path.abspath(cwd or Path.cwd())
     return Policy.load(*files, preset=preset), here, os.path.abspath(workspace or here)

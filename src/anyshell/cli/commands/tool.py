@@ -135,7 +135,7 @@ def call(
     Exit code:
       0      the command exited with 0
       1      the result is an error: another exit code, a timeout, a refusal, wrong parameters
-      2      wrong usage: this is no JSON object
+      2      wrong usage: this is not a JSON object
       125    anyshell itself failed, or the host cannot be reached
       128+n  signal n was sent to this program (141: stdout has no reader)
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
@@ -206,7 +206,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise _bad(f"this is not JSON: {name} is no value of it")
+    raise _bad(f"this is not JSON: {name} is not a value of it")
 
 
 def _bad(message: str) -> click.BadParameter:

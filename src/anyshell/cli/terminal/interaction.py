@@ -25,7 +25,7 @@ class Interaction:
     """The person's terminal while a driven program is connected to it.
 
     Raises:
-        AnyshellError: stdin is no terminal.
+        AnyshellError: stdin is not a terminal.
     """
 
     def __init__(self, terminal: DrivenTerminal, escape: str | None) -> None:

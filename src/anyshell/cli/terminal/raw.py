@@ -67,7 +67,7 @@ class RawTerminal:
         away: Seconds for which this program was suspended (SIGTSTP) while the terminal was lent.
 
     Raises:
-        OSError: stdin is no terminal, or no longer a terminal.
+        OSError: stdin is not a terminal, or no longer a terminal.
     """
 
     def __init__(self, stdin: int, stdout: int, *, ending: Callable[[], bool]) -> None:

@@ -138,7 +138,7 @@ class StatusLine:
         self._clock = clock
         self._began = clock()
         self._loop = asyncio.get_running_loop()
-        # A separate writer: a status line that cannot be written is no failure of the output.
+        # A separate writer: a status line that cannot be written is not a failure of the output.
         self._writer = DescriptorWriter(fd)
         self._turn = asyncio.Lock()
         self._cursor = Cursor()

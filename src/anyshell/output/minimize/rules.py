@@ -88,7 +88,7 @@ def _rule(entry: Any, where: str) -> NoiseRule:
     if not isinstance(entry, dict):
         raise ValueError("a rule has to be a table")  # noqa: TRY004 - a mistake in a file
     if unknown := entry.keys() - set(_KEYS):
-        raise ValueError(f"{', '.join(sorted(unknown))} is no key of a rule: {', '.join(_KEYS)}")
+        raise ValueError(f"{', '.join(sorted(unknown))} is not a key of a rule: {', '.join(_KEYS)}")
     texts = {key: _texts(key, entry.get(key, [])) for key in _TEXTS}
     name, on_empty = entry.get("name"), entry.get("on_empty", "")
     codes = entry.get("exit_codes", [0])

@@ -61,7 +61,7 @@ class InputModes:
         application_keypad: The keypad sends sequences of its own.
         bracketed_paste: Pasted text is sent between ``CSI 200 ~`` and ``CSI 201 ~``.
         mouse: The reported mouse events: ``press``; ``click``, with releases; ``drag``, with moves while a button is held;
-            ``move``, with all moves; ``None`` is no events.
+            ``move``, with all moves; ``None`` means no events.
         mouse_sgr: The mouse is reported in the form that has no largest column.
         focus: Gaining and losing the focus is reported.
         keyboard: The supported flags of kitty's keyboard protocol that are set; 0 is the usual way to send keys.
@@ -325,7 +325,7 @@ class Emulator(Grid):
         if number == 1:
             self.modes = replace(self.modes, application_cursor=on)
         elif number == 3:
-            # A switch wipes the screen, also without 132 columns. Resetting a mode that is not set is no switch: terminfo's `init`
+            # A switch wipes the screen, also without 132 columns. Resetting a mode that is not set is not a switch: terminfo's `init`
             # resets the mode, and would wipe text that a person reads.
             if on or self._many_columns:
                 self._top, self._bottom = 0, self.height - 1

@@ -187,7 +187,7 @@ def _direct(numbers: list[bytes]) -> tuple[bool, Colour]:
 
 
 def _number(digits: bytes) -> int:
-    """Return the number of a parameter: 0 if omitted, and -1, which has no meaning, for a parameter that is no number."""
+    """Return the number of a parameter: 0 if omitted, and -1, which has no meaning, for a parameter that is not a number."""
     if not digits:
         return 0
     return int(digits) if digits.isdigit() else -1

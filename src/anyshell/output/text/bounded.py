@@ -28,7 +28,7 @@ class BoundedText:
     bytes of a long line are only counted.
 
     Args:
-        limit: Bytes of UTF-8 that the text may have, without the notes on cut lines; ``None`` is no limit.
+        limit: Bytes of UTF-8 that the text may have, without the notes on cut lines; ``None`` means no limit.
         max_line: Characters of a line that are kept; at least 1.
 
     Attributes:

@@ -341,7 +341,7 @@ class OutputBuilder:
         used = 0
         kept: set[int] = set()
         for place in sorted(range(len(sections)), key=lambda place: -excerpts[place].score):
-            # Bytes that are no UTF-8 become characters of three bytes.
+            # Bytes that are not UTF-8 become characters of three bytes.
             size = sections[place].text.size + GAP
             if used + size <= room:
                 used += size

@@ -55,7 +55,7 @@ _AT_ONCE = f"^.{{0,8}}(?:{_LINES_OF_STRONG})"
 _WARNED = f"^.{{0,32}}(?:{_WARNS})"
 _EARLY = f"^.{{0,39}}(?:{_LINES_OF_STRONG})"
 _STAMP = "0123456789 \t[](){}<>|#:.,-+TZ\x1bm;"  # the characters of stamps
-# A count of failures that is not zero. A line with this count is no repeat of a line that counts zero, and is not harmless
+# A count of failures that is not zero. A line with this count is not a repeat of a line that counts zero, and is not harmless
 # because of another zero.
 LINES_OF_COUNTS = (
     r"(?m:^|[^0-9A-Za-z_.-])[1-9][0-9]* (?:tests? )?(?:[Ee]rrors?|[Ff]ail(?:ures?|ed))(?m:[^0-9A-Za-z_=:(./-]|$)"

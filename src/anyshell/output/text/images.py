@@ -25,7 +25,7 @@ MOST_IMAGES = 64
 """Images of an output that are kept and noted; further images are removed without a note."""
 
 LONGEST_START = 80
-"""Bytes of a sequence's start by which an image is recognised; a sequence with a longer start is no image."""
+"""Bytes of a sequence's start by which an image is recognised; a sequence with a longer start is not an image."""
 
 # kitty: APC G. iTerm: OSC 1337 ; File=, or MultipartFile=, FilePart= of each part, FileEnd. sixel: DCS, numbers, q. The C1 forms as UTF-8, as in `sequences`.
 # The pattern begins with a set of bytes: `re` skips all other bytes. Compiled at the first use: nearly no output has an image.

@@ -98,8 +98,8 @@ class EditedLine:
 
         Args:
             text: Text, TAB, CR, BS and the sequences above.
-            longest: The limit on `length`; ``None`` is no limit.
-            largest: The limit on `size`; ``None`` is no limit.
+            longest: The limit on `length`; ``None`` means no limit.
+            largest: The limit on `size`; ``None`` means no limit.
 
         Returns:
             The limit that the line has exceeded at some point; the line's state is then undefined, and has to be restored.

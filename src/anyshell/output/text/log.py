@@ -26,7 +26,7 @@ class OutputLog:
 
     Args:
         store: The store for the artifact; ``None`` keeps nothing but the end.
-        code_page: The number of the host's code page, for bytes that are not UTF-8; ``None`` is no code page.
+        code_page: The number of the host's code page, for bytes that are not UTF-8; ``None`` means no code page.
     """
 
     def __init__(self, store: ArtifactStore | None, *, code_page: int | None = None) -> None:

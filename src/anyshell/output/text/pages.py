@@ -120,7 +120,7 @@ class Recognizer:
             self.ended = True
             return data[: error.start], data[error.start :]
         if data[end : end + 1] == b"\xed" and data[end + 1 : end + 2] > b"\x9f":
-            # The start of a surrogate, which is no UTF-8 (RFC 3629, 3); Python waits for its third byte.
+            # The start of a surrogate, which is not UTF-8 (RFC 3629, 3); Python waits for its third byte.
             self.ended = True
             return data[:end], data[end:]
         self._proven = self._proven or not data[:end].isascii()

@@ -57,7 +57,7 @@ def expression(pattern: object) -> re.Pattern[str]:
     """Compile a pattern; in a text, ``^`` and ``$`` are the ends of lines.
 
     Raises:
-        InvalidCommand: The pattern does not compile, or is no expression.
+        InvalidCommand: The pattern does not compile, or is not an expression.
     """
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
         return pattern

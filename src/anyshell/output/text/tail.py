@@ -76,7 +76,7 @@ class Tail:
             start = _fragment(data, start, max_line)
             if _render(data, start, max_line).size <= limit:
                 break
-            # Bytes that are no UTF-8 become characters of three bytes: the text may exceed the limit.
+            # Bytes that are not UTF-8 become characters of three bytes: the text may exceed the limit.
             start = _first(start, len(data), lambda at: _render(data, at, max_line).size <= limit)
         line = data.find(b"\n", start) + 1
         if not _begins_line(data, start) and line and 2 * (len(data) - line) >= limit:

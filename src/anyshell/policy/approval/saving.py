@@ -78,7 +78,7 @@ def save_places(request: ReachRequest, path: Path | None = None) -> None:
         AnyshellError, OSError: As for `save`.
     """
     if request.hidden:
-        raise AnyshellError("what a reach hides is no rule: grant it for the session")
+        raise AnyshellError("what a reach hides is not a rule: grant it for the session")
     lines = [f"host = {_text(request.host)}"]
     for kind, paths in (("write", request.also_write), ("read", request.also_read)):
         lines += [f"{kind} = [{', '.join(map(_text, paths))}]"] * bool(paths)

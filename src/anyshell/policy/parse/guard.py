@@ -157,7 +157,7 @@ class Guard:
             self._doubt("a test of a variable evaluates its index")
         elif kind == "file_descriptor":
             if (before and before not in METACHARACTERS) or self._text[end : end + 1] not in "<>":
-                self._doubt(f"{written} is no descriptor")
+                self._doubt(f"{written} is not a descriptor")
         elif kind in ("raw_string", "ansi_c_string") and not place & (_EXPANSION | _QUOTED | _BACKTICK):
             self._leave(start, end)
 

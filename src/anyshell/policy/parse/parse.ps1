@@ -123,7 +123,7 @@ function Read-Text($text) {
 }
 function Get-Entry($directory, $name) { ([IO.DirectoryInfo]$directory).GetFileSystemInfos($name) }
 function Resolve-Links($path, $left) {
-    # GetFullPath removes .. as text, as Windows does. A path of which it makes one of another form, such as NUL, is no file.
+    # GetFullPath removes .. as text, as Windows does. A path of which it makes one of another form, such as NUL, is not a file.
     $path = [IO.Path]::GetFullPath($path)
     if ($left -lt 0 -or $path -notmatch '^[A-Za-z]:\\[^:*?<>|"\0]*$') { return }
     $at, $names = $path.Substring(0, 3).ToUpperInvariant(), @($path.Substring(3).Split('\') | & { process { if ($_) { $_ } } })

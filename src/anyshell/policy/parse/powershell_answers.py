@@ -52,7 +52,7 @@ def unasked_because(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "the text is no Unicode"
+        return "the text is not Unicode"
     return ""
 
 

@@ -250,7 +250,7 @@ def _places(entries: list[dict[str, Any]]) -> tuple[tuple[str, str, str], ...]:
     ]
     for _, _, path in given:
         if not path.startswith("/") or posixpath.normpath(path) != path or path == "/":
-            raise ValueError(f"widened: {path!r} is no absolute path below /")
+            raise ValueError(f"widened: {path!r} is not an absolute path below /")
     return tuple(given)
 
 
@@ -307,7 +307,7 @@ def _rule(action: Action, entry: Any, where: str) -> Rule:
 
             near = get_close_matches(key, _RULE_KEYS, 1)
             meant = f"; did you mean {near[0]}?" if near else f": {', '.join(_RULE_KEYS)}"
-            raise ValueError(f"{key} is no key of a rule{meant}")
+            raise ValueError(f"{key} is not a key of a rule{meant}")
         if key == "command":
             values[key] = tuple(tuple(text.split()) for text in _texts(key, value))
             if found := next((text for text in _texts(key, value) if _OPERATOR.search(text)), None):

@@ -446,7 +446,7 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
         raise ValueError(f"programs.{where}: has to be a table")  # noqa: TRY004 - a mistake in a file
     for key, value in table.items():
         if key not in _KEYS:
-            raise ValueError(f"programs.{where}: {key} is no key of a profile: {', '.join(_KEYS)}")
+            raise ValueError(f"programs.{where}: {key} is not a key of a profile: {', '.join(_KEYS)}")
         if not isinstance(value, _KEYS[key]):
             raise ValueError(f"programs.{where}: {key} has to be a {_KEYS[key].__name__}")  # noqa: TRY004 - as above
     if table.get("output", "") not in ("", "names", "lines"):
@@ -460,7 +460,7 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
         try:
             kinds[kind] = re.compile(pattern)
         except (re.error, TypeError) as error:
-            raise ValueError(f"programs.{where}: kinds.{kind} is no regular expression: {error}") from None
+            raise ValueError(f"programs.{where}: kinds.{kind} is not a regular expression: {error}") from None
     # A role may name a kind of this profile, or of a parent profile whose commands inherit. So kinds are read first.
     known |= kinds.keys()
     flags: dict[str, str] = {}
@@ -533,4 +533,4 @@ def _converted(where: str, key: str, value: Any, known: frozenset[str]) -> Any:
 def _check_role(where: str, role: str, others: frozenset[str]) -> None:
     own = others - FLAG_ROLES  # kinds; a role may combine a kind with a path role
     if role not in others and not set(role.split("+")) <= PATH_ROLES | own | {"host"}:
-        raise ValueError(f"programs.{where}: {role} is no role")
+        raise ValueError(f"programs.{where}: {role} is not a role")

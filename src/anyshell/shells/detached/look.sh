@@ -360,7 +360,7 @@ case $jobs in
 *'
 '*) printf 'error it has a line feed in its name\n'; exit 1 ;;
 /*) ;;
-*) printf 'error %s is no absolute path\n' "$jobs"; exit 1 ;;
+*) printf 'error %s is not an absolute path\n' "$jobs"; exit 1 ;;
 esac
 if [ -e "$jobs" ]; then
     if [ -L "$jobs" ] || [ ! -O "$jobs" ] || [ ! -r "$jobs" ]; then

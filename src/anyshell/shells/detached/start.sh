@@ -43,7 +43,7 @@ case $ANYSHELL_JOB_all in
 *'
 '*) anyshell_fail 'the directory of jobs has a line feed in its name' ;;
 /*) ;;
-*) anyshell_fail "$ANYSHELL_JOB_all is no absolute path" ;;
+*) anyshell_fail "$ANYSHELL_JOB_all is not an absolute path" ;;
 esac
 ANYSHELL_JOB_said=$(mkdir -p "$ANYSHELL_JOB_all" 2>&1)
 [ -d "$ANYSHELL_JOB_all" ] || anyshell_fail "$ANYSHELL_JOB_all cannot be made" "$ANYSHELL_JOB_said"

@@ -365,7 +365,7 @@ def _problems(asked: JobParams, limits: ToolLimits, offered: Offered) -> Iterato
     for name, actions in _OF.items():
         if getattr(asked, name) not in (None, False) and action not in actions:
             if (name, action) == ("text", "secret"):
-                yield "text is no parameter of secret: what you know is no secret; the secret comes from elsewhere"
+                yield "text is not a parameter of secret: what you know is not a secret; the secret comes from elsewhere"
             else:
                 there = " and ".join(each for each in actions if each in offered.actions)
                 yield f"{name} is a parameter of {there}, not of {action}"

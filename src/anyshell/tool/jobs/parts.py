@@ -125,7 +125,7 @@ def _lines(
 
     give_up = time.monotonic() + SEARCH_SECONDS
     for text, whole in lines():
-        number += complete  # the further pieces of a long line are no lines of their own
+        number += complete  # the further pieces of a long line are not lines of their own
         if part.pattern is not None and time.monotonic() > give_up:
             return f"{matched:,} of the first {number - 1:,} lines match; the search was stopped after {SEARCH_SECONDS:g} s."
         complete = whole

@@ -288,7 +288,7 @@ class TrackedTerminal:
         """Wait at most `seconds` for news of the program.
 
         The news: the program waits for input, is silent after printing, or has ended. A likely wait that the model already
-        knows is no news.
+        knows is not news.
         """
         driven = self.driven
         give_up = time.monotonic() + seconds

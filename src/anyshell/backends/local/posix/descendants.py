@@ -78,7 +78,7 @@ class DescendantTree:
                 before.add(process.pid)
             elif process.pid != os.getpid() and (row := _read(process)) is not None:
                 young[process.pid] = row
-        # For a part: children of processes older than the part, and their descendants, are no members. The exceptions are
+        # For a part: children of processes older than the part, and their descendants, are not members. The exceptions are
         # children of the leader, of the shell, and of pid 1, which adopts orphans.
         home = {self._leader, self._shell} - {0}
         others = {pid for pid, row in young.items() if row.parent in before - home and row.parent > 1}

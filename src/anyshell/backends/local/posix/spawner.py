@@ -96,7 +96,7 @@ class LocalSpawner:
         Blocks the event loop until the program's image is loaded: about half a millisecond.
 
         Raises:
-            InvalidCommand: The directory does not exist, is no directory, or may not be entered.
+            InvalidCommand: The directory does not exist, is not a directory, or may not be entered.
             SpawnError: The program could not be started.
         """
         if self._closed:
@@ -248,7 +248,7 @@ def _end(child: Child) -> None:
 
 
 class _Ends(NamedTuple):
-    """Our ends of a program's pipes or terminal. -1 is no descriptor."""
+    """Our ends of a program's pipes or terminal. -1 means no descriptor."""
 
     stdout: int
     stderr: int = -1

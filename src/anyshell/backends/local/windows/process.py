@@ -56,7 +56,7 @@ ignores blanks and dots after the suffix (CVE-2024-43402)."""
 _WHAT_TO_DO: Mapping[int, str] = {
     4: "too many open files; run fewer commands at once",
     8: "not enough memory",
-    193: "it is no program for this Windows",
+    193: "it is not a program for this Windows",
     win32.ERROR_FILENAME_EXCED_RANGE: "the command line is too long for Windows, which takes 32,767 characters; pass long values by stdin or a file",
     740: "it must be run as administrator, and asks a person for that",
     1455: "not enough memory: the page file is too small; run fewer commands at once",
@@ -84,7 +84,7 @@ class LocalSpawner:
         Blocks the event loop while Windows starts the program.
 
         Raises:
-            InvalidCommand: The directory does not exist, or is no directory.
+            InvalidCommand: The directory does not exist, or is not a directory.
             SpawnError: The program could not be started.
         """
         if self._closed:

@@ -138,7 +138,7 @@ async def find_addresses(settings: Settings) -> list[tuple[int, tuple[Any, ...]]
     except NoThread:
         raise
     except (OSError, UnicodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no name of a host"
+        why = error.strerror if isinstance(error, OSError) else "it is not a name of a host"
         near = await in_a_thread(partial(meant, settings.alias)) if settings.alias == settings.host else None
         advice = (
             "check the name, and HostName in ~/.ssh/config" if near is None else f"did you mean {near!r}?"

@@ -160,7 +160,7 @@ def look_up(
 
 
 def read_key(text: str) -> HostKey | None:
-    """Parse ``ssh-ed25519 AAAA… comment``; ``None`` when the text is no key."""
+    """Parse ``ssh-ed25519 AAAA… comment``; ``None`` when the text is not a key."""
     words = text.split(maxsplit=2)
     if len(words) < 2:
         return None

@@ -53,9 +53,9 @@ class SSHOptions:
             prompts, each prompt with whether the typed text may be shown. Returns one answer for each prompt, or
             ``None``.
         agent: Whether the agent of ``SSH_AUTH_SOCK`` is asked for keys.
-        jump: Hosts to go through, as ``ssh -J`` takes them; ``none`` is no jump, whatever the configuration says.
+        jump: Hosts to go through, as ``ssh -J`` takes them; ``none`` means no jump, whatever the configuration says.
         config: The configuration file, read instead of ``~/.ssh/config`` and the system-wide file; ``None`` is those
-            two files, if they exist; an empty string is no file.
+            two files, if they exist; an empty string means no file.
         known_hosts: The file that host keys are checked against and recorded in, besides the system-wide file;
             ``None`` is the configuration's file, and by default ``~/.ssh/known_hosts``.
         host_key_policy: The treatment of an unknown host key: ``ask`` asks `trust`, and refuses without it;
@@ -168,7 +168,7 @@ class SSHOptions:
         and ``/src`` is not. An alias has neither port nor directory: the configuration of ssh sets the port.
 
         Raises:
-            InvalidCommand: The text holds a password, which the message does not repeat; a port that is no number
+            InvalidCommand: The text holds a password, which the message does not repeat; a port that is not a number
                 from 1 to 65535; a value that `SSHOptions` refuses.
         """
         check_text("the address", text)
@@ -237,7 +237,7 @@ def parse_hops(text: str) -> tuple[Hop, ...]:
 
 
 def check_host(host: object) -> None:
-    """Refuse a value that is no host name, or that would mean more than a host name in a command line.
+    """Refuse a value that is not a host name, or that would mean more than a host name in a command line.
 
     Raises:
         InvalidCommand: The message names the host and the fault.
@@ -246,7 +246,7 @@ def check_host(host: object) -> None:
 
 
 def check_user(user: object) -> None:
-    """Refuse a value that is no user name, or that would mean more than a user name in a command line.
+    """Refuse a value that is not a user name, or that would mean more than a user name in a command line.
 
     Raises:
         InvalidCommand: The message names the user and the fault.

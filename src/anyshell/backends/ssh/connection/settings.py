@@ -51,7 +51,7 @@ class Settings:
         keys_named: Whether the user named the keys; otherwise they are the default keys.
         certificates: Certificates besides those next to the key files.
         identities_only: Whether an agent's other keys are left out.
-        agent: The agent's socket; an empty string is no agent.
+        agent: The agent's socket; an empty string means no agent.
         known_hosts: The files in which host keys are looked up; new keys are recorded in the first file.
         system_known_hosts: Further files in which host keys are looked up.
         host_key_alias: The name under which the host's key is known.

@@ -74,9 +74,9 @@ async def begin(channel: Channel, start: LoginCommand, spawn: Spawn, host: str) 
         The command's pid; ``None`` when the connection was lost meanwhile, and the command may have begun.
 
     Raises:
-        InvalidCommand: The directory does not exist, or is no directory.
+        InvalidCommand: The directory does not exist, or is not a directory.
         SpawnError: The command did not begin, or the login shell did not report so in time.
-        Nonsense: The reported pid is no pid.
+        Nonsense: The reported pid is not a pid.
     """
     try:
         async with asyncio.timeout(START_SECONDS):

@@ -171,5 +171,5 @@ def read_foreground(lines: Iterable[str], host: Processes) -> Foreground | None:
 def _sleep(machine: str, call: list[str], function: str, terminal: set[int]) -> Sleep | None:
     try:
         return sleep_of(machine, call, function, terminal)
-    except ValueError as error:  # the words of a system call are no numbers, or too few
+    except ValueError as error:  # the words of a system call are not numbers, or too few
         raise Nonsense("a system call", " ".join(call)) from error

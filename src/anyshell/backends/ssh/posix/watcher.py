@@ -52,7 +52,7 @@ _KNOWN = frozenset({"group", "ping", "sweep"})
 """The questions that a watcher answers without `looks.sh`."""
 
 
-class HostAway(Exception):  # noqa: N818 - it is no error but a state, and never leaves this package
+class HostAway(Exception):  # noqa: N818 - it is not an error but a state, and never leaves this package
     """The host did not answer in time."""
 
 

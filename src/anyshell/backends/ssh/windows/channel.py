@@ -26,7 +26,7 @@ requests pass."""
 
 LONGEST_LINE = 1024 * 1024
 """Bytes of a line that reports on a command on a Windows host, more than a job object's eight thousand processes take;
-a longer line is no report, and is not kept."""
+a longer line is not a report, and is not kept."""
 
 
 class WindowsChannel(Channel):

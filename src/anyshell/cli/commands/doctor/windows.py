@@ -39,7 +39,7 @@ def _look_at_pages() -> Finding:
     oem, ansi = kernel32.GetOEMCP(), kernel32.GetACP()
     if oem == ansi == 65001:
         return Finding("system", "code page", "ok", "UTF-8 for every program")
-    detail = f"{oem} on consoles, {ansi} elsewhere: output that is no UTF-8 is read as {oem}"
+    detail = f"{oem} on consoles, {ansi} elsewhere: output that is not UTF-8 is read as {oem}"
     return Finding("system", "code page", "ok", detail)
 
 

@@ -99,7 +99,7 @@ def _read_file(path: str, name: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise click.UsageError(f"{name}, line {line}: it is no UTF-8 text") from error
+        raise click.UsageError(f"{name}, line {line}: it is not UTF-8 text") from error
 
 
 def _without_comment(line: str) -> str:

@@ -81,7 +81,7 @@ class _NoKeys:
 
 @contextlib.contextmanager
 def _terminal() -> Iterator[_Terminal]:
-    """Yield the terminal of a playback. The keys are those of the controlling terminal if stdin is no terminal."""
+    """Yield the terminal of a playback. The keys are those of the controlling terminal if stdin is not a terminal."""
     if sys.platform == "win32":
         from .keyboard import ConsoleKeyboard
 
@@ -108,7 +108,7 @@ class Playback:
         events: The events of the recording.
         lines: The source of the events.
         speed: The factor of the speed.
-        idle_limit: The longest wait between two events, in recorded seconds; ``None`` is no limit.
+        idle_limit: The longest wait between two events, in recorded seconds; ``None`` means no limit.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # older versions of cli
         except ValueError:
             speed = math.nan
         if not 0 < speed < math.inf:
-            self.fail(f"{value!r} is no speed: give a number above 0, such as 2 or 0.5", param, ctx)
+            self.fail(f"{value!r} is not a speed: give a number above 0, such as 2 or 0.5", param, ctx)
         return speed
 
 
@@ -61,7 +61,7 @@ def replay(ctx: click.Context, /, *, file: str, speed: float, idle_limit: float 
     Keys: space pauses and goes on, q or Ctrl-C stops, Ctrl-Z suspends. However it ends, the terminal is put back as it
     was. Nothing of the recording acts on the terminal: only what draws is passed on.
 
-    If stdout is no terminal, the same is printed at once, without its timing.
+    If stdout is not a terminal, the same is printed at once, without its timing.
 
     \b
     Examples:
@@ -72,7 +72,7 @@ def replay(ctx: click.Context, /, *, file: str, speed: float, idle_limit: float 
     Exit code:
       0      it was played, or q was pressed
       2      wrong usage
-      125    the file is no recording, or is broken: the message names the line
+      125    the file is not a recording, or is broken: the message names the line
       128+n  signal n ended it (130: Ctrl-C)
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ....recordings import read

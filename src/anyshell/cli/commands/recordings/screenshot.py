@@ -66,7 +66,7 @@ def screenshot(
     Exit code:
       0      it was drawn
       2      wrong usage
-      125    the file is no recording, or is broken before that moment;
+      125    the file is not a recording, or is broken before that moment;
              the picture cannot be drawn or written
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ....recordings import read

@@ -37,7 +37,7 @@ def look(group: int, tty: str, device: int, ask: Callable[[], TtyModes | None]) 
     """Describe the foreground of a terminal; ``None`` if the terminal is gone. Takes a millisecond or two, and never waits.
 
     Args:
-        group: The foreground process group; 0 is no group.
+        group: The foreground process group; 0 means no group.
         tty: The terminal's path.
         device: The terminal's device number.
         ask: Function that returns the terminal's modes, or ``None`` if the terminal is gone.

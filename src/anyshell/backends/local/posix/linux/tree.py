@@ -68,7 +68,7 @@ class LinuxTree:
     """The processes of one command on Linux.
 
     Args:
-        leader: The pid of the started process, which is also the number of the process group and session. 0 is no leader.
+        leader: The pid of the started process, which is also the number of the process group and session. 0 means no leader.
         since: A time in clock ticks since boot, at or shortly before the leader's start. A process that started earlier is
             never a member, and is not examined further.
         mark: The name of the variable that was put into the command's environment.
@@ -79,7 +79,7 @@ class LinuxTree:
         scan: The source of living processes, and of reserved descriptors when no other descriptor is free.
         before: For a part, the newest pid before the part's start.
         group: For a part, the process group of the part's shell, and of the shell's descendants that have not left the group.
-        outside: A pid that is never a member: for a part, the shell that runs the part's command. 0 is no shell.
+        outside: A pid that is never a member: for a part, the shell that runs the part's command. 0 means no shell.
     """
 
     leader: int
@@ -144,7 +144,7 @@ class LinuxTree:
         if self.outside:
             self._claim(young, members)
         self._known = {pid: young[pid].started for pid in members}
-        # A process that is no member stays none, because tag, mark and life pipe are only inherited. So each stranger is
+        # A process that is not a member stays none, because tag, mark and life pipe are only inherited. So each stranger is
         # examined only once.
         self._strangers = {
             pid: stat.started for pid, stat in young.items() if pid not in members and stat.known

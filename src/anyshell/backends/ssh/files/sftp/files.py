@@ -159,7 +159,7 @@ class SFTPFiles:
         """Make a directory; with `parents`, also its missing parent directories.
 
         Raises:
-            FileExistsError: The path exists and `exist_ok` is false, or the path is no directory.
+            FileExistsError: The path exists and `exist_ok` is false, or the path is not a directory.
         """
         await self._do("mkdir", path, lambda op: directories.mkdir(op, path, parents, exist_ok), changes=True)
 
