@@ -313,7 +313,7 @@ async def test_requests_unsupported_by_editor_terminals_are_refused(
         await here.run("true", terminal=Terminal())
     with pytest.raises(SpawnError, match="too long"):
         await here.run("true" + " " * 500_000)
-    with pytest.raises(InvalidCommand, match="no directory"):
+    with pytest.raises(InvalidCommand, match="not a directory"):
         await here.run("true", cwd=tmp_path / "none")
     async with here.session() as session:
         with pytest.raises(BackendUnavailable, match="sessions"):

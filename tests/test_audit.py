@@ -159,7 +159,7 @@ def test_moved_or_duplicated_lines_are_detected(tmp_path: Path) -> None:
     rewritten(path, [*lines[:3], lines[2], *lines[3:]])
     assert problems(tmp_path)[0][0] == 4
     rewritten(path, [*lines[:3], b"no entry\n", b"\xff\n", *lines[3:]])
-    assert problems(tmp_path)[0] == (4, "is no line of an audit, or was cut")
+    assert problems(tmp_path)[0] == (4, "is not a line of an audit, or was cut")
 
 
 def test_missing_file_of_the_chain_is_detected(tmp_path: Path) -> None:

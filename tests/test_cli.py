@@ -170,7 +170,7 @@ def test_durations_are_read(text: str, seconds: float) -> None:
     "text", ["", "m", "5 m", "30m1h", "1m1m", "-1s", "1w", "1h30", "9" * 400 + "d", "nan"]
 )
 def test_malformed_duration_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no duration"):
+    with pytest.raises(click.BadParameter, match="is not a duration"):
         Duration().convert(text, None, None)
 
 

@@ -414,10 +414,10 @@ def test_failure_of_anyshell_is_reported_and_exits_with_125(arguments: list[str]
     [
         ([], "COMMAND"),
         (["--timeout", "0", "--", "true"], "above 0"),
-        (["--timeout", "-1", "--", "true"], "is no duration"),
-        (["--timeout", "nan", "--", "true"], "is no duration"),
+        (["--timeout", "-1", "--", "true"], "is not a duration"),
+        (["--timeout", "nan", "--", "true"], "is not a duration"),
         (["--timeout", "soon", "--", "true"], "seconds"),
-        (["--grace", "inf", "--", "true"], "is no duration"),
+        (["--grace", "inf", "--", "true"], "is not a duration"),
         (["--left-behind", "adopt", "--", "true"], "keep"),
         (["--env", "secret-value", "--", "true"], "NAME=VALUE"),
         (["--env", "1A=secret-value", "--", "true"], "1A"),

@@ -652,7 +652,7 @@ async def test_a_log_that_was_swapped_is_not_followed(kind: str, here: DetachedJ
         os.mkfifo(log)
     else:
         log.symlink_to(tmp_path / "secret")
-    with pytest.raises(OSError, match="no file any more"):
+    with pytest.raises(OSError, match="not a file any more"):
         await job.output()
 
 
@@ -810,7 +810,7 @@ async def test_impossible_requests_are_refused_with_a_reason(here: DetachedJobs,
         await here.start("true", cwd="nowhere")
     with pytest.raises(InvalidCommand, match="absolute"):
         DetachedJobs(environment_of(here), directory="relative")
-    with pytest.raises(JobNotFound, match="no id"):
+    with pytest.raises(JobNotFound, match="not an id"):
         await here.get("../x")
     with pytest.raises(JobNotFound, match="no job 0123"):
         await here.get("0123")

@@ -130,13 +130,13 @@ def test_indistinguishable_keys_are_refused(name: str) -> None:
     ],
 )
 def test_unknown_key_error_names_the_nearest_key(name: str, near: str) -> None:
-    with pytest.raises(InvalidCommand, match=rf"no key: nearest are .*\b{near}\b"):
+    with pytest.raises(InvalidCommand, match=rf"not a key: nearest are .*\b{near}\b"):
         encode(name)
 
 
 @pytest.mark.parametrize("name", ["", "Ctrl-", "\n", "\0", "x" * 64])
 def test_dissimilar_key_error_lists_all_keys(name: str) -> None:
-    with pytest.raises(InvalidCommand, match="is no key: there are ") as caught:
+    with pytest.raises(InvalidCommand, match="is not a key: there are ") as caught:
         encode(name)
     message = str(caught.value)
     listed = re.split(": there are |; before them ", message)[1].split(", ")

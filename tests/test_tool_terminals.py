@@ -1095,7 +1095,7 @@ async def test_lack_of_free_terminals_is_reported(monkeypatch: pytest.MonkeyPatc
         ({"action": "send", "text": "x"}, "id is missing: send needs that of a job"),
         ({"action": "send", "id": "t1"}, "there is nothing to send: give text, enter, keys or end_of_input"),
         ({"action": "send", "id": "t1", "keys": ["Entr"]}, "'Entr' is not a key: nearest are Enter"),
-        ({"action": "send", "id": "t1", "keys": ["\ud800"]}, "is no key"),
+        ({"action": "send", "id": "t1", "keys": ["\ud800"]}, "is not a key"),
         ({"action": "send", "id": "t1", "keys": ["a"] * 4}, "keys has 4 names, and at most 3 can be given"),
         (
             {"action": "screen", "id": "t1", "wait": 3},

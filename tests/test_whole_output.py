@@ -198,11 +198,11 @@ async def test_data_means_the_same_for_every_way_to_run(env: Environment) -> Non
 
 
 async def test_json_error_names_the_fault(env: Environment) -> None:
-    with pytest.raises(json.JSONDecodeError, match=r"is no JSON; .* split_stderr=True: Expecting value"):
+    with pytest.raises(json.JSONDecodeError, match=r"is not JSON; .* split_stderr=True: Expecting value"):
         (await env.run("echo warning >&2; echo {}")).json()
     apart = await env.run("echo warning >&2; echo '{}'", split_stderr=True)
     assert apart.json() == {}
-    with pytest.raises(json.JSONDecodeError, match="is no JSON: Expecting value"):
+    with pytest.raises(json.JSONDecodeError, match="is not JSON: Expecting value"):
         (await env.run("echo no", split_stderr=True)).json()
     with pytest.raises(json.JSONDecodeError, match="not UTF-8"):
         (await env.run(r"printf '\377'")).json()

@@ -134,7 +134,7 @@ class HostKeyUntrusted(BackendError):  # noqa: N818 - a public name
 class SpawnError(BackendError):
     """The shell could not be started: its file is gone or not executable, or the host is out of a resource.
 
-    A program that the *command* could not find is no ``SpawnError``: the shell reports the program and exits 127.
+    A program that the *command* could not find does not raise ``SpawnError``: the shell reports the program and exits 127.
     """
 
 

@@ -58,7 +58,7 @@ class Fleet(AsyncOnly):
         hosts: The hosts, in the order of their start. Each is ``"local"``, an address as for `Environment.detect`,
             `SSHOptions`, or a backend of your own, which stays yours to close.
         parallelism: Hosts to run on in parallel; 1 or more.
-        batch: Hosts in a batch; 1 or more. The next batch begins when all hosts of a batch have ended. ``None`` is no
+        batch: Hosts in a batch; 1 or more. The next batch begins when all hosts of a batch have ended. ``None`` means no
             batches: each host that ends makes room for the next.
         stop_on_failure: Begin no further host after a host has failed. Hosts that have begun go on.
         connect_timeout: Seconds to reach a host and detect its facts, all requests of the detection included. The bounds of

@@ -1,7 +1,7 @@
 r"""The grammar of control sequences, as patterns of bytes, for all code that reads output.
 
 The source is ECMA-48, 5th edition, 5.3 to 5.6, with the strings that xterm ends with BEL too; the C1 forms are in UTF-8. Bytes
-beyond the limits below are no sequence, and are shown. All quantifiers are possessive: a pattern that fails does not backtrack,
+beyond the limits below are not a sequence, and are shown. All quantifiers are possessive: a pattern that fails does not backtrack,
 and so every pattern takes time in proportion to its input.
 """
 

@@ -379,7 +379,7 @@ def verify(directory: Path) -> list[Problem]:
             body, _, said = line.rpartition(_HASH)
             digest = hashlib.sha256(body + b"}").hexdigest()
             if entry is None:
-                problems.append(Problem(path, number, "is no line of an audit, or was cut"))
+                problems.append(Problem(path, number, "is not a line of an audit, or was cut"))
             elif said.decode(errors="replace") != f'{digest}"}}':
                 problems.append(Problem(path, number, "was changed: its hash is another"))
             elif entry.get("before") != last or entry.get("line") != expected:

@@ -45,7 +45,7 @@ _DASH = re.compile("(?<!\\S)[\u2010-\u2015\u2212]+(?=\\w)")  # looks like the da
 
 _GAP = re.compile(f" {{{_LONGEST_GAP + 1},}}")
 
-# Characters in a program's output that are no order for a terminal although they cannot be printed: line feeds, tabs, spaces of
+# Characters in a program's output that are not an order for a terminal although they cannot be printed: line feeds, tabs, spaces of
 # all widths, the joiners of scripts and emoji, and the private use of fonts.
 _HARMLESS = frozenset("\n\t\u200c\u200d")
 _HARMLESS_KINDS = frozenset({"Zs", "Co"})

@@ -33,7 +33,7 @@ Kind = Literal["connect", "http", "socks"]
 
 
 class Malformed(Exception):  # noqa: N818 - an answer; it never leaves the proxy
-    """The bytes of a client are no valid request; with the reason, and the answer by the client's protocol."""
+    """The bytes of a client are not a valid request; with the reason, and the answer by the client's protocol."""
 
     def __init__(self, why: str, answer: bytes | None = None) -> None:
         super().__init__(why)
@@ -144,7 +144,7 @@ async def read_request(client: Client) -> Request:
     """Read the request of a client.
 
     Raises:
-        Malformed: The bytes are no valid request.
+        Malformed: The bytes are not a valid request.
         EOFError: The stream ends before the end of the request.
     """
     first = await client.exactly(1)

@@ -194,7 +194,7 @@ class Methods:
         try:
             raw = base64.b64decode(data, validate=True) if encoding == "base64" else data.encode()
         except (binascii.Error, ValueError):
-            raise InvalidCommand(f"data is no {encoding}; bytes of any kind are base64") from None
+            raise InvalidCommand(f"data is not {encoding}; bytes of any kind are base64") from None
         await self._env.files.write(path, raw, append=append)
 
     async def _files_list(self, path: str) -> dict[str, Any]:

@@ -282,7 +282,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
 
         Raises:
             InvalidCommand: `escape` is not a single character of ASCII.
-            AnyshellError: stdin and stdout are no terminal, or another process has that terminal.
+            AnyshellError: stdin is not a terminal, or another process has that terminal.
             ProgramEnded: The program had ended before.
         """
         if escape is not None:

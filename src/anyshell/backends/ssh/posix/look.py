@@ -108,7 +108,7 @@ def start_time(began: str) -> float:
     """Parse the start time of a process, in the host's unit; 0 for text that is neither a number nor a date.
 
     Raises:
-        Nonsense: The text begins with a digit, and is no number.
+        Nonsense: The text begins with a digit, and is not a number.
     """
     if not began[:1].isdigit():
         try:  # ps(1) writes "Fri Nov 20 08:06:03 2026", less the day of the week here, and in UTC
