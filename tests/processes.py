@@ -88,10 +88,10 @@ async def wait_none(text: str) -> None:
             await asyncio.sleep(0.05)
 
 
-def wait_asleep(seconds: str) -> None:
-    """Wait until a program sleeps for that time: by then its shell has finished its earlier steps."""
+def wait_asleep(seconds: str, count: int = 1) -> None:
+    """Wait until as many programs sleep for that time: by then their shell has finished its earlier steps."""
     give_up = time.monotonic() + 20
-    while not any(line.partition(" ")[2] == f"sleep {seconds}" for line in living(seconds)):
+    while sum(line.partition(" ")[2] == f"sleep {seconds}" for line in living(seconds)) < count:
         assert time.monotonic() < give_up, f"sleep {seconds} never came"
         time.sleep(0.01)
 

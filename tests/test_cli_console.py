@@ -142,6 +142,7 @@ def test_two_escapes_stop_the_tree(pane: tmux.Pane) -> None:
 def test_stop_key_option_replaces_the_default_keys(pane: tmux.Pane) -> None:
     Console(pane, "echo ready; cat -v", "--stop-key F9", "--stop-key 'Ctrl-x Ctrl-x'", "--close")
     pane.wait("F9 or Ctrl-x Ctrl-x stops")
+    pane.wait("ready")
     pane.press("Escape", "Escape")
     pane.wait("^[^[")
     pane.press("C-x", "C-x")

@@ -656,7 +656,7 @@ async def test_descendants_are_members_without_marks(tmp_path: Path) -> None:
         ["bash", "-c", f"setsid sleep {seconds} & (setsid sleep {seconds} &); sleep {seconds}; :"],
         start_new_session=True,
     )
-    await asyncio.to_thread(wait_living, seconds, 4)
+    await asyncio.to_thread(wait_asleep, seconds, 3)
     tree = DescendantTree(child.pid)
     members = await tree.members()
     assert child.pid in {member.pid for member in members}

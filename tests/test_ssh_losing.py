@@ -27,7 +27,7 @@ from anyshell.output import OutputBuilder
 from anyshell.shells import Login
 
 from .conftest import missing, open_to_all
-from .processes import living, unique_seconds, wait_living, wait_none
+from .processes import living, unique_seconds, wait_asleep, wait_living, wait_none
 from .ssh_server import SSHD, Link, Server, home, is_root, openssh, sessions, startup_file
 
 if TYPE_CHECKING:
@@ -270,10 +270,16 @@ async def test_unconfirmed_command_may_have_run(
 
 async def test_kept_process_survives_a_hang_of_the_host(env: Environment, server: Server) -> None:
     seconds = unique_seconds()
-    task = asyncio.create_task(env.run(f"sleep {seconds} & sleep 0.5", left_behind="keep"))
-    await asyncio.to_thread(wait_living, seconds)
+    end = home(server.user) / f"end-{secrets.token_hex(4)}"
+    os.mkfifo(end)
+    end.chmod(0o666)
+    task = asyncio.create_task(env.run(f"sleep {seconds} & cat {end}", left_behind="keep"))
+    await asyncio.to_thread(wait_asleep, seconds)
     each_session(server, psutil.Process.kill)
     psutil.Process(server.pid).suspend()
+    # The command ends while its end cannot be reported, before the host stops it for the lost connection.
+    await asyncio.to_thread(end.write_text, "")
+    end.unlink()
     outcome = await task
     psutil.Process(server.pid).resume()
     assert outcome.status == "lost"
