@@ -282,14 +282,13 @@ env_option = click.option(
 timeout_option = click.option(
     "--timeout",
     type=Duration(),
-    help="Stop the command, and all that it started, after so long: seconds, or 90s, 5m, 1h30m. Default: none.",
+    help="Stop the command and its processes after this time: seconds, or 90s, 5m, 1h30m. Default: none.",
 )
 
 silence_option = click.option(
     "--silence",
     type=Duration(),
-    help="Stop the command, as --timeout does, when it has printed nothing and was given no input for so "
-    "long. Default: never.",
+    help="Stop the command, as --timeout does, after this time without output and input. Default: never.",
 )
 
 grace_option = click.option(
@@ -339,7 +338,7 @@ def load_reach(name: Preset | None) -> Reach | None:
 snapshot_option = click.option(
     "--snapshot",
     is_flag=True,
-    help="Start the shell from your own set-up: the aliases, functions, options and PATH of its startup file.",
+    help="Start the shell with your own set-up: the aliases, functions, options and PATH of its startup file.",
 )
 
 
@@ -358,7 +357,7 @@ policy_option = click.option(
     "--policy",
     metavar="PRESET|FILE",
     callback=filled("a preset or a file"),
-    help="Ask only about what this policy does not allow; refuse what it denies.",
+    help="Ask only about commands that this policy does not allow; refuse commands that it denies.",
 )
 
 
@@ -398,8 +397,7 @@ def record_options(command: F) -> F:
             type=click.Path(),
             metavar="FILE",
             callback=filled("a file"),
-            help="Record what the command prints, and when, into a new file: asciicast, as asciinema's. With --pty it is "
-            "what the terminal shows; without, what one of 80 columns and 24 rows would.",
+            help="Record the output of the command, with its times, into a new asciicast file, as asciinema does. With --pty the file has the terminal's output; without, the output as a terminal of 80 columns and 24 rows would show it.",
         ),
         click.option(
             "--record-format",
@@ -409,8 +407,7 @@ def record_options(command: F) -> F:
         click.option(
             "--record-input",
             is_flag=True,
-            help="With --record: record what is typed, or read from stdin, as well. What is typed where a terminal shows "
-            "nothing, as at a prompt for a password, is left out.",
+            help="With --record: also record the typed input, or stdin. Input that the terminal does not echo, as at a password prompt, is left out.",
         ),
     )
     for option in reversed(options):

@@ -76,10 +76,11 @@ def mcp(
 ) -> None:
     """Serve the tools to one program that speaks the Model Context Protocol, on stdin and stdout.
 
-    It needs the extra mcp: pip install 'anyshell[mcp]'. The program is asked for the approval of each command, and asks its
-    user; with --policy it is asked only about what that does not decide. A program that cannot ask has what a policy allows.
+    The server needs the extra mcp: pip install 'anyshell[mcp]'. The program is asked for the approval of each command, and asks
+    its user; with --policy, only about commands that the policy does not decide. A program that cannot ask runs only commands
+    that a policy allows.
 
-    When the program ends or closes stdin, all that its calls have started is stopped.
+    When the program ends or closes stdin, every process of its calls is stopped.
 
     With --http it serves until a signal comes. Each program has to show the token in the file that is named on stderr, and has
     an environment of its own.

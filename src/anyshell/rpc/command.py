@@ -33,7 +33,8 @@ def rpc(
     """Serve one program that writes requests to stdin and reads answers from stdout, each a JSON object on a line.
 
     The program may run, stream and abort commands, keep sessions and jobs, and read and write files. There is no
-    approver: it may do what you may do, or what --reach says. When it ends or closes stdin, all that it has started is stopped.
+    approver: the program may do what you may do, or what --reach allows. When the program ends or closes stdin, all its
+    processes are stopped.
 
     \b
     Examples:

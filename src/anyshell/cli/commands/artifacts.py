@@ -23,9 +23,9 @@ class NotKept(Failure):
     exit_code = 1
 
 
-@click.group(cls=CommandGroup, short_help="List, show and remove outputs that were kept whole.")
+@click.group(cls=CommandGroup, short_help="List, show and remove kept outputs.")
 def artifacts() -> None:
-    """List, show and remove outputs that were kept whole.
+    """List, show and remove kept outputs.
 
     An output that is too long for its text is kept in a file, for a week and up to 1 GiB in all. The files are
     below $ANYSHELL_STATE_DIR, or else below the user's own state directory.
@@ -37,12 +37,12 @@ def artifacts() -> None:
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
 
 
-@artifacts.command("list", short_help="List what is kept, the newest first.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with an object for each.")
+@artifacts.command("list", short_help="List the kept outputs, the newest first.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array with one object per entry.")
 def list_(*, as_json: bool) -> None:
-    """List what is kept, the newest first: its id, its size, its age.
+    """List the kept outputs, the newest first: id, size, age.
 
-    Their number, their size and their directory are printed on stderr.
+    stderr shows their number, total size and directory.
 
     \b
     Examples:
@@ -50,7 +50,7 @@ def list_(*, as_json: bool) -> None:
       anyshell artifacts list --json | jq -r '.[0].path'
     \b
     Exit code:
-      0    also when nothing is kept
+      0    also if no output is kept
       125  anyshell itself failed, such as for a directory that cannot be read
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ..printing import mention, print_json, printable, size
@@ -97,7 +97,7 @@ class OutputRange(click.ParamType):  # type: ignore[type-arg]  # older versions 
         return found
 
 
-@artifacts.command(short_help="Write one kept output, or a part of it, to stdout.")
+@artifacts.command(short_help="Write a kept output, or a part of it, to stdout.")
 @click.argument("address", metavar="ADDRESS", shell_complete=_complete_id)
 @click.option(
     "--lines", type=OutputRange(), metavar="A-B", help="Only the lines from A to B, from 1; A- up to the end."
@@ -108,9 +108,14 @@ class OutputRange(click.ParamType):  # type: ignore[type-arg]  # older versions 
 @click.option("--head", type=WholeNumber(), metavar="N", help="Only the first N lines.")
 @click.option("--tail", type=WholeNumber(), metavar="N", help="Only the last N lines.")
 @click.option("--grep", metavar="REGEX", help="Only the lines that match, with their numbers.")
-@click.option("--context", type=WholeNumber(), metavar="N", help="With --grep: N lines around each.")
-@click.option("--offset", type=WholeNumber(), metavar="BYTES", help="Leave out so many bytes first.")
-@click.option("--length", type=WholeNumber(), metavar="BYTES", help="Show so many bytes at most.")
+@click.option(
+    "--context",
+    type=WholeNumber(),
+    metavar="N",
+    help="With --grep: also N lines before and after each match.",
+)
+@click.option("--offset", type=WholeNumber(), metavar="BYTES", help="Skip this many bytes first.")
+@click.option("--length", type=WholeNumber(), metavar="BYTES", help="Show at most this many bytes.")
 def show(
     *,
     address: str,
@@ -137,7 +142,7 @@ def show(
     \b
     Exit code:
       0    it was written
-      1    nothing is kept under that id; with --grep, nothing matches
+      1    no output has that id; with --grep, no line matches
       125  anyshell itself failed
       141  the reader of stdout went away
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
@@ -177,18 +182,20 @@ def show(
         raise NotKept(str(error)) from error
 
 
-@artifacts.command(short_help="Remove outputs that are old, or too many.")
+@artifacts.command(short_help="Remove old outputs, and the oldest ones beyond a total size.")
 @click.option(
-    "--max-age", type=Duration(zero=True), help="Remove what is older: seconds, or 30m, 12h, 7d. Default: 7d."
+    "--max-age",
+    type=Duration(zero=True),
+    help="Remove outputs older than this: seconds, or 30m, 12h, 7d. Default: 7d.",
 )
 @click.option(
     "--max-total",
     type=Size(),
-    help="Keep so much together: bytes, or 64k, 100m, 2g. Default: 1g.",
+    help="Keep at most this much in all: bytes, or 64k, 100m, 2g. Default: 1g.",
 )
-@click.option("--all", "everything", is_flag=True, help="Remove all that is kept.")
+@click.option("--all", "everything", is_flag=True, help="Remove every kept output.")
 def prune(*, max_age: float | None, max_total: int | None, everything: bool) -> None:
-    """Remove old outputs, and the oldest of the rest if they are too large together.
+    """Remove old outputs, and the oldest of the rest beyond a total size.
 
     The ids of the removed outputs are printed. An output that is being written or read is never removed.
 

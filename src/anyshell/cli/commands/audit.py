@@ -22,9 +22,9 @@ class NotWhole(Failure):
     exit_code = 1
 
 
-@click.group(cls=CommandGroup, short_help="Show, search and verify what was asked for, decided and run.")
+@click.group(cls=CommandGroup, short_help="Show, search and verify the audit: requests, decisions and runs.")
 def audit() -> None:
-    """Show, search and verify what was asked for, decided and run.
+    """Show, search and verify the audit: requests, decisions and runs.
 
     The files are below $ANYSHELL_STATE_DIR, or else below the user's own state directory, unless a program keeps its audit
     elsewhere.
@@ -38,10 +38,10 @@ def audit() -> None:
 
 def _directory(command: Callable[..., None]) -> Callable[..., None]:
     place = Directory(path_type=Path)
-    return click.option("--directory", type=place, help="Where the files are.")(command)
+    return click.option("--directory", type=place, help="The directory of the files.")(command)
 
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print each entry as it stands there.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print each entry as stored.")
 
 
 @audit.command(short_help="Print the entries, the oldest first.")
@@ -62,12 +62,12 @@ def show(*, directory: Path | None, as_json: bool) -> None:
     _print(directory, lambda _: True, as_json=as_json)
 
 
-@audit.command(short_help="Print the entries in which a pattern is found.")
+@audit.command(short_help="Print the entries that match a pattern.")
 @click.argument("pattern")
 @_directory
 @_JSON
 def grep(*, pattern: str, directory: Path | None, as_json: bool) -> None:
-    """Print the entries in which a regular expression is found.
+    """Print the entries that match a regular expression.
 
     \b
     Examples:
@@ -75,8 +75,8 @@ def grep(*, pattern: str, directory: Path | None, as_json: bool) -> None:
       anyshell audit grep '"action": "deny"' --json
     \b
     Exit code:
-      0    it was found
-      1    it was not
+      0    an entry matches
+      1    no entry matches
       125  there is no audit
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     try:
@@ -89,10 +89,10 @@ def grep(*, pattern: str, directory: Path | None, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@audit.command(short_help="Look whether a line was changed or taken out.")
+@audit.command(short_help="Check whether a line was changed or removed.")
 @_directory
 def verify(*, directory: Path | None) -> None:
-    """Check whether a line was changed, moved or taken out, and print each place.
+    """Check whether a line was changed, moved or removed, and print each place.
 
     Two losses cannot be found: lines at the end of a file that was not closed, and the oldest files.
 
@@ -102,8 +102,8 @@ def verify(*, directory: Path | None) -> None:
       anyshell audit verify --directory /srv/agent/audit
     \b
     Exit code:
-      0    nothing is wrong
-      1    something is
+      0    no fault was found
+      1    a fault was found
       125  there is no audit
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ...policy.audit import files

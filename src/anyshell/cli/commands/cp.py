@@ -117,12 +117,12 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 @click.command(short_help="Copy files and folders from host to host.")
-@click.option("-r", "--recursive", is_flag=True, help="Copy folders, with all that is in them.")
+@click.option("-r", "--recursive", is_flag=True, help="Copy folders with their contents.")
 @click.option(
     "-p",
     "--preserve",
     is_flag=True,
-    help="Keep the times at which files and folders were changed, to the second.",
+    help="Keep the modification times of files and folders, to the second.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no notices. Errors are shown.")
 @click.argument("source", nargs=-1, required=True, type=_OperandType(), shell_complete=_complete)
@@ -141,11 +141,11 @@ def cp(
     """Copy every SOURCE to TARGET, as scp does, over any number of hosts.
 
     Each is a path of this machine, [user@]host:path, or ssh://[user@]host[:port]/path. A path of a host is
-    relative to where a login starts ('host:' is that directory), or below '~'. A path of this machine that has a
+    relative to the directory of a login ('host:' is that directory), or below '~'. A path of this machine that has a
     colon is written with './' before it. From host to host, all goes through this machine.
 
     An existing directory as TARGET gets the copies into it; several sources need one. Any other TARGET is the copy,
-    and replaces a file that is there. A folder that is there already is merged with.
+    and replaces an existing file. A folder is merged into an existing folder.
 
     A file appears under its name when it is whole, and permission bits are kept; with -p, times as well. Links in a folder
     are copied as links. Sockets, pipes and devices are left out, and named. On a terminal, stderr shows the progress.
@@ -159,8 +159,8 @@ def cp(
       anyshell cp ./12:30.txt web-1:
     \b
     Exit code:
-      0      all was copied
-      1      something was not copied, and was named on stderr; all else was
+      0      everything was copied
+      1      some sources were not copied, and stderr names them; the others were
       2      wrong usage
       125    anyshell itself failed, or a host cannot be reached
       128+n  signal n ended it; no half of a file is left under its name

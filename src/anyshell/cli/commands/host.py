@@ -51,10 +51,10 @@ def detect(*, host: str | None, shell: str | None, cwd: str | None, as_json: boo
     )
 
 
-@click.command(short_help="Print what a model is told of a host.")
+@click.command(short_help="Print the description of a host for a model.")
 @place_options
 def describe(*, host: str | None, shell: str | None, cwd: str | None) -> None:
-    """Print what a model is told of a host's shell.
+    """Print the description of a host's shell for a model.
 
     \b
     Examples:

@@ -47,7 +47,7 @@ class NotStopped(Failure):
 
 @click.group(cls=CommandGroup, short_help="List, show, follow, stop and remove jobs in the background.")
 def jobs() -> None:
-    """List, show, follow, stop and remove what 'anyshell run --background' started.
+    """List, show, follow, stop and remove the jobs of 'anyshell run --background'.
 
     A job outlives anyshell and the connection to its host. Its record and its log are on its host, below $ANYSHELL_STATE_DIR,
     or else in ~/.local/state/anyshell/jobs, until 'jobs prune' removes them. ID is the id of a job, or a beginning of it that
@@ -78,7 +78,7 @@ def _complete_id(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 @jobs.command("list", short_help="List the jobs of a host, the newest first.")
 @host_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with an object for each.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array with one object per entry.")
 def list_(*, host: str | None, as_json: bool) -> None:
     """List the jobs of a host, the newest first: id, status, size of the log, age, command.
 
@@ -109,12 +109,12 @@ def list_(*, host: str | None, as_json: bool) -> None:
     _perform(host, work)
 
 
-@jobs.command(short_help="Show all that is known of one job.")
+@jobs.command(short_help="Show every fact of one job.")
 @host_option
 @json_option
 @click.argument("id_", metavar="ID", shell_complete=_complete_id)
 def show(*, host: str | None, as_json: bool, id_: str) -> None:
-    """Show all that is known of one job.
+    """Show every fact of one job.
 
     \b
     Examples:
@@ -152,18 +152,18 @@ def show(*, host: str | None, as_json: bool, id_: str) -> None:
     _perform(host, work)
 
 
-@jobs.command(short_help="Write what a job has printed to stdout, byte for byte.")
+@jobs.command(short_help="Write the output of a job to stdout, byte for byte.")
 @host_option
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 @click.option(
     "--since",
     type=WholeNumber(),
     metavar="OFFSET",
-    help="Leave out so many bytes first; 0 is everything. Default: the last 64 KiB.",
+    help="Skip this many bytes first; 0 shows everything. Default: the last 64 KiB.",
 )
 @click.argument("id_", metavar="ID", shell_complete=_complete_id)
 def tail(*, host: str | None, follow: bool, since: int | None, id_: str) -> None:
-    """Write what a job has printed to stdout, byte for byte, both channels in true order.
+    """Write the output of a job to stdout, byte for byte: the job's stdout and stderr in true order.
 
     stderr says how many bytes were left out, and the offset to read on from, so that nothing is lost or repeated. The job
     runs on when you stop following.
@@ -234,20 +234,20 @@ async def _tail(job: DetachedJob, since: int | None, *, follow: bool) -> None:
         mention(f"the job runs; to read on: --since {since}")
 
 
-@jobs.command(short_help="Stop a job, and all that it started.")
+@jobs.command(short_help="Stop a job and its processes.")
 @host_option
 @click.option(
     "--grace",
     type=Duration(zero=True),
     default=DEFAULT_GRACE,
     show_default=True,
-    help="How long the job has to end by itself, before it is killed.",
+    help="Time for the job to end by itself, before it is killed.",
 )
 @click.argument("id_", metavar="ID", shell_complete=_complete_id)
 def stop(*, host: str | None, grace: float, id_: str) -> None:
-    """Stop a job, and all that it started, and see whether it is gone.
+    """Stop a job and its processes, and verify that they are gone.
 
-    Its record and its log stay. A job that has already ended is not an error.
+    The record and the log of the job stay. A job that has already ended is not an error.
 
     \b
     Examples:
@@ -255,8 +255,8 @@ def stop(*, host: str | None, grace: float, id_: str) -> None:
       anyshell jobs stop --grace 0 3f1c
     \b
     Exit code:
-      0      no process of it is alive
-      1      there is no such job, or a process of it could not be stopped
+      0      no process of the job is alive
+      1      there is no such job, or a process of the job could not be stopped
       125    anyshell itself failed, or the host cannot be reached
       128+n  signal n ended it
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
@@ -278,10 +278,10 @@ def stop(*, host: str | None, grace: float, id_: str) -> None:
 @click.option(
     "--older-than",
     type=Duration(zero=True),
-    help="Only of those that ended so long ago: seconds, or 30m, 12h, 7d.",
+    help="Only jobs that ended at least this long ago: seconds, or 30m, 12h, 7d.",
 )
 def prune(*, host: str | None, older_than: float | None) -> None:
-    """Remove the records and logs of jobs that have ended or are lost; never of one that runs.
+    """Remove the records and logs of jobs that have ended or are lost; never of a running job.
 
     The ids of the removed jobs are printed.
 

@@ -55,21 +55,21 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
                 type=click.Choice(_SHELLS),
                 default="pwsh" if sys.platform == "win32" else "bash",
                 show_default=True,
-                help="The shell that a command is for.",
+                help="The shell of the commands.",
             ),
             click.option(
                 "--cwd",
                 type=click.Path(),
                 callback=filled("a directory"),
                 metavar="DIR",
-                help="Where a command would run. [default: the current directory]",
+                help="The directory of the commands. [default: the current directory]",
             ),
             click.option(
                 "--workspace",
                 type=click.Path(),
                 callback=filled("a directory"),
                 metavar="DIR",
-                help="What the rules call the workspace. [default: that of --cwd]",
+                help="The workspace of the rules. [default: that of --cwd]",
             ),
         )
     ):
@@ -91,7 +91,7 @@ def policy() -> None:
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
 
 
-@policy.command(short_help="Print what a policy says of commands.")
+@policy.command(short_help="Print the verdict of a policy on commands.")
 @_options
 @click.option(
     "--file",
@@ -101,15 +101,15 @@ def policy() -> None:
     help="Read the commands from a file instead of stdin.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object a command, each on a line of its own."
+    "--json", "as_json", is_flag=True, help="Print one JSON object per command, each on its own line."
 )
 @click.argument("commands", nargs=-1, metavar="[COMMAND]")
 def check(*, commands: tuple[str, ...], source: IO[bytes] | None, as_json: bool, **how: Any) -> None:
-    """Print what a policy says of commands: allow, ask or deny.
+    """Print the verdict of a policy on commands: allow, ask or deny.
 
     COMMAND is one command; without it, or for -, commands are read from stdin, with a NUL between them.
 
-    What a command of PowerShell runs is said by the PowerShell of this machine; without one, the command is not understood.
+    This machine's PowerShell parses a PowerShell command; without PowerShell, the command is not understood.
 
     \b
     Examples:
@@ -117,7 +117,7 @@ def check(*, commands: tuple[str, ...], source: IO[bytes] | None, as_json: bool,
       printf 'ls\\0rm -rf /\\0' | anyshell policy check --preset read-only --json
     \b
     Exit code:
-      0    whatever the policy says
+      0    whatever the verdict is
       2    wrong usage
       125  a file of rules cannot be loaded, or the input is too large
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
@@ -142,14 +142,14 @@ def check(*, commands: tuple[str, ...], source: IO[bytes] | None, as_json: bool,
             click.echo(f"{verdict.action:<5}  {visible(parsed.text)}")
 
 
-@policy.command(short_help="Say which command has which verdict, by which rule.")
+@policy.command(short_help="Show the verdict on each command, and the rule behind it.")
 @_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.argument("commands", nargs=-1, required=True, metavar="COMMAND")
 def explain(*, commands: tuple[str, ...], as_json: bool, **how: Any) -> None:
-    """Say for each command of a line which verdict it has, by which rule, and what it touches.
+    """Show the verdict on each command of a line, the rule behind it, and the effects of the command.
 
-    What a command of PowerShell runs is said by the PowerShell of this machine, as for 'anyshell policy check'.
+    This machine's PowerShell parses a PowerShell command, as for 'anyshell policy check'.
 
     \b
     Example:
@@ -167,7 +167,7 @@ def explain(*, commands: tuple[str, ...], as_json: bool, **how: Any) -> None:
         click.echo(loaded.explain(parsed, cwd=cwd, workspace=workspace))
 
 
-@policy.command(short_help="Check the examples of files of rules.")
+@policy.command(short_help="Check the examples in files of rules.")
 @click.option(
     "--preset",
     metavar="NAME",
@@ -175,15 +175,15 @@ def explain(*, commands: tuple[str, ...], as_json: bool, **how: Any) -> None:
 )
 @click.argument("files", nargs=-1, type=click.Path(), metavar="[FILE]...")
 def test(*, preset: str | None, files: tuple[str, ...]) -> None:
-    """Check the examples of files of rules, and say which do not hold.
+    """Check the examples in files of rules, and list the examples that fail.
 
     \b
     Example:
       anyshell policy test rules.toml
     \b
     Exit code:
-      0    all hold
-      1    one does not
+      0    every example holds
+      1    an example fails
       125  a file cannot be loaded
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines
     from ... import Policy

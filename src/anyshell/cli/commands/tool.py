@@ -36,7 +36,7 @@ _IS_ERROR = 1  # no bound
     type=click.Choice(["openai", "responses", "anthropic", "mcp"]),
     default="anthropic",
     show_default=True,
-    help="The interface it is for: Chat Completions, Responses, Messages, or the Model Context Protocol.",
+    help="The model interface: Chat Completions, Responses, Messages, or the Model Context Protocol.",
 )
 @click.option("--session", is_flag=True, help="Define a tool whose calls share one shell.")
 @click.option(
@@ -92,11 +92,13 @@ def schema(
 
 @click.command(short_help="Call the tool as a model would.")
 @place_options
-@click.option("--approve-all", is_flag=True, help="Run it without asking.")
+@click.option("--approve-all", is_flag=True, help="Run the call without a question.")
 @policy_option
 @reach_option
 @click.option(
-    "--audit", is_flag=True, help="Record it for 'anyshell audit'; what cannot be recorded is not run."
+    "--audit",
+    is_flag=True,
+    help="Record the call for 'anyshell audit'; a call that cannot be recorded is not run.",
 )
 @click.argument("params", metavar="JSON")
 @click.pass_context

@@ -28,26 +28,26 @@ class NothingToUndo(Failure):
     exit_code = 1
 
 
-@click.command(short_help="Take back what the last command did to the files of a directory.")
+@click.command(short_help="Undo the last command's changes to the files of a directory.")
 @host_option
 @click.option(
     "--cwd",
     metavar="DIR",
-    help="The directory in which the command ran. Default: this one; with --host, that of a login there.",
+    help="The directory in which the command ran. Default: the current directory; with --host, the login directory there.",
 )
 @click.option(
     "--list", "listed", is_flag=True, help="List the checkpoints of the directory, the newest first."
 )
 @click.option(
-    "--to", metavar="ID", help="Go back to this checkpoint instead. What came after it is kept, and named."
+    "--to", metavar="ID", help="Go back to this checkpoint instead. Later files are kept, and named."
 )
-@click.option("--yes", is_flag=True, help="Do it without a question.")
+@click.option("--yes", is_flag=True, help="Undo without a question.")
 def undo(*, host: str | None, cwd: str | None, listed: bool, to: str | None, yes: bool) -> None:
-    """Take back what the last command with --checkpoint did to the files of a directory.
+    """Undo the changes of the last command with --checkpoint to the files of a directory.
 
     Files that changed again since then are kept and named; so are files that other programs created. The present state is
-    saved first, as a checkpoint: 'anyshell undo --to ID' restores it. Before all this, commits of trials that were killed
-    halfway on this machine are taken back, in every directory.
+    saved first, as a checkpoint: 'anyshell undo --to ID' restores it. Before the undo, half-finished commits of killed
+    trials on this machine are undone, in every directory.
 
     \b
     Examples:
@@ -57,8 +57,8 @@ def undo(*, host: str | None, cwd: str | None, listed: bool, to: str | None, yes
       anyshell undo --host deploy@web-1 --cwd /srv/app
     \b
     Exit code:
-      0    all was taken back
-      1    there is nothing to undo, or something was kept
+      0    every change was undone
+      1    there is nothing to undo, or some files were kept
       2    wrong usage, such as no terminal to ask on and no --yes
       125  anyshell itself failed, or the host cannot be reached or has no Python 3.6
     """  # noqa: D301 - click's own mark: a paragraph that keeps its lines

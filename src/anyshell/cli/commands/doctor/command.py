@@ -39,15 +39,13 @@ _FEW_FILES = 256
 """Descriptors below which `doctor` reports an open-file limit as a problem: a running command takes about six."""
 
 
-@click.command(short_help="Find what is missing, and what was left running.")
+@click.command(short_help="Find missing programs, and processes left running.")
 @host_option
-@click.option(
-    "--mcp", is_flag=True, help="Start the server of MCP as well, and call its tool as a client does."
-)
+@click.option("--mcp", is_flag=True, help="Also start the MCP server, and call its tool as a client does.")
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, /, *, host: str | None, mcp: bool, as_json: bool) -> None:
-    """Look at a host: what anyshell found, what is missing and how to get it.
+    """Examine a host: the parts that anyshell found, the missing parts, and how to get them.
 
     With --host, each step to it is tried by itself: its name, its port, its key, the login, the shell, SFTP, and how many
     sessions it allows. The first step that fails is named, with its remedy; later steps are not tried.

@@ -83,12 +83,12 @@ _STDIN, _STDOUT = range(2)
 @click.option(
     "--connect-timeout",
     type=Duration(),
-    help="Time to reach a host, such as 30 or 1m; after it the host has failed. Default: 60.",
+    help="Time to reach a host, such as 30 or 1m; after that the host has failed. Default: 60.",
 )
 @click.option(
     "--timeout",
     type=Duration(),
-    help="Stop the command on a host, and all that it started there, after so long, such as 90s or 5m. Default: none.",
+    help="Stop the command and its processes on a host after this time, such as 90s or 5m. Default: none.",
 )
 @silence_option
 @grace_option
@@ -99,7 +99,7 @@ _STDIN, _STDOUT = range(2)
     "--stdin",
     "reads_stdin",
     is_flag=True,
-    help="Read stdin to its end, and give it to the command on every host. Otherwise the command reads end-of-file.",
+    help="Read all of stdin, and give the same input to the command on every host. Without this option the command reads end-of-file.",
 )
 @click.option(
     "--interactive",
@@ -116,10 +116,10 @@ _STDIN, _STDOUT = range(2)
     "directory",
     metavar="DIRECTORY",
     type=Directory(),
-    help="Write what each host prints to a file of its name in this directory, too, which is made if it is not there.",
+    help="Also write the output of each host to a file with its name in this directory. A missing directory is made.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON object a line: what happens, as it happens."
+    "--json", "as_json", is_flag=True, help="Print each event as it happens: one JSON object a line."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Show the output, and at the end only the failures.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_file)

@@ -44,14 +44,17 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # older versions of cli
 
 @click.command(short_help="Play a recording on the terminal.")
 @click.option(
-    "--speed", type=Speed(), default=1.0, metavar="N", help="Play N times as fast. Default: 1, as it was."
+    "--speed",
+    type=Speed(),
+    default=1.0,
+    metavar="N",
+    help="Play N times as fast. Default: 1, the recorded speed.",
 )
 @click.option(
     "--idle-limit",
     type=Duration(),
     metavar="DURATION",
-    help="Wait no longer than so much recorded time between two events. Default: what the recording asks for, if "
-    "it does.",
+    help="Wait at most this much recorded time between two events. Default: the limit in the recording, if there is one.",
 )
 @click.argument("file", shell_complete=complete_file)
 @click.pass_context
@@ -59,7 +62,7 @@ def replay(ctx: click.Context, /, *, file: str, speed: float, idle_limit: float 
     """Play the recording FILE (asciicast v1, v2 or v3, as anyshell and asciinema write them) as it happened.
 
     Keys: space pauses and goes on, q or Ctrl-C stops, Ctrl-Z suspends. However it ends, the terminal is put back as it
-    was. Nothing of the recording acts on the terminal: only what draws is passed on.
+    was. Only drawing is passed on: no other sequence of the recording reaches the terminal.
 
     If stdout is not a terminal, the same is printed at once, without its timing.
 

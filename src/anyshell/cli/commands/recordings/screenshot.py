@@ -30,22 +30,20 @@ PIECE = 16 * 1024
 _FORMATS = ("svg", "png", "txt")
 
 
-@click.command(short_help="Draw the screen of a recording at some moment.")
+@click.command(short_help="Draw the screen of a recording at a moment.")
 @click.option(
     "--at",
     "moment",
     type=Duration(zero=True),
     metavar="DURATION",
-    help="The screen at that time of the recording. Default: the end; where the screen is blank then, the last time at "
-    "which it was not.",
+    help="The time in the recording. Default: the end; if the screen is blank at the end, the last time at which it was not.",
 )
 @click.option(
     "-o",
     "--output",
     metavar="PATH",
     shell_complete=complete_file,
-    help="The file of the picture; its suffix (.svg, .png or .txt) gives the format. '-' is stdout. A file that is "
-    "there is replaced. Default: text on stdout.",
+    help="The file of the picture; its suffix (.svg, .png or .txt) gives the format. '-' is stdout. An existing file is replaced. Default: text on stdout.",
 )
 @click.option("--format", "as_format", type=click.Choice(_FORMATS), help="The format, whatever the suffix.")
 @click.argument("file", shell_complete=complete_file)

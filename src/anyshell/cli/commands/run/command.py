@@ -37,27 +37,24 @@ _STDIN, _STDOUT, _STDERR = range(3)
 @click.option(
     "--interactive",
     is_flag=True,
-    help="Leave pager, editor and prompt variables as they are, too. Otherwise they are set so that nothing waits for a "
-    "person. It does not give the command a terminal: --pty does.",
+    help="Also leave pager, editor and prompt variables as they are. Otherwise these are set so that no program waits for a person. This option gives the command no terminal: --pty does.",
 )
 @click.option(
     "--unattended",
     is_flag=True,
-    help="Set TERM=dumb, CI, NO_COLOR and their like as for a model, also on a terminal. Where stdout and stderr are no "
-    "terminal, and with --background, that is so anyway.",
+    help="Set TERM=dumb, CI, NO_COLOR and similar variables as for a model, also on a terminal. This is the default with --background, and if neither stdout nor stderr is a terminal.",
 )
 @click.option(
     "--pty",
     is_flag=True,
-    help="Give the command a terminal: your own, if stdin and stdout are one; otherwise one of 80 columns and 24 rows, "
-    "on which stdin is typed, and then ^D.",
+    help="Give the command a terminal: your own, if stdin and stdout are a terminal; otherwise a new one of 80 columns and 24 rows, on which stdin is typed, followed by ^D.",
 )
 @click.option(
     "--columns",
     type=CellCount(),
-    help="With --pty: columns of the terminal, whatever yours has.",
+    help="With --pty: columns of the terminal, instead of those of yours.",
 )
-@click.option("--rows", type=CellCount(), help="With --pty: rows of the terminal, whatever yours has.")
+@click.option("--rows", type=CellCount(), help="With --pty: rows of the terminal, instead of those of yours.")
 @snapshot_option
 @prefix_option
 @reach_option
@@ -65,48 +62,46 @@ _STDIN, _STDOUT, _STDERR = range(3)
 @click.option(
     "--background",
     is_flag=True,
-    help="Start the command as a job that outlives anyshell and the connection, print its id, and exit. It reads "
-    "nothing; what it prints is kept. See 'anyshell jobs'.",
+    help="Start the command as a job that outlives anyshell and the connection, print its id, and exit. The job has no input; its output is kept. See 'anyshell jobs'.",
 )
 @record_options
 @click.option(
     "--effects",
     is_flag=True,
-    help="When the command has ended, say which files it created, changed, deleted and renamed in its directory.",
+    help="At the end, list the files that the command created, changed, deleted and renamed in its directory.",
 )
-@click.option("--diff", is_flag=True, help="The same, and show the changed lines of text files.")
+@click.option("--diff", is_flag=True, help="As --effects, and show the changed lines of text files.")
 @click.option(
     "--trial",
     is_flag=True,
-    help="Run the command above its directory, show what it would change there, and ask whether to make that real.",
+    help="Run the command on a layer above its directory, show the changes, and ask whether to make them real.",
 )
 @click.option(
     "--commit/--discard",
     default=None,
-    help="With --trial: make it real, or throw it away, without a question.",
+    help="With --trial: make the changes real, or discard them, without a question.",
 )
 @click.option(
     "--checkpoint",
     is_flag=True,
-    help="Keep how the files of the directory are, so that 'anyshell undo' takes back what the command did to them.",
+    help="Save the state of the files in the directory first, so that 'anyshell undo' can restore it.",
 )
 @click.option(
     "-q",
     "--quiet",
     is_flag=True,
-    help="Show no status line, and no notices of the host. How the command ended is said all the same.",
+    help="Show no status line and no notices of the host. The end of the command is still reported.",
 )
 @json_option
 @click.option(
     "--limit",
     type=Size(),
-    help="Show so many bytes of the output at most, such as 8k, when the command has ended: its start, its end, and the lines "
-    "between that tell what went wrong. What is longer is kept whole, and the text says where.",
+    help="Show at most this many bytes of the output, such as 8k, after the end of the command: the start, the end, and the lines between that report errors. A longer output is kept whole, and the text says where.",
 )
 @click.option(
     "--split-stderr",
     is_flag=True,
-    help="With --json: keep stderr apart, at the price of the order of the two.",
+    help="With --json: keep stderr apart from stdout; the order between the two is lost.",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_file)
 @click.pass_context

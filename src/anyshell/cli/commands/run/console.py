@@ -53,22 +53,21 @@ _THEIRS = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
     "stop_keys",
     multiple=True,
     metavar="KEYS",
-    help="Keys that stop the command, such as 'Ctrl-]' or 'Escape Escape', which are pressed within half a second. May be "
-    "given several times. Default: these two.",
+    help="Keys that stop the command, such as 'Ctrl-]' or 'Escape Escape', pressed within half a second. May be given several times. Default: these two.",
 )
 @click.option(
     "--scrollback",
     type=int,
     metavar="ROWS",
-    help="Rows that are kept of what scrolls away, 0 to 10,000. Default: 1,000.",
+    help="Rows of scrollback, 0 to 10,000. Default: 1,000.",
 )
 @click.option(
     "--record",
     type=click.Path(),
     metavar="FILE",
-    help="Record what the command prints, and when, into a new file, as 'anyshell run --record' does.",
+    help="Record the output of the command, with its times, into a new file, as 'anyshell run --record' does.",
 )
-@click.option("--close", is_flag=True, help="Close the console as soon as the command has ended.")
+@click.option("--close", is_flag=True, help="Close the console when the command has ended.")
 @snapshot_option
 @prefix_option
 @reach_option
@@ -83,7 +82,7 @@ def console(ctx: click.Context, /, **options: Any) -> None:
     second stops everything that the command has started, and pressed once more kills it.
 
     When the command has ended, the console shows how it ended, until Enter, Escape or q is pressed. Then the terminal is as
-    it was. It needs the extra console: pip install 'anyshell[console]'.
+    it was. The console needs the extra of that name: pip install 'anyshell[console]'.
 
     \b
     Examples:
