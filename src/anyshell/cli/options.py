@@ -397,7 +397,9 @@ def record_options(command: F) -> F:
             type=click.Path(),
             metavar="FILE",
             callback=filled("a file"),
-            help="Record the output of the command, with its times, into a new asciicast file, as asciinema does. With --pty the file has the terminal's output; without, the output as a terminal of 80 columns and 24 rows would show it.",
+            help="Record the output of the command, with its times, into a new asciicast file, as asciinema does. With"
+            " --pty the file has the terminal's output; without, the output as a terminal of 80 columns and 24 "
+            "rows would show it.",
         ),
         click.option(
             "--record-format",
@@ -407,7 +409,8 @@ def record_options(command: F) -> F:
         click.option(
             "--record-input",
             is_flag=True,
-            help="With --record: also record the typed input, or stdin. Input that the terminal does not echo, as at a password prompt, is left out.",
+            help="With --record: also record the typed input, or stdin. Input that the terminal does not echo, as at a"
+            " password prompt, is left out.",
         ),
     )
     for option in reversed(options):

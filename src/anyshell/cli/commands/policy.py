@@ -48,7 +48,8 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
                 multiple=True,
                 type=click.Path(),
                 metavar="FILE",
-                help="A file of rules, over the preset. May be given several times. [default: your own rules, if there are any]",
+                help="A file of rules, over the preset. May be given several times. [default: your own rules, if there are"
+                " any]",
             ),
             click.option(
                 "--shell",

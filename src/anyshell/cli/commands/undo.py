@@ -33,7 +33,8 @@ class NothingToUndo(Failure):
 @click.option(
     "--cwd",
     metavar="DIR",
-    help="The directory in which the command ran. Default: the current directory; with --host, the login directory there.",
+    help="The directory in which the command ran. Default: the current directory; with --host, the login "
+    "directory there.",
 )
 @click.option(
     "--list", "listed", is_flag=True, help="List the checkpoints of the directory, the newest first."

@@ -99,7 +99,8 @@ _STDIN, _STDOUT = range(2)
     "--stdin",
     "reads_stdin",
     is_flag=True,
-    help="Read all of stdin, and give the same input to the command on every host. Without this option the command reads end-of-file.",
+    help="Read all of stdin, and give the same input to the command on every host. Without this option the "
+    "command reads end-of-file.",
 )
 @click.option(
     "--interactive",
@@ -116,7 +117,8 @@ _STDIN, _STDOUT = range(2)
     "directory",
     metavar="DIRECTORY",
     type=Directory(),
-    help="Also write the output of each host to a file with its name in this directory. A missing directory is made.",
+    help="Also write the output of each host to a file with its name in this directory. A missing directory is"
+    " made.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="Print each event as it happens: one JSON object a line."

@@ -54,7 +54,8 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # older versions of cli
     "--idle-limit",
     type=Duration(),
     metavar="DURATION",
-    help="Wait at most this much recorded time between two events. Default: the limit in the recording, if there is one.",
+    help="Wait at most this much recorded time between two events. Default: the limit in the recording, if "
+    "there is one.",
 )
 @click.argument("file", shell_complete=complete_file)
 @click.pass_context

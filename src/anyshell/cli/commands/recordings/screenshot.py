@@ -36,14 +36,16 @@ _FORMATS = ("svg", "png", "txt")
     "moment",
     type=Duration(zero=True),
     metavar="DURATION",
-    help="The time in the recording. Default: the end; if the screen is blank at the end, the last time at which it was not.",
+    help="The time in the recording. Default: the end; if the screen is blank at the end, the last time at "
+    "which it was not.",
 )
 @click.option(
     "-o",
     "--output",
     metavar="PATH",
     shell_complete=complete_file,
-    help="The file of the picture; its suffix (.svg, .png or .txt) gives the format. '-' is stdout. An existing file is replaced. Default: text on stdout.",
+    help="The file of the picture; its suffix (.svg, .png or .txt) gives the format. '-' is stdout. An "
+    "existing file is replaced. Default: text on stdout.",
 )
 @click.option("--format", "as_format", type=click.Choice(_FORMATS), help="The format, whatever the suffix.")
 @click.argument("file", shell_complete=complete_file)

@@ -37,17 +37,20 @@ _STDIN, _STDOUT, _STDERR = range(3)
 @click.option(
     "--interactive",
     is_flag=True,
-    help="Also leave pager, editor and prompt variables as they are. Otherwise these are set so that no program waits for a person. This option gives the command no terminal: --pty does.",
+    help="Also leave pager, editor and prompt variables as they are. Otherwise these are set so that no "
+    "program waits for a person. This option gives the command no terminal: --pty does.",
 )
 @click.option(
     "--unattended",
     is_flag=True,
-    help="Set TERM=dumb, CI, NO_COLOR and similar variables as for a model, also on a terminal. This is the default with --background, and if neither stdout nor stderr is a terminal.",
+    help="Set TERM=dumb, CI, NO_COLOR and similar variables as for a model, also on a terminal. This is the "
+    "default with --background, and if neither stdout nor stderr is a terminal.",
 )
 @click.option(
     "--pty",
     is_flag=True,
-    help="Give the command a terminal: your own, if stdin and stdout are a terminal; otherwise a new one of 80 columns and 24 rows, on which stdin is typed, followed by ^D.",
+    help="Give the command a terminal: your own, if stdin and stdout are a terminal; otherwise a new one of 80"
+    " columns and 24 rows, on which stdin is typed, followed by ^D.",
 )
 @click.option(
     "--columns",
@@ -62,7 +65,8 @@ _STDIN, _STDOUT, _STDERR = range(3)
 @click.option(
     "--background",
     is_flag=True,
-    help="Start the command as a job that outlives anyshell and the connection, print its id, and exit. The job has no input; its output is kept. See 'anyshell jobs'.",
+    help="Start the command as a job that outlives anyshell and the connection, print its id, and exit. The "
+    "job has no input; its output is kept. See 'anyshell jobs'.",
 )
 @record_options
 @click.option(
@@ -96,7 +100,9 @@ _STDIN, _STDOUT, _STDERR = range(3)
 @click.option(
     "--limit",
     type=Size(),
-    help="Show at most this many bytes of the output, such as 8k, after the end of the command: the start, the end, and the lines between that report errors. A longer output is kept whole, and the text says where.",
+    help="Show at most this many bytes of the output, such as 8k, after the end of the command: the start, the"
+    " end, and the lines between that report errors. A longer output is kept whole, and the text says "
+    "where.",
 )
 @click.option(
     "--split-stderr",

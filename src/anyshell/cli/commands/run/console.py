@@ -53,7 +53,8 @@ _THEIRS = ("SIGTSTP", "SIGCONT", "SIGWINCH", "SIGTTOU", "SIGTTIN")
     "stop_keys",
     multiple=True,
     metavar="KEYS",
-    help="Keys that stop the command, such as 'Ctrl-]' or 'Escape Escape', pressed within half a second. May be given several times. Default: these two.",
+    help="Keys that stop the command, such as 'Ctrl-]' or 'Escape Escape', pressed within half a second. May "
+    "be given several times. Default: these two.",
 )
 @click.option(
     "--scrollback",
