@@ -1,4 +1,4 @@
-"""Let tox find the interpreters that pyenv installed, and run nothing twice; on PATH it finds them by itself."""
+"""A plugin of tox: offer pyenv's interpreters beside the interpreters on PATH, and run no tests twice."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
 @impl
 def tox_add_core_config(core_conf: ConfigSet, state: State) -> None:
-    """Offer every interpreter of pyenv to whatever environment asks for its version."""
+    """Offer every interpreter of pyenv to the environments of tox, and skip the contract on the Python that runs tox."""
     root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
     found = sorted(root.glob("versions/3.*/bin/python"))
     state.conf.options.discover = [*(state.conf.options.discover or ()), *map(str, found)]
-    # tox-uv asks uv instead, which stops at a shim of pyenv's for a version that is not switched on: the real ones come first.
+    # tox-uv asks uv for an interpreter. uv stops at a shim of pyenv for a version that is not active, so the real interpreters
+    # come first.
     path = (*dict.fromkeys(str(each.parent) for each in found), os.environ.get("PATH", os.defpath))
     os.environ.setdefault("UV_PYTHON_SEARCH_PATH", os.pathsep.join(path))
-    asked = getattr(state.conf.options, "env", None)  # a command of tox that runs nothing has none
+    asked = getattr(state.conf.options, "env", None)  # tox commands that run nothing have no `env`
     if asked is not None and asked.is_default_list:
-        # `full` is on the list, and has the contract on the Python that runs tox.
+        # The default list has `full`, which runs the contract on the Python that runs tox.
         own = f"contract-py{sys.version_info[0]}{sys.version_info[1]}$"
         state.conf.options.skip_env = "|".join(filter(None, (state.conf.options.skip_env, own)))

@@ -1,4 +1,4 @@
-"""How fast anyshell is beside a floor, measured in the same run: ``python -m bench`` from the repository's top.
+"""Benchmarks of anyshell, each beside a floor measured in the same run: ``python -m bench`` from the repository's top.
 
-Nothing here is part of the package, and no test asserts a speed.
+The benchmarks are not part of the package, and no test asserts a speed.
 """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; 1 when a benchmark could not run, however fast or slow the others are."""
+    """Run the program. Return 1 if a benchmark could not run; the measured speeds do not change the result."""
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description="Measure anyshell beside its floors, in rounds that are interleaved in one run.",
@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer rounds, to try it out")
     options = parser.parse_args(arguments)
-    # An installed package is compiled. With this variable each process compiles it anew, and no import is what it is for a user.
+    # An installed package is compiled. With this variable each process would compile the package again, and an import would take
+    # longer than for a user.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
     names = [name for name in BENCHMARKS if options.only is None or name in options.only]
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(names: Sequence[str], sizes: Sizes, rounds: int | None = None) -> Report:
-    """Run benchmarks one after the other. One that fails is noted, and the others still run."""
+    """Run benchmarks one after the other. A failed benchmark is recorded, and the others still run."""
     report = Report(sizes)
     for name in names:
         benchmark = BENCHMARKS[name]

@@ -1,4 +1,4 @@
-"""A big output as text in bounded memory: how fast it is cut to a budget, with and without a search for errors."""
+"""A big output as text in bounded memory: the speed of the cut to a budget, with and without a search for errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ENDS = OutputLimits(head=20 * 1024, tail=30 * 1024)
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
-    """Compare the throughput of a builder to that of a bare head and tail, for plain lines and for some with errors."""
+    """Compare the throughput of an `OutputBuilder` to a bare head and tail, for plain lines and for lines with errors."""
     rows: list[Row] = []
     most = min(sizes.output, _SEARCHED)
     for what, content, reach in (
@@ -68,6 +68,7 @@ def measure(sizes: Sizes, rounds: int) -> Result:
                 ratios=ratios(found["ends"], found["budget"]),
             ),
         ]
+    # Join long logs of the corpus until the logs have the size of the output above.
     size, logs = 0, []
     for each in load():
         if len(each.data) > _LONG and size < most:
@@ -95,7 +96,7 @@ def measure(sizes: Sizes, rounds: int) -> Result:
 
 
 def head_and_tail(pieces: Sequence[bytes]) -> None:
-    """The least that keeps both ends of an output, and counts it."""
+    """Keep both ends of an output, and count bytes and lines, with the least work."""
     head, total, lines = bytearray(), 0, 0
     tail: deque[bytes] = deque(maxlen=2)
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Many commands at once."""
+"""Many commands that run at the same time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DESCRIPTORS_EACH = 16
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
-    """Compare a gather of runs to a gather of bare subprocesses."""
+    """Compare many concurrent runs to the same number of concurrent bare subprocesses."""
     count = sizes.at_once
     with _descriptors(count * _DESCRIPTORS_EACH) as note, subject() as (runner, environment):
         program = argv(environment, _COMMAND)
@@ -70,7 +70,7 @@ def measure(sizes: Sizes, rounds: int) -> Result:
 
 @contextmanager
 def _descriptors(enough: int) -> Iterator[str]:
-    """Allow this process so many open files, if it may, and say what was done."""
+    """Raise the soft limit of open files to `enough`, if the hard limit allows it, and yield a note about the limit."""
     if sys.platform == "win32":
         yield "There is no limit of open files here."
     else:

@@ -1,4 +1,4 @@
-"""A command within a reach, beside the same one without: what a sandbox costs, and how fast its proxy is."""
+"""A command within a reach, beside the same command without a reach: the cost of a sandbox, and the speed of the proxy."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 ROUNDS = 7
 
 PROXY = 300
-"""Megabytes a second that a proxy must carry at least, with one connection."""
+"""Megabytes per second that a proxy must carry at least, over one connection."""
 
 _COMMAND = "true"
 
-# It goes through the proxy if there is one, and says how many megabytes a second came.
+# The program connects through the proxy that `http_proxy` names, if any, and prints the received megabytes per second.
 _FETCH = """
 import os, socket, sys, time
 place = sys.argv[1]
@@ -49,7 +49,7 @@ print(total / (time.perf_counter() - began) / 1e6)
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
-    """Compare each reach to a run without one, in fresh shells."""
+    """Compare fresh shells within each reach to fresh shells without a reach, and the proxy to a direct connection."""
     count = max(1, sizes.spawns // 4)
     reaches = {
         "workspace": anyshell.Reach.preset("workspace"),
@@ -134,14 +134,14 @@ def measure(sizes: Sizes, rounds: int) -> Result:
 
 @contextlib.contextmanager
 def _served(size: int) -> Iterator[str]:
-    """A server on this machine that answers whatever it is sent with so many bytes; its address and port."""
+    """Start a server on this machine that answers each connection with `size` bytes, and yield the address and port."""
     data = memoryview(bytes(1024 * 1024))
 
     def serve() -> None:
         while True:
             try:
                 client, _ = server.accept()
-            except OSError:  # it is closed
+            except OSError:  # the server is closed
                 return
             with client, contextlib.suppress(OSError):
                 client.recv(16)

@@ -1,7 +1,7 @@
-"""A consumer: one fresh process that takes one big output and tells what that cost, as JSON.
+"""A consumer: one fresh process that takes one big output and prints the cost as JSON.
 
 ``python -m bench.consumer VARIANT COMMAND``. A process has only one peak of memory, so every measurement needs
-a new one.
+a new process.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _MASKED = Redaction(values=tuple(f"{number:03}-{'secret-value' * 3}" for number 
 
 
 def peak() -> int:
-    """The most memory that this process ever had, in bytes.
+    """Return the peak of this process's memory, in bytes.
 
-    On Linux not `ru_maxrss`: that survives execve(2), so a small child of a big process begins with the
-    peak of its parent, and growth below that would stay unseen. VmHWM (proc(5)) begins anew.
+    On Linux `ru_maxrss` survives execve(2): a small child of a big process would begin with the peak of the
+    parent, and hide growth below that peak. VmHWM (proc(5)) starts again at execve(2), so Linux uses VmHWM.
     """
     if sys.platform == "win32":
         raise RuntimeError("the peak of memory is read from POSIX systems only")
@@ -46,7 +46,7 @@ def peak() -> int:
 
 
 def main(variant: str, command: str) -> None:
-    """Take the output of a command, after that of a tiny one, and print bytes, seconds and growth."""
+    """Take the output of a tiny command, then of the given command, and print bytes, seconds and memory growth."""
     with subject(redact=_MASKED if variant == "masked" else False) as (runner, environment):
 
         async def ours(run: Callable[[str], Awaitable[Outcome]], command: str) -> tuple[int, float]:

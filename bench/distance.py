@@ -1,4 +1,4 @@
-"""Distance: a port of this machine that leads to another one as if that were on a host far away."""
+"""Distance: a port of this machine that forwards to another local port with the delay of a distant host."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 
 _UNDER_WAY = 256
-"""How many pieces may be under way in one direction; the next is read when one has arrived."""
+"""Pieces that may be under way in one direction; the next piece is read when a piece has arrived."""
 
 
 @asynccontextmanager
 async def distant(port: int, seconds: float) -> AsyncIterator[int]:
-    """Listen at a port that leads to another; everything takes so many seconds in each direction.
+    """Listen at a port that forwards to another port, with a delay of so many seconds in each direction.
 
-    Pieces that follow each other closely are under way together: the way is long, but not narrow.
+    Many pieces may be under way at the same time: the distance adds latency, and leaves the throughput high.
     """
 
     async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -36,7 +36,7 @@ async def distant(port: int, seconds: float) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def echo() -> AsyncIterator[int]:
-    """Listen at a port that gives back at once what it is sent."""
+    """Listen at a port that sends received bytes back at once."""
 
     async def give_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _carry(reader, writer, 0)
@@ -67,14 +67,14 @@ async def _listening(
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
-    """Bring everything from one end to the other, each piece so many seconds later, and at last the end."""
+    """Copy every piece from the reader to the writer, delayed by `seconds`, and close the writer after the last piece."""
     loop = asyncio.get_running_loop()
     under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_UNDER_WAY)
 
     async def leave() -> None:
         data = b"the first"
         while data:
-            with suppress(ConnectionError):  # the end, too
+            with suppress(ConnectionError):  # an error counts as the end of the stream
                 data = b""
                 data = await reader.read(READ_SIZE)
             await under_way.put((loop.time() + seconds, data))

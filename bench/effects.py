@@ -1,4 +1,4 @@
-"""What a command did to files: two looks and their difference, beside two bare looks."""
+"""The effects of a command on files: two looks and the difference between both, beside two bare looks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PER_DIRECTORY = 20
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
-    """Compare the time of both looks at directories of several sizes, of which one file is changed, to that of bare ones."""
+    """Compare two looks to two bare looks, for directories of several sizes; one file changes between the looks."""
     rows = []
     for count in sizes.files:
         with tempfile.TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""Ends that are not the command's own: a timeout, and a command that leaves something in the background."""
+"""Ends that anyshell causes: a timeout, and the stop of a process that a command leaves in the background."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BACKGROUND_ROUNDS = 7
 
 
 def measure_timeout(sizes: Sizes, rounds: int) -> Result:
-    """How late a timeout comes back from a tree that resists, and what is alive some time later."""
+    """Measure the delay of a timeout on a tree that resists, and count the processes alive some time later."""
     if shutil.which("setsid") is None:
         raise RuntimeError("the program setsid is missing; it comes with util-linux")
     late: list[float] = []
@@ -37,7 +37,7 @@ def measure_timeout(sizes: Sizes, rounds: int) -> Result:
             return seconds
 
         for _ in range(rounds):
-            nap = f"60.{random.randrange(10**9):09d}"  # a time of no other process, so that its sleeper is found again
+            nap = f"60.{random.randrange(10**9):09d}"  # a unique duration identifies the sleeping processes of this round
             command = f"(trap '' TERM; sleep {nap}) & setsid sleep {nap} & sleep {nap}"
             late.append(runner.run(stopped(command)) - sizes.timeout - sizes.grace)
             time.sleep(sizes.linger)
@@ -67,7 +67,7 @@ def measure_timeout(sizes: Sizes, rounds: int) -> Result:
 
 
 def measure_background(sizes: Sizes, rounds: int) -> Result:
-    """How soon a command is back that leaves a process behind, which is stopped then."""
+    """Measure the time until `run` returns for a command that leaves a process behind; the process is stopped."""
     command = "sleep 5 & echo started"
     with subject() as (runner, environment):
 
@@ -87,7 +87,7 @@ def measure_background(sizes: Sizes, rounds: int) -> Result:
 
 
 def living(text: str) -> list[psutil.Process]:
-    """Processes with a text in their command lines. A zombie is none, though it answers to signal 0."""
+    """Return the processes with a text in the command line. A zombie does not count, although signal 0 reaches a zombie."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -103,5 +103,5 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def _kill(process: psutil.Process) -> None:
-    with suppress(psutil.Error):  # it ended meanwhile
+    with suppress(psutil.Error):  # the process may have ended meanwhile
         process.kill()

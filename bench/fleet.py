@@ -1,4 +1,4 @@
-"""One command on many hosts: a fleet beside bare asyncssh, and beside what others have for it."""
+"""One command on many hosts: a fleet beside bare asyncssh, and beside other libraries for many hosts."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _TOP = Path(__file__).resolve().parent.parent
 
 
 class _Absent(Exception):  # noqa: N818 - no failure: a peer need not be there
-    """Why a peer was not measured."""
+    """The reason that a peer was not measured."""
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
-    """The time for one small command on every host, all at once, and the memory that each host takes."""
+    """Measure the time of one small command on all hosts at once, and the memory for each host."""
     count = sizes.hosts
     with many(count) as hosts:
         given = {
@@ -59,7 +59,7 @@ def measure(sizes: Sizes, rounds: int) -> Result:
         there, absent = [], []
         for peer in PEERS:
             try:
-                take(peer)  # a peer that is not there, or does not work, is told, and the others are measured
+                take(peer)  # a missing or broken peer is noted, and the other peers are measured
             except _Absent as why:
                 absent.append(f"{peer} was not measured: {why}.")
             else:

@@ -1,7 +1,7 @@
-"""A consumer of many hosts: one fresh process that runs a command on all of them and tells what that cost, as JSON.
+"""A consumer of many hosts: one fresh process that runs a command on all hosts and prints the cost as JSON.
 
-``python -m bench.fleet_consumer VARIANT``, with the hosts on stdin. The group ``bench`` brings parallel-ssh, and
-``pip install fabric`` the other peer; nothing of the project needs them.
+``python -m bench.fleet_consumer VARIANT``, with the hosts on stdin. The extra ``bench`` installs parallel-ssh, and
+``pip install fabric`` the other peer; nothing in the project needs a peer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     Run = Callable[[Mapping[str, Any], Sequence[int]], list[str]]
-    """Runs the command on hosts, which are ports, and gives what each printed."""
+    """Runs the command on the hosts of these ports, and returns the output of each host."""
 
 _HOST = "127.0.0.1"
 _COMMAND = "echo ok"
@@ -102,7 +102,7 @@ _VARIANTS: Mapping[str, Run] = {"ours": _ours, "floor": _floor, **PEERS}
 
 
 def main(variant: str) -> None:
-    """Run the command on one host, then on all, and print the seconds of that, those of the processor, and the growth."""
+    """Run the command on one host, then on all hosts; print the seconds, processor seconds and memory growth on all hosts."""
     given = json.load(sys.stdin)
     run = _VARIANTS[variant]
     run(given, given["ports"][:1])

@@ -1,4 +1,4 @@
-"""Floors: the least that a program can do to run another and have its output."""
+"""Floors: the least work that runs another program and reads its output."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 READ_SIZE = 64 * 1024
-"""Bytes asked for at once; a Linux pipe holds as many."""
+"""Bytes of one read at most; a Linux pipe holds the same number."""
 
 _END = b"-- the end --\n"
 
 
 def run(argv: tuple[str, ...]) -> int:
-    """Spawn, read both channels from one pipe until its end, reap. No time limit, no tree, no thread, no loop.
+    """Spawn a program, read both channels from one pipe until the end, and reap: no time limit, tree, thread or event loop.
 
     Returns:
-        How many bytes were read.
+        The number of bytes read.
 
     Raises:
         RuntimeError: The program failed.
@@ -41,7 +41,7 @@ def run(argv: tuple[str, ...]) -> int:
                 (os.POSIX_SPAWN_DUP2, write, 1),
                 (os.POSIX_SPAWN_DUP2, write, 2),
             ],
-            setsigdef=[signal.SIGPIPE],  # Python ignores it, and a child would inherit that
+            setsigdef=[signal.SIGPIPE],  # Python ignores SIGPIPE; a child would inherit that disposition
         )
     except BaseException:
         os.close(read)
@@ -59,7 +59,7 @@ def run(argv: tuple[str, ...]) -> int:
 
 
 def run_unheard(argv: tuple[str, ...]) -> None:
-    """Spawn and reap, on any system: with no pipe, whose end under Wine may never come.
+    """Spawn and reap a program on any system, without a pipe, since under Wine the end of a pipe may never come.
 
     Raises:
         RuntimeError: The program failed.
@@ -76,7 +76,7 @@ def run_unheard(argv: tuple[str, ...]) -> None:
 
 
 async def run_asyncio(argv: Sequence[str]) -> bytes:
-    """The same with what asyncio brings, and nothing else.
+    """Run a program with plain asyncio, and return the output of both channels.
 
     Raises:
         RuntimeError: The program failed.
@@ -95,9 +95,10 @@ async def run_asyncio(argv: Sequence[str]) -> bytes:
 
 @contextmanager
 def persistent(shell: str) -> Iterator[Callable[[str], bytes]]:
-    """A shell that lasts, between two pipes, and what runs a command in it: the end is a line of its output.
+    """Start a persistent shell between two pipes, and yield a function that runs a command in the shell.
 
-    It knows no exit code, has no time limit, and a command that prints that line, or reads stdin, deceives it.
+    A fixed line of output marks the end of a command. The function has no exit code and no time limit. A command that
+    prints the same line, or reads stdin, breaks the function.
     """
     with subprocess.Popen([shell], bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None

@@ -1,7 +1,7 @@
-"""A framework: one fresh process that measures its own shell and the same framework over anyshell, and prints both as JSON.
+"""A framework: one fresh process that measures the framework's own shell and the framework over anyshell, and prints JSON.
 
-``python -m bench.framework_consumer NAME ROUNDS LINGER NAP``. It runs in an interpreter that has the framework. No two of them
-need to be installed beside each other, and Inspect replaces parts of asyncio in all of its process.
+``python -m bench.framework_consumer NAME ROUNDS LINGER NAP`` runs in an interpreter that has the framework. So no two
+frameworks need to be installed together, and Inspect, which replaces parts of asyncio, affects only its own process.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     Call = Callable[[str, int], Coroutine[Any, Any, object]]
-    """Runs a text of bash for so many seconds at most, in the framework's own way; raises what it likes to."""
+    """Runs a bash command with a timeout in seconds, in the framework's own way; may raise any exception."""
     Open = Callable[[Path], AbstractAsyncContextManager[Call]]
 
 SECONDS = 2
-"""Of the timeout; one that some take for a whole number."""
+"""Seconds of the measured timeout; a whole number, since some frameworks take no fraction."""
 
 BOUND = 30
-"""Seconds for a call of a framework that never comes back."""
+"""Seconds for one call of a framework; a call that takes longer is given up."""
 
 IMAGE = "ANYSHELL_BENCH_IMAGE"
-"""The variable with the image for the containers of harbor's own shell: one that has bash and setsid."""
+"""The variable that names the image for the containers of harbor's own shell; the image needs bash and setsid."""
 
 
 class Peer(NamedTuple):
     """A framework.
 
     Attributes:
-        package: What is imported.
-        theirs: Opens the shell that the framework brings itself.
-        ours: Opens the adapter.
-        environment: The environment of tox that has the package.
+        package: The package that is imported.
+        theirs: Opens the framework's own shell.
+        ours: Opens anyshell's adapter.
+        environment: The tox environment that has the package.
     """
 
     package: str
@@ -159,7 +159,7 @@ def _inspect(name: str, adapter: str) -> Open:
 
 
 def _harbor(own: bool) -> Open:
-    """A trial's environment, as harbor makes it: its own, in a container, or ours."""
+    """Return an opener for a trial's environment as harbor makes one: harbor's own, in a container, or anyshell's."""
 
     @asynccontextmanager
     async def opened(directory: Path) -> AsyncGenerator[Call]:
@@ -186,13 +186,13 @@ def _harbor(own: bool) -> Open:
             await made.start(force_build=False)
             yield lambda command, seconds: made.exec(command, timeout_sec=seconds)
         finally:
-            await made.stop(delete=False)  # which keeps the image
+            await made.stop(delete=False)  # keeps the image
 
     return opened
 
 
 def _container() -> str:
-    """What harbor can make containers by here."""
+    """Return the first type of containers that harbor can make here: docker or podman."""
     refused = []
     for name, module, kind in (
         ("docker", "docker.docker", "DockerEnvironment"),
@@ -208,7 +208,7 @@ def _container() -> str:
 
 
 def _kaos(system: Any) -> Call:
-    """A command as a tool of kimi-cli runs one: it reads to the end of the output, and kills at its own timeout."""
+    """Return a call that acts like a tool of kimi-cli: read the output to the end, and kill at the call's own timeout."""
 
     async def call(command: str, seconds: int) -> object:
         process = await system.exec("bash", "-c", command)
@@ -253,7 +253,7 @@ PEERS: Mapping[str, Peer] = {
 
 
 class Seen(NamedTuple):
-    """What one round found: seconds that a background process held a call, seconds that a timeout was late, survivors."""
+    """The result of a round: seconds that a background process held a call, seconds that a timeout was late, survivors."""
 
     held: float
     late: float
@@ -261,7 +261,7 @@ class Seen(NamedTuple):
 
 
 async def _seen(opened: Open, linger: float, nap: int) -> Seen:
-    short = f"{nap}.{random.randrange(10**9):09d}"  # a time that no other program sleeps is found again
+    short = f"{nap}.{random.randrange(10**9):09d}"  # a unique duration identifies the processes of this round
     long = f"60.{random.randrange(10**9):09d}"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         async with opened(Path(directory)) as call:
@@ -276,7 +276,7 @@ async def _seen(opened: Open, linger: float, nap: int) -> Seen:
 
 async def _seconds(call: Call, command: str, timeout: int) -> float:
     began = time.perf_counter()
-    with suppress(Exception):  # a timeout is an error to most, each in its own way
+    with suppress(Exception):  # most frameworks raise at a timeout, each a different exception
         await asyncio.wait_for(call(command, timeout), BOUND)
     return time.perf_counter() - began
 
@@ -290,12 +290,12 @@ def _killed(text: str) -> int:
 
 
 def main(name: str, rounds: str, linger: str, nap: str) -> None:
-    """Measure a framework and print the rounds of both; why its own shell was not, where that cannot run here."""
+    """Print the rounds of the framework's own shell and of anyshell; and the reason, if the own shell cannot run here."""
     peer = PEERS[name]
     theirs: list[Seen] = []
     ours: list[Seen] = []
     absent = None
-    with contextlib.redirect_stdout(sys.stderr):  # what a framework prints
+    with contextlib.redirect_stdout(sys.stderr):  # a framework may print, and stdout is for the JSON
         for _ in range(int(rounds)):
             if absent is None:
                 try:

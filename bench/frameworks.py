@@ -1,7 +1,8 @@
-"""The shells that frameworks bring themselves, beside the same frameworks over anyshell.
+"""The own shells of frameworks, beside the same frameworks over anyshell.
 
-Each is measured in an interpreter of its own, since some cannot be installed beside others: in the one that runs this where it has the
-framework, else in one of those that the variable ``ANYSHELL_BENCH_PYTHONS`` names, else in one of the environments that tox has made.
+Each framework is measured in a separate process, since some frameworks cannot be installed together. The process uses the
+first interpreter that has the framework: the running interpreter, then the interpreters that the variable
+``ANYSHELL_BENCH_PYTHONS`` names, then the environments that tox has made.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 ROUNDS = 3
 
 PYTHONS = "ANYSHELL_BENCH_PYTHONS"
-"""The variable with more interpreters, with ``:`` between them."""
+"""The variable that names more interpreters, separated by `os.pathsep`."""
 
 _TOP = Path(__file__).resolve().parent.parent
 _LOOK = "import json, sys; from importlib.util import find_spec; print(json.dumps([p for p in sys.argv[1:] if find_spec(p)]))"
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
-    """How long a background process holds a call, and what a timeout leaves alive, in each framework that is found."""
+    """Measure in each framework found how long a background process holds a call, and the processes alive after a timeout."""
     rows: list[Row] = []
     notes = [
         (
@@ -101,7 +102,7 @@ def _rows(name: str, sizes: Sizes, theirs: list[Seen], ours: list[Seen]) -> Iter
 
 
 def _found() -> dict[str, str]:
-    """The first interpreter that has each package."""
+    """Return the first interpreter that has each package, by the name of the package."""
     found: dict[str, str] = {}
     named = filter(None, os.environ.get(PYTHONS, "").split(os.pathsep))
     for python in (sys.executable, *named, *map(str, sorted(_TOP.glob(".tox/*/bin/python")))):

@@ -1,4 +1,4 @@
-"""A job: one that does nothing beside the same command that is waited for, and one that lasts beside a bare process."""
+"""Jobs: a job that does nothing, beside `run` of the same command, and a lasting job, beside a bare process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LASTING = "sleep 60"
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
-    """Compare a job from its start to its end to `run`, and say how soon its start is back."""
+    """Compare a job, from the start to the end, to `run`, and measure the time until `start` returns."""
     count = sizes.spawns
     back: list[float] = []
     with subject() as (runner, environment):
@@ -65,7 +65,7 @@ def measure(sizes: Sizes, rounds: int) -> Result:
 
 
 def measure_start(sizes: Sizes, rounds: int) -> Result:
-    """Compare the start of a job to that of a bare process; neither is waited for."""
+    """Compare the start of a job to the start of a bare process, without a wait for the end."""
     count = sizes.sessions
     with subject() as (runner, environment):
         program = argv(environment, _LASTING)

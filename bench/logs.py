@@ -1,7 +1,8 @@
-"""What of real logs a bounded output still shows: ``python -m bench.logs``.
+"""The part of real logs that a bounded output still shows: ``python -m bench.logs``.
 
-The corpus is `tests/data/logs/`: logs of real tools, each with the texts that tell a reader its cause (*signals*) and
-those one needs in order to act (*facts*). A text counts as shown if it stands in what is shown, to the character.
+The corpus is `tests/data/logs/`: logs of real tools. The *signals* of a log are texts that tell a reader the cause of a
+failure. The *facts* are texts that a reader needs in order to act. A text counts as shown if the bounded output contains
+exactly the same characters.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ class Log:
     """A log of the corpus.
 
     Attributes:
-        name: The name of its file, without suffixes.
+        name: The name of the log's file, without suffixes.
         tool: The program that printed the log.
-        command: What was run, in a POSIX shell.
-        exit_code: Its exit code.
+        command: The command that was run, in a POSIX shell.
+        exit_code: The exit code of the command.
         failure: Whether the command failed.
-        held_out: Whether the log is for measuring alone: nothing may be tuned on it.
+        held_out: Whether the log is only for measurements: nothing may be tuned on the log.
         cause: The signals; empty where the command succeeded.
         facts: The facts.
-        data: What the command printed.
+        data: The output of the command.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Log:
 
 @cache
 def load() -> Sequence[Log]:
-    """Read the corpus, in the order of the names; once."""
+    """Return the corpus, in the order of `facts.toml`; the files are read only once."""
     return [
         Log(
             name=name,
@@ -72,7 +73,7 @@ def load() -> Sequence[Log]:
 
 
 def shown(data: bytes, budget: int) -> str:
-    """What the product shows of an output."""
+    """Return the text that anyshell shows of an output."""
     return _bounded(data, OutputLimits(budget=budget))
 
 
@@ -93,7 +94,7 @@ WAYS: Mapping[str, Callable[[bytes, int], str]] = {
 
 @dataclass(slots=True)
 class Shares:
-    """How much of some logs is shown: what is, and of how many."""
+    """The shown texts of some logs: whether any signal of each failure, each signal and each fact is shown."""
 
     cases: list[bool]
     signals: list[bool]
@@ -101,7 +102,7 @@ class Shares:
     facts_of_successes: list[bool]
 
     def cells(self) -> list[str]:
-        """Each as a share, with the numbers behind it."""
+        """Return each share in percent, with the numbers of shown and of all texts."""
         return [
             f"{sum(each) / max(1, len(each)):.0%} ({sum(each)}/{len(each)})"
             for each in (self.cases, self.signals, self.facts, self.facts_of_successes)
@@ -109,7 +110,7 @@ class Shares:
 
 
 def measure(logs: Iterable[Log], way: Callable[[bytes, int], str], budget: int) -> Shares:
-    """Bound each log, and look for its texts."""
+    """Bound each log, and search the bounded text for the signals and facts of the log."""
     shares = Shares([], [], [], [])
     for log in logs:
         text = way(log.data, budget)
@@ -125,10 +126,10 @@ def measure(logs: Iterable[Log], way: Callable[[bytes, int], str], budget: int) 
 
 
 def table(logs: Collection[Log], *, longer: bool = False) -> str:
-    """A row for each budget, half and way, in Markdown.
+    """Return a Markdown table with a row for each budget, half of the corpus and way to bound.
 
     Args:
-        logs: What is measured.
+        logs: The logs to measure.
         longer: Leave out the logs that fit the budget, which every way shows whole.
     """
     heading = ["budget", "half", "way", "failures with a signal", "signals", "facts", "facts of successes"]
@@ -144,7 +145,7 @@ def table(logs: Collection[Log], *, longer: bool = False) -> str:
 
 
 def signals(logs: Collection[Log]) -> str:
-    """Of how many failures a signal is shown, with a column for each way, in Markdown."""
+    """Return a Markdown table of the failures with a shown signal, with a column for each way to bound."""
     rows = [["budget", "failures", *WAYS], ["---"] * (2 + len(WAYS))]
     for budget, held_out in itertools.product(BUDGETS, (False, True)):
         failures = [log for log in logs if log.failure and log.held_out == held_out]

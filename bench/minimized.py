@@ -1,8 +1,8 @@
-"""What the minimizer saves on the corpus of real logs: ``python -m bench.minimized``.
+"""The savings of the minimizer on the corpus of real logs: ``python -m bench.minimized``.
 
-Only a log of a simple command can be minimized, and only that of a command that a rule is about. Tokens are counted as a
-quarter of the bytes of the whole text, not bounded. A fact is kept that stands in what is shown, to the character; where lines
-are grouped, in what `ungrouped` makes of it.
+Only the log of a simple command that a rule is about can be minimized. The number of tokens is a quarter of the bytes of
+the whole, unbounded text. A fact counts as kept if the shown text contains exactly the same characters. A text with
+grouped lines is searched in the form that `ungrouped` returns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def minimized(log: Log) -> tuple[NoiseRule | None, str, Minimized | None]:
-    """The rule that is about a log, its text, and what of the text a model is shown if that is less."""
+    """Return the rule about a log, the log's text, and the minimized text; ``None`` for a missing rule or minimized text."""
     builder = OutputBuilder(head=12 * 1024 * 1024, tail=0)
     builder.feed(log.data)
     text = builder.finish().text
@@ -36,7 +36,7 @@ def minimized(log: Log) -> tuple[NoiseRule | None, str, Minimized | None]:
 
 
 def ungrouped(text: str) -> str:
-    """The lines that a grouped text stands for: an indented line has the last line before that is not in front of it."""
+    """Return the lines that a grouped text stands for: the heading of a group is put before each indented line."""
     lines, heading = [], ""
     after = text.split("\n")
     for line, following in zip(after, [*after[1:], ""], strict=True):
@@ -50,12 +50,12 @@ def ungrouped(text: str) -> str:
 
 
 def missing(log: Log, text: str) -> list[str]:
-    """The signals and facts of a log that are not in a text."""
+    """Return the signals and facts of a log that are not in a text."""
     return [each for each in (*log.cause, *log.facts) if each not in text]
 
 
 def table(logs: Iterable[Log]) -> str:
-    """A row for each rule, after success and after failure, in Markdown."""
+    """Return a Markdown table with a row for each rule, after success and after failure."""
     found: dict[tuple[str, str], list[tuple[int, int, bool]]] = defaultdict(list)
     facts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     for log in logs:

@@ -1,4 +1,4 @@
-"""A big output: how fast it is taken, and how much memory that needs."""
+"""A big output: the throughput and the memory growth while a command prints the output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MEMORY = "/dev/shm"
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a consumer tells."""
+    """The result that a consumer prints: bytes taken, seconds, and bytes of memory growth."""
 
     bytes: int
     seconds: float
@@ -36,7 +36,7 @@ class Taken:
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
-    """Compare the throughput to the floor's and say how much memory grew, for each kind of output."""
+    """Compare the throughput to the floor's throughput, and measure the memory growth, for each kind of output."""
     size = sizes.output
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(dir=in_memory()) as directory:
@@ -82,12 +82,12 @@ def measure(sizes: Sizes, rounds: int) -> Result:
 
 
 def in_memory() -> str | None:
-    """A directory that no disk slows down; ``None`` for the usual one where there is none."""
+    """Return a directory in memory, which no disk slows down; ``None``, for the usual directory, on a system without one."""
     return _MEMORY if os.path.isdir(_MEMORY) else None
 
 
 def log() -> bytes:
-    """A piece of a plain log, in lines of about a hundred characters."""
+    """Return a piece of a plain log, in lines of about a hundred characters."""
     line = "2025-01-01 12:{:02}:{:02} INFO worker-{} built target {:07} and {}\n"
     pieces, size, number = [], 0, 0
     while size < _PIECE:
@@ -100,7 +100,7 @@ def log() -> bytes:
 
 
 def printing(path: Path, content: bytes, size: int) -> str:
-    """The command that prints a content again and again, so many bytes in all; `path` is written for it."""
+    """Write the content to `path`, and return a command that prints the content repeatedly, `size` bytes in all."""
     path.write_bytes(content)
     whole, rest = divmod(size, len(content))
     files = [str(path)] * whole
@@ -112,7 +112,7 @@ def printing(path: Path, content: bytes, size: int) -> str:
 
 
 def take(variant: str, command: str, size: int | None) -> Taken:
-    """Have a fresh process take the output of a command in one of the ways of `bench.consumer`: so many bytes, if that is known."""
+    """Start a consumer (`bench.consumer`) that takes the output of a command; a known `size` is checked against the bytes taken."""
     with tempfile.TemporaryDirectory() as state:
         done = subprocess.run(
             [sys.executable, "-m", "bench.consumer", variant, command],

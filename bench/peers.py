@@ -1,6 +1,6 @@
-"""Peers: persistent shells of others, measured beside ours where they are installed.
+"""Peers: persistent shells of other libraries, measured beside anyshell's sessions if installed.
 
-``pip install pexpect swe-rex`` brings them; nothing of the project needs them.
+``pip install pexpect swe-rex`` installs the peers; nothing in the project needs a peer.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     Run = Callable[[str], str]
-    """Runs a command in the peer's shell and gives its output."""
+    """Runs a command in the peer's shell and returns the output."""
 
 _TIMEOUT = 30
-"""Seconds for one command of a peer: one that does not know the end of a command must not hang the run."""
+"""Seconds for one command of a peer; without this limit, a peer that misses the end of a command would hang the run."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a policy costs: reading a text, deciding on it, and being imported."""
+"""The cost of a policy: to parse a text, to decide on the text, and to import the policy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TYPICAL = (
     "grep -rn 'def main' --include='*.py' src tests | sort | uniq -c | sort -rn | head -3",
     'for f in src/*.c; do gcc -c "$f" -o "build/${f%.c}.o" || echo "failed: $f" >> errors.txt; done',
 )
-"""Lines as an agent writes them."""
+"""Typical command lines of an agent."""
 
 WORST = {
     "substitutions in substitutions": "$(" * 5000 + ")" * 5000,
@@ -56,11 +56,11 @@ WORST = {
     "files": "rm " + " ".join(f"src/a{at}.c" for at in range(500)),
     "commands": "rm a b; " * 4000,
 }
-"""Texts below the bound of size that take a parser, or the rules, the longest."""
+"""Texts within the size limit that take the longest time in the parser or in the rules."""
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
-    """Measure typical lines, the worst ones, and imports."""
+    """Measure typical lines, the worst texts, and imports."""
     policy, facts = Policy.preset("workspace"), LocalFacts()
 
     def decide(text: str) -> object:
@@ -81,13 +81,13 @@ def measure(sizes: Sizes, rounds: int) -> Result:
         return milliseconds((sys.executable, "-c", what))
 
     def added() -> float:
-        """The least of three: what else goes on only adds to it."""
+        """Return the least of three measurements: other work on the machine only adds time."""
         command = (sys.executable, "-c", _ADDED)
         ran = [subprocess.run(command, check=True, capture_output=True, text=True) for _ in range(3)]
         return min(float(each.stdout) for each in ran)
 
     each(decide)  # loads the grammar and the rules
-    importing(_IMPORT)  # and compiles what is not compiled yet
+    importing(_IMPORT)  # compiles the modules that are not compiled yet
     parse_name, decide_name = "parse", "decide"
     variants: dict[str, Callable[[], float]] = {
         parse_name: partial(each, parse_bash),

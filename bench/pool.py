@@ -1,6 +1,6 @@
-"""What a pool of environments on Ray costs: ``python -m bench.pool``, on a cluster of this machine that it starts.
+"""The cost of a pool of environments on Ray: ``python -m bench.pool``.
 
-It prints the rows of ``docs/explanation/what-a-pool-on-ray-costs.md``.
+The program starts a cluster on this machine, and prints the rows of ``docs/explanation/what-a-pool-on-ray-costs.md``.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 COMMANDS = 400
-"""Commands of each measurement."""
+"""Commands in each measurement of a rate."""
 
 AT_ONCE = 16
-"""Of them, so many are under way at once."""
+"""Commands that run at the same time in a concurrent measurement."""
 
 MANY = 500
-"""Environments of one actor, for what one of them takes."""
+"""Environments in one actor, for the measurement of one environment's cost."""
 
 
 async def memory(_: Environment) -> tuple[int, int]:
-    """Bytes of an actor that no other process shares, and its descriptors."""
+    """Return the bytes of an actor's memory that no other process shares, and the number of the actor's descriptors."""
     return psutil.Process().memory_full_info().uss, len(os.listdir("/proc/self/fd"))
 
 
 async def rate(run: Callable[[str], Awaitable[object]], at_once: int) -> float:
-    """Commands in a second."""
+    """Return the number of commands that run in a second."""
     turns = asyncio.Semaphore(at_once)
 
     async def one() -> None:
@@ -50,14 +50,14 @@ async def rate(run: Callable[[str], Awaitable[object]], at_once: int) -> float:
 
 
 async def rates(name: str, run: Callable[[str], Awaitable[object]]) -> None:
-    """Print how many commands run in a second: one after the other, and many at once."""
-    await rate(run, AT_ONCE)  # what is done once, such as the opening of environments
+    """Print the number of commands that run in a second: one after the other, and many at once."""
+    await rate(run, AT_ONCE)  # work that is done only once, such as the opening of environments
     one, many = await rate(run, 1), await rate(run, AT_ONCE)
     print(f"| {name} | {one:.0f} | {many:.0f} |", flush=True)
 
 
 async def sizes(name: str, own: bool) -> None:
-    """Print what one more environment takes in an actor."""
+    """Print the cost of one more environment in an actor: memory, descriptors and time."""
     make = (lambda _: Environment.detect()) if own else None
     async with Environments(MANY, make=make, per_actor=MANY, in_flight=AT_ONCE) as pool:
         async with pool.environment() as env:
@@ -74,7 +74,7 @@ async def sizes(name: str, own: bool) -> None:
 
 
 async def main() -> None:
-    """Print all of it."""
+    """Print the sizes of environments, the times to start actors, and the rates of commands."""
     await sizes("environments of one host", own=False)
     await sizes("each with a backend of its own", own=True)
     for count in (1, 2, 4):

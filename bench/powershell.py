@@ -1,4 +1,4 @@
-"""PowerShell, which takes long to start: what a command costs beside that, in a fresh one and in one that is there."""
+"""PowerShell, which starts slowly: the cost of a command in a fresh process and in a session, beside a bare start."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ ROUNDS = 7
 
 _FRESH = "exit 0"
 _IN_SESSION = "$null"
-"""What does as little in a session, which `exit` would end."""
+"""The shortest command in a session, where `exit 0` would end the session."""
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
-    """Compare a command in a fresh PowerShell, and in a session of it, to a bare spawn."""
+    """Compare a command in a fresh PowerShell, and in a session of PowerShell, to a bare spawn."""
     count = sizes.slow_spawns
     with _program() as path, subject(path) as (runner, environment):
         program = argv(environment, _FRESH)
@@ -74,7 +74,7 @@ def measure(sizes: Sizes, rounds: int) -> Result:
 
 @contextmanager
 def _program() -> Iterator[str]:
-    """PowerShell 7 of this machine, or on Linux that of the tests, kept awake meanwhile."""
+    """Yield the path of this machine's PowerShell 7; else of the tests' PowerShell under Wine, with Wine kept running."""
     if found := shutil.which("pwsh"):
         yield found
         return
@@ -86,7 +86,7 @@ def _program() -> Iterator[str]:
 
 
 async def _in_a_row(make: Callable[[], Awaitable[Outcome]], count: int) -> float:
-    """Milliseconds for one of so many."""
+    """Return the milliseconds for one command, averaged over `count` commands in a row."""
     began = time.perf_counter()
     for _ in range(count):
         (await make()).check()

@@ -1,4 +1,4 @@
-"""A big output in which secrets are masked: how much slower it is taken than without."""
+"""A big output with masked secrets: the throughput, beside the throughput without masks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EVERY = 500_000
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
-    """Compare the throughput with masks to the one without, for lines and for lines with tokens."""
+    """Compare the throughput with masks to the throughput without masks, for lines and for lines with tokens."""
     size = sizes.output
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(dir=in_memory()) as directory:
@@ -59,7 +59,7 @@ def measure(sizes: Sizes, rounds: int) -> Result:
 
 
 def take_masked(command: str) -> Taken:
-    """Have a fresh process take the output of a command, masked."""
+    """Start a consumer in a fresh process that takes the output of a command, masked."""
     return take("masked", command, None)
 
 

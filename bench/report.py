@@ -26,12 +26,12 @@ _HEADINGS = ("what", "ours", "floor", "ratio (min-max)", "reach", "holds")
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a row should reach: at most, or at least, so much.
+    """The aim of a row: a number that the row must not exceed, or must reach.
 
     Attributes:
-        relation: How the measured number must stand to the bound.
-        bound: A ratio where the row has ratios, and their median is judged. Otherwise a number in the row's
-            unit, and the worst round is judged: a bound that holds every other time is none.
+        relation: The required relation of the measured number to the bound.
+        bound: For a row with ratios, a ratio: the median of the ratios is judged. For another row, a number in
+            the row's unit: the worst round is judged, since a bound must hold in every round.
     """
 
     relation: Literal["<=", ">="]
@@ -43,12 +43,12 @@ class Row:
     """One line of the table.
 
     Attributes:
-        what: What was measured.
+        what: The name of the measurement.
         unit: The unit of `ours` and `floor`.
-        ours: One number a round.
-        floor: The same of the floor; empty where there is none.
-        ratios: One number a round: how `ours` stands to `floor`; empty where they are not compared.
-        reach: ``None`` for a row that only stands beside the others.
+        ours: One number of anyshell for each round.
+        floor: One number of the floor for each round; empty without a floor.
+        ratios: The ratio of `ours` to `floor` for each round; empty if the row compares nothing.
+        reach: The aim; ``None`` for a row without an aim.
     """
 
     what: str
@@ -60,7 +60,7 @@ class Row:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the reach is reached."""
+        """Whether the row meets its aim; ``None`` without an aim."""
         if self.reach is None:
             return None
         spread = Spread.of(self.ratios or self.ours)
@@ -69,7 +69,7 @@ class Row:
         return (spread.median if self.ratios else spread.low) >= self.reach.bound
 
     def cells(self) -> tuple[str, ...]:
-        """The texts of the table's columns."""
+        """Return the texts of the table's columns."""
         ours, ratio = Spread.of(self.ours), ""
         shown = self._number(ours.median)
         if self.ratios:
@@ -82,7 +82,7 @@ class Row:
         return (self.what, shown, floor, ratio, self._reach(), holds)
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, each round's numbers too."""
+        """Return the row as data for JSON, with the numbers of each round."""
         reach = self.reach
         return {
             "what": self.what,
@@ -105,11 +105,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one benchmark found.
+    """The result of one benchmark.
 
     Attributes:
-        rows: Its lines of the table.
-        notes: What a reader must know of how it was measured.
+        rows: The benchmark's lines of the table.
+        notes: Facts about the measurement that a reader must know.
     """
 
     rows: Sequence[Row]
@@ -118,14 +118,14 @@ class Result:
 
 @dataclass(slots=True)
 class Report:
-    """What a whole run found; each result under the name of its benchmark."""
+    """The results and failures of a whole run, each by the name of its benchmark."""
 
     sizes: Sizes
     results: dict[str, Result] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
 
     def table(self) -> str:
-        """The table, with its notes and failures below."""
+        """Return the table, followed by the notes and the failures."""
         rows = [row.cells() for result in self.results.values() for row in result.rows]
         widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
         lines = [_line(_HEADINGS, widths), _line(["-" * width for width in widths], widths)]
@@ -143,7 +143,7 @@ class Report:
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, with what is known of the machine."""
+        """Return the report as data for JSON, with facts about the machine."""
         return {
             "anyshell": version("anyshell"),
             "python": platform.python_version(),

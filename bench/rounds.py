@@ -1,4 +1,4 @@
-"""Rounds: variants measured in turn, so that what disturbs the machine disturbs each of them."""
+"""Rounds: variants are measured in turn, so a disturbance of the machine affects every variant."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def interleave(variants: Mapping[str, Callable[[], T]], rounds: int) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What is said of a series of numbers."""
+    """The summary of a series of numbers."""
 
     median: float
     low: float
@@ -32,10 +32,10 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """The spread of at least one number."""
+        """Return the spread of at least one number."""
         return cls(statistics.median(values), min(values), max(values))
 
 
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
-    """One ratio a round: what was measured side by side is compared, nothing else."""
+    """Return one ratio for each round: only numbers of the same round are compared."""
     return [above / below for above, below in zip(numerators, denominators, strict=True)]

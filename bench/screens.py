@@ -1,4 +1,4 @@
-"""A terminal's output: how fast it becomes the text that a model reads."""
+"""The speed at which a terminal's output becomes the text that a model reads."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 ROUNDS = 7
 
-_PIECE = 4096  # what a terminal of Linux gives at once
-_SLOW = 40  # so much less is fed to who is slow
+_PIECE = 4096  # the most bytes of one read from a terminal on Linux
+_SLOW = 40  # pyte is slow, so the comparison with pyte uses the bytes divided by this number
 
 KINDS: Mapping[str, tuple[Callable[[int], bytes], float]] = {
     "a bar on one line": (lambda at: f"\r{at % 100:3}%|{'█' * (at % 100 // 5):20}| {at}/10000".encode(), 20),
@@ -45,11 +45,11 @@ KINDS: Mapping[str, tuple[Callable[[int], bytes], float]] = {
         5,
     ),
 }
-"""What is printed, one piece after another, and the MB/s that are to be reached."""
+"""The kinds of output: a function that returns the piece of a number, and the MB/s to reach."""
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
-    """Feed each kind to a terminal, and say how fast that is beside reading it, and beside pyte."""
+    """Compare the throughput of a terminal, for each kind of output, to a plain read of the output, and to pyte."""
     size = sizes.output // 25
     rows: list[Row] = []
     for what, (make, reach) in {"a plain log": (None, 20.0), **KINDS}.items():
@@ -86,7 +86,7 @@ def _printed(make: Callable[[int], bytes] | None, size: int) -> bytes:
 
 
 def _draw(data: bytes) -> float:
-    # A clock by which every piece has a second for itself: all of it is drawn.
+    # The clock advances by a second at each reading: every piece is drawn.
     output = TerminalOutput(Terminal(), clock=partial(next, itertools.count(1.0)))
     began = time.process_time()
     for at in range(0, len(data), _PIECE):

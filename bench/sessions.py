@@ -1,4 +1,4 @@
-"""A session: what a command costs in a shell that is there already, here and far away, beside a fresh one."""
+"""Sessions: the cost of a command in a running shell, on this machine and on a distant host, beside a fresh shell."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PRINTED = "hi"
 
 
 def measure_latency(sizes: Sizes, rounds: int) -> Result:
-    """Compare a command in a session to one between bare pipes, in a fresh shell, and in the sessions of others."""
+    """Compare a command in a session to the same command over bare pipes, in a fresh shell, and in sessions of the peers."""
     count, slow = sizes.in_session, sizes.in_slow_session
     with ExitStack() as stack:
         runner, environment = stack.enter_context(subject())
@@ -64,6 +64,7 @@ def measure_latency(sizes: Sizes, rounds: int) -> Result:
             "fresh": partial(ours, environment.run, sizes.spawns),
             **{name: partial(theirs, run, slow) for name, run in peers.items()},
         }
+        # The first commands start the shells, so they are not measured.
         ours(session.run, 2)
         ours(environment.run, 2)
         found = interleave(variants, rounds)
@@ -103,7 +104,7 @@ def measure_latency(sizes: Sizes, rounds: int) -> Result:
 
 
 def measure_creation(sizes: Sizes, rounds: int) -> Result:
-    """Compare the first command of a session to a bare shell that does the same."""
+    """Compare a new session and its first command to a bare shell that runs the same command."""
     count = sizes.sessions
     with subject() as (runner, environment):
         program = argv(environment, "true")
@@ -140,7 +141,7 @@ def measure_creation(sizes: Sizes, rounds: int) -> Result:
 
 
 def measure_output(sizes: Sizes, rounds: int) -> Result:
-    """A big output through a session, beside the same through a fresh shell."""
+    """Compare a big output through a session to the same output through a fresh shell."""
     size = sizes.output
     with tempfile.TemporaryDirectory(dir=in_memory()) as directory:
         command = printing(Path(directory, "lines"), log(), size)
@@ -168,7 +169,7 @@ def measure_output(sizes: Sizes, rounds: int) -> Result:
 
 
 def measure_ssh(sizes: Sizes, rounds: int) -> Result:
-    """How many round trips a command costs in a session on a host that is far away."""
+    """Measure the round trips of a command in a session on a distant host."""
     count = sizes.in_slow_session
     with ssh.server() as there, _far(there, sizes.ssh_delay) as (runner, environment, bare, line):
         session = environment.session()
@@ -220,7 +221,7 @@ def measure_ssh(sizes: Sizes, rounds: int) -> Result:
 def _far(
     there: Server, seconds: float
 ) -> Iterator[tuple[asyncio.Runner, Environment, asyncssh.SSHClientConnection, Line]]:
-    """What `ssh.subject` gives, on a server that is far away, and a bare line that is as long."""
+    """Yield the loop, environment and bare connection of a distant server, and a TCP connection with the same delay."""
 
     async def reach(stack: AsyncExitStack) -> tuple[Environment, asyncssh.SSHClientConnection, Line]:
         port = await stack.enter_async_context(distant(there.port, seconds))
@@ -245,7 +246,7 @@ def _far(
 
 
 def _peers(stack: ExitStack) -> tuple[dict[str, Run], list[str]]:
-    """The peers that are here and work, and what is to be said of the others."""
+    """Return the peers that are installed and work, and a note on each other peer."""
     peers, notes = {}, []
     for name, shell in PEERS.items():
         try:
@@ -270,7 +271,7 @@ def _check(output: str) -> None:
 
 
 def _in_a_row(make: Callable[[], object], count: int) -> float:
-    """Milliseconds for one of so many."""
+    """Return the milliseconds for one call, averaged over `count` calls in a row."""
     began = time.perf_counter()
     for _ in range(count):
         make()

@@ -1,4 +1,4 @@
-"""How much a benchmark does."""
+"""The sizes of the benchmarks: full, quick and tiny."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """The sizes of everything measured. The reaches are meant for the full ones.
+    """The sizes of all measurements. The aims of the rows (`Reach`) are meant for the full sizes.
 
     Attributes:
-        name: What the report calls them.
-        rounds: The most rounds that a benchmark does by itself.
+        name: The name of the sizes in the report.
+        rounds: The upper limit for a benchmark's default number of rounds.
         spawns: Commands in a row.
-        slow_spawns: The same in a shell that takes long to start.
+        slow_spawns: Commands in a row in a shell that starts slowly, such as PowerShell.
         output: Bytes of one big output.
-        files: Files that are looked at.
-        at_once: Commands at once.
+        files: Numbers of files in the directories that are looked at; one number for each row.
+        at_once: Commands that run at the same time.
         in_session: Commands in a row in a session.
-        in_slow_session: The same where each takes long: in a session of another user, or far away.
-        sessions: Sessions, and jobs, one after the other.
-        ssh_spawns, ssh_output, ssh_at_once: The same over SSH.
-        hosts: Hosts at once.
-        ssh_delay: Seconds that everything needs in each direction where the host is far away.
+        in_slow_session: Commands in a row in a slow session: of another library, of PowerShell, or on a distant host.
+        sessions: Sessions that are opened, and jobs that are started, one after the other.
+        ssh_spawns, ssh_output, ssh_at_once: The values of `spawns`, `output` and `at_once` over SSH.
+        hosts: Hosts that run a command at the same time.
+        ssh_delay: Seconds of delay in each direction to a distant host.
         timeout: Seconds until a command is stopped.
-        grace: Seconds between the request to end and the kill.
-        linger: Seconds after which survivors are counted.
+        grace: Seconds of the grace period between the request to end and the kill.
+        linger: Seconds from the end of a command until the surviving processes are counted.
         nap: Seconds that a process in the background sleeps.
     """
 
@@ -113,4 +113,4 @@ TINY = Sizes(
     linger=0.1,
     nap=1,
 )
-"""Only shows that a benchmark runs."""
+"""Sizes that only show that a benchmark runs."""

@@ -1,4 +1,4 @@
-"""A fresh shell that does nothing, many in a row: what a command costs that costs nothing."""
+"""Fresh shells in a row that do nothing: the cost that anyshell adds to a command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REACH = Reach("<=", 1.15)
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
-    """Compare both fronts of anyshell, bare asyncio, and the blocking libraries that are installed, to the floor."""
+    """Compare anyshell, asynchronous and blocking, bare asyncio and the installed blocking libraries to the floor."""
     absent = []
     with subject() as (runner, environment):
         program = argv(environment, _COMMAND)
@@ -72,6 +72,7 @@ def measure(sizes: Sizes, rounds: int) -> Result:
                 absent.append(f"{name} was not measured, since it is not installed ({error}).")
         floor = partial(plain, floors.run)
         plain_ones: list[Callable[[int], float]] = [blocking, floor, *others.values()]
+        # The first calls load modules and fill caches, so they are not measured.
         for warm in plain_ones:
             warm(2)
         for warm_up in (in_a_loop, in_asyncio):

@@ -1,4 +1,4 @@
-"""The same over SSH, beside bare asyncssh: on one OpenSSH server on loopback, with its default limits."""
+"""Spawn, output, concurrency and timeout over SSH, beside bare asyncssh: OpenSSH's server on loopback, with default limits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _USER = "anyshell-bench"
 
 @contextmanager
 def server() -> Iterator[Server]:
-    """A server that an ordinary user logs in to, with the startup files that a new account has."""
+    """Start a server for an ordinary user: the own user, or for root a new account with the default startup files."""
     if SSHD is None:
         raise RuntimeError("OpenSSH's server is missing; it comes with openssh-server")
     with ExitStack() as stack:
@@ -52,7 +52,7 @@ def server() -> Iterator[Server]:
 
 @contextmanager
 def subject(there: Server) -> Iterator[tuple[asyncio.Runner, Environment, asyncssh.SSHClientConnection]]:
-    """An environment on the server, a bare connection to it, and the loop that both belong to."""
+    """Open an environment on the server and a bare connection to the server, on a new event loop."""
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         environment = runner.run(stack.enter_async_context(Environment.detect(there.options(), shell=SHELL)))
@@ -66,7 +66,7 @@ def subject(there: Server) -> Iterator[tuple[asyncio.Runner, Environment, asyncs
 
 
 async def connect(there: Server) -> asyncssh.SSHClientConnection:
-    """A connection with nothing of ours in it."""
+    """Open a connection of bare asyncssh, without anyshell."""
     return await asyncssh.connect(
         there.address,
         there.port,
@@ -79,7 +79,7 @@ async def connect(there: Server) -> asyncssh.SSHClientConnection:
 
 
 def measure_spawn(sizes: Sizes, rounds: int) -> Result:
-    """A command that does nothing, many in a row over an open connection."""
+    """Compare commands that do nothing, in a row over an open connection, to bare asyncssh."""
     count = sizes.ssh_spawns
     with server() as there, subject(there) as (runner, environment, bare):
 
@@ -125,7 +125,7 @@ def measure_spawn(sizes: Sizes, rounds: int) -> Result:
 
 
 def measure_output(sizes: Sizes, rounds: int) -> Result:
-    """A big output: how fast it is taken, and how much memory that needs."""
+    """Compare the throughput and the memory growth of a big output to bare asyncssh."""
     size = sizes.ssh_output
     command = f"yes 'a line of a log, as long as many are, and then a few words more' | head -c {size}"
     with server() as there:
@@ -180,7 +180,7 @@ def measure_output(sizes: Sizes, rounds: int) -> Result:
 
 
 def measure_concurrency(sizes: Sizes, rounds: int) -> Result:
-    """Many commands at once on a server with its default limits."""
+    """Count the failures of many concurrent commands on a server with default limits."""
     count = sizes.ssh_at_once
     with server() as there, subject(there) as (runner, environment, bare):
 
@@ -213,7 +213,7 @@ def measure_concurrency(sizes: Sizes, rounds: int) -> Result:
 
 
 def measure_timeout(sizes: Sizes, rounds: int) -> Result:
-    """How late a timeout comes back from a remote tree that resists, and what is alive some time later."""
+    """Measure the delay of a timeout on a remote tree that resists, and count the processes alive some time later."""
     rows: list[Row] = []
     with ExitStack() as stack:
         users = ["root", stack.enter_context(account(_USER, "/bin/bash"))] if is_root() else [own_name()]

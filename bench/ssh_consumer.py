@@ -1,4 +1,4 @@
-"""A consumer over SSH: one fresh process that takes one big output and tells what that cost, as JSON.
+"""A consumer over SSH: one fresh process that takes one big output and prints the cost as JSON.
 
 ``python -m bench.ssh_consumer VARIANT COMMAND``, with the server on stdin.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def main(variant: str, command: str) -> None:
-    """Take the output of a command, after that of a tiny one, and print bytes, seconds and growth."""
+    """Take the output of a tiny command, then of the given command, and print bytes, seconds and memory growth."""
     given = json.load(sys.stdin)
     there = Server(Path(given["directory"]), given["port"], given["user"])
     with subject(there) as (runner, environment, bare):

@@ -1,4 +1,4 @@
-"""Whole processes: what the package costs a program that imports it, and a person who types its name."""
+"""Whole processes: the cost of ``import anyshell`` in a program, and of the command ``anyshell``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ sys.exit(asyncio.run(main(*sys.argv[1:])))
 
 
 def measure(sizes: Sizes, rounds: int) -> Result:
-    """Compare an import and the shortest commands to an interpreter that does nothing, or loads an event loop."""
+    """Compare an import and the shortest commands to an interpreter that does nothing, or only imports asyncio."""
     variants = {
         "nothing": (sys.executable, "-c", "pass"),
         "asyncio": (sys.executable, "-c", "import asyncio"),
@@ -82,8 +82,8 @@ def measure(sizes: Sizes, rounds: int) -> Result:
 
 
 def measure_ssh(sizes: Sizes, rounds: int) -> Result:
-    """Compare the shortest command on a host to that of OpenSSH, and to bare asyncssh."""
-    from .ssh import server  # here, since the rest needs no server
+    """Compare the shortest command on a host to the same command by OpenSSH, and by bare asyncssh."""
+    from .ssh import server  # here, since `measure` needs no server
 
     ssh, env = shutil.which("ssh"), shutil.which("env")
     if ssh is None or env is None:
@@ -126,9 +126,9 @@ def _program() -> tuple[str, ...]:
 def _both(
     variants: dict[str, tuple[str, ...]], rounds: int
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """How long each takes, and what it spends of the processor."""
+    """Return the elapsed time and the processor time of each variant, in milliseconds."""
     for argv in variants.values():
-        floors.run(argv)  # compiles what is not compiled yet
+        floors.run(argv)  # compiles the modules that are not compiled yet
     measured = interleave({name: partial(_measured, argv) for name, argv in variants.items()}, rounds)
     return (
         {name: [took for took, _ in numbers] for name, numbers in measured.items()},
@@ -142,7 +142,7 @@ def _measured(argv: tuple[str, ...]) -> tuple[float, float]:
 
 
 def _spent() -> float:
-    """Milliseconds of the processor that the children of this process have had, and theirs."""
+    """Return the processor time in milliseconds of the reaped descendants of this process."""
     if sys.platform == "win32":
         raise RuntimeError("the processor time of children is read from POSIX systems only")
     import resource
@@ -157,7 +157,7 @@ def _tool_milliseconds() -> float:
 
 
 def milliseconds(argv: tuple[str, ...]) -> float:
-    """How long a whole process takes."""
+    """Return the milliseconds from the start of a process to its end."""
     began = time.perf_counter()
     floors.run(argv)
     return (time.perf_counter() - began) * 1000

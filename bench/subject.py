@@ -1,4 +1,4 @@
-"""The subject: an environment of this machine, in a loop that stays the same between rounds."""
+"""The subject: an environment of this machine, in an event loop that stays the same between rounds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHELL = "bash"
 def subject(
     shell: str = SHELL, *, redact: Redaction | bool = False
 ) -> Iterator[tuple[asyncio.Runner, Environment]]:
-    """An environment, and the loop that it belongs to."""
+    """Open an environment on a new event loop, and yield both."""
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         environment = runner.run(stack.enter_async_context(Environment.detect(shell=shell, redact=redact)))
@@ -32,5 +32,5 @@ def subject(
 
 
 def argv(environment: Environment, command: str) -> tuple[str, ...]:
-    """Exactly what anyshell starts for a command, for a floor to start as well."""
+    """Return exactly the words that anyshell starts for a command, so that a floor starts the same program."""
     return SHELLS[environment.shell.kind].launch(environment.shell, command).argv

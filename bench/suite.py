@@ -1,4 +1,4 @@
-"""The suite: every benchmark under its name, in the order of the table."""
+"""The suite: the benchmarks by name, in the order of the table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Benchmark:
     """One benchmark.
 
     Attributes:
-        measure: Does it, for so many rounds.
+        measure: Runs the benchmark with these sizes and this number of rounds.
         rounds: The default number of rounds.
     """
 

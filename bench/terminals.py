@@ -1,4 +1,4 @@
-"""A terminal: what it costs to start a program on one, beside those that only do that."""
+"""Terminals: the cost of a program's start on a terminal, beside libraries for terminals alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REACH = Reach("<=", 1)
 
 
 def measure_start(sizes: Sizes, rounds: int) -> Result:
-    """Compare the start of a program on a terminal, to its end, with the floor and with what others have."""
+    """Compare a program on a terminal, from the start to the end, to the floor and to other libraries."""
     count = sizes.spawns
     notes = [
         (
@@ -135,7 +135,7 @@ def _read_to_the_end(master: int) -> None:
     try:
         while os.read(master, 65536):
             pass
-    except OSError:  # what a terminal says at its end on Linux
+    except OSError:  # on Linux, a read at the end of a terminal fails
         pass
 
 

@@ -1,4 +1,4 @@
-# An agent for editors that speak ACP: it runs what it is told in the editor's terminal.
+# An agent for editors that speak ACP. The agent runs each prompt as a command in the editor's terminal.
 import asyncio
 
 import acp

@@ -1,4 +1,4 @@
-"""An agent without a framework: a loop between a model and one tool. The model is a script; put yours in its place."""
+"""An agent without a framework: a loop between a model and one tool. The model is a script; replace the script by your model."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""An agent on Anthropic's tool runner. It needs ANTHROPIC_API_KEY and ANTHROPIC_MODEL."""
+"""An agent on Anthropic's tool runner. The environment variables ANTHROPIC_API_KEY and ANTHROPIC_MODEL are required."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ MODEL = os.environ["ANTHROPIC_MODEL"]
 
 async def main(task: str) -> None:
     async with AsyncAnthropic() as client, Environment.detect() as env:
-        bash = Bash(env, approver=approve_all)  # Anthropic's own tool: one shell that lasts
+        bash = Bash(env, approver=approve_all)  # Anthropic's own tool: one persistent shell
         runner = client.beta.messages.tool_runner(
             model=MODEL, max_tokens=2000, tools=[bash], messages=[{"role": "user", "content": task}]
         )

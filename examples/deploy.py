@@ -1,4 +1,4 @@
-"""A deployment over a fleet: two hosts at a time, and no further one when it has failed on one.
+"""A deployment over a fleet: two hosts at a time, and no further host after a failure.
 
 python deploy.py web-1 web-2 web-3
 """

@@ -1,4 +1,4 @@
-"""A chain of LangChain with the shell as a tool. The model is a script; ChatAnthropic(...).bind_tools([shell]) is a real one."""
+"""A LangChain chain with the shell as a tool. The model is a script; a real model is ChatAnthropic(...).bind_tools([shell])."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""An agent on OpenAI's Responses API. It needs OPENAI_API_KEY and OPENAI_MODEL."""
+"""An agent on OpenAI's Responses API. The environment variables OPENAI_API_KEY and OPENAI_MODEL are required."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What is written for pexpect, with anyshell: type into Python's own prompt, and read its answers from the screen."""
+"""A program for pexpect, ported to anyshell: type into Python's own prompt, and read the answers from the screen."""
 
 import asyncio
 import sys
@@ -12,7 +12,7 @@ async def main() -> None:
             await terminal.expect(">>> ")  # child.expect_exact(">>> ")
             await terminal.send("6 * 7\r")  # child.sendline("6 * 7")
             await terminal.expect("^42$")  # child.expect(r"42\r\n")
-            print(await terminal.wait_for_input())  # it waits again: certain, without a pattern
+            print(await terminal.wait_for_input())  # waits for the next prompt: certain, without a pattern
             await terminal.send_key("Ctrl-D")  # child.sendeof()
             print((await terminal.wait()).exit_code)  # child.wait()
 

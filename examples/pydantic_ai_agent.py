@@ -1,4 +1,4 @@
-"""An agent of Pydantic AI with the shell as a tool. Its test model calls each tool once; a real one is "anthropic:…"."""
+"""An agent of Pydantic AI with the shell as a tool. The test model calls each tool once; a real model is "anthropic:…"."""
 
 import asyncio
 

@@ -23,7 +23,7 @@ type anyshell struct {
 	next  int
 }
 
-// call asks for something, shows the output that comes, and returns the answer: one request at a time.
+// call sends a request, prints the output of the request, and returns the answer: one request at a time.
 func (a *anyshell) call(method string, params map[string]any) (told message) {
 	a.next++
 	line, _ := json.Marshal(map[string]any{"id": a.next, "method": method, "params": params})
@@ -55,6 +55,6 @@ func main() {
 	ended := a.call("stream", map[string]any{"command": "echo out; exit 3"}).Result
 	fmt.Println(ended["status"], ended["exit_code"])
 	fmt.Println(a.call("nonsense", nil).Error.Code)
-	stdin.Close() // stops all that was started
+	stdin.Close() // stops everything that the server started
 	fmt.Println("ended with", server.Wait())
 }

@@ -21,7 +21,7 @@ export class Anyshell {
     request?.reject(Object.assign(new Error(error.message), error));
   }
 
-  /** Ask for something. The promise has an `id`, which `abort` takes. */
+  /** Send a request. The promise of the answer has an `id`, which the method `abort` takes. */
   call(method, params = {}, onOutput = undefined) {
     const id = this.#next++;
     const answer = new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject, onOutput }));
@@ -29,7 +29,7 @@ export class Anyshell {
     return Object.assign(answer, { id });
   }
 
-  /** Stop all that was started, and wait until it is gone. */
+  /** Stop everything that the server started, and wait until the server has ended. */
   close() {
     this.server.stdin.end();
     return this.ended;

@@ -1,6 +1,6 @@
-"""A web server whose requests start jobs: POST / with a command starts one, GET /ID shows it, DELETE /ID stops it.
+"""A web server whose requests start jobs: POST / with a command starts a job, GET /ID shows the job, DELETE /ID stops the job.
 
-It listens on this machine alone, and runs what it is sent: put a fixed list of commands in the place of the body.
+The server listens only on this machine, and runs every command that is sent. For real use, allow only a fixed list of commands.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from anyshell import AnyshellError, Environment
 
 
 async def answer(env: Environment, method: str, path: str, body: str) -> tuple[int, object]:
-    """The status and the content of an answer."""
+    """Handle a request, and return the status and the content of the answer."""
     if method == "POST":
         job = await env.start(body)
         return 202, {"id": job.id}
@@ -24,7 +24,7 @@ async def answer(env: Environment, method: str, path: str, body: str) -> tuple[i
 
 
 async def main(port: int) -> None:
-    async with Environment.detect(max_jobs=4) as env:  # one more is an error; all are stopped at the end
+    async with Environment.detect(max_jobs=4) as env:  # a fifth job is an error; the end stops all jobs
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()

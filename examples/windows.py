@@ -1,4 +1,4 @@
-"""A script for Windows: PowerShell as it is, with its own quoting, exit codes and errors. With pwsh it runs elsewhere, too."""
+"""A script for Windows: plain PowerShell with its own quoting, exit codes and errors. pwsh also runs on other systems."""
 
 import anyshell
 
