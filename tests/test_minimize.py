@@ -359,7 +359,7 @@ def test_blank_lines_around_dropped_lines_are_merged() -> None:
         ({"command": []}, "command"),
         ({"command": [""]}, "command"),
         ({"name": ""}, "name"),
-        ({"striip": ["x"]}, "no key"),
+        ({"striip": ["x"]}, "not a key"),
         ({"examples": [{"input": "noise", "output": "noise"}]}, "does not hold"),
         ({"examples": [{"input": "x", "output": "x", "exit_code": 3}]}, "exit_code"),
     ],

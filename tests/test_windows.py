@@ -589,7 +589,7 @@ async def test_a_directory_in_which_windows_starts_nothing_is_named(backend: Bac
         (("no-such-program",), "No such file"),
         ((r"C:\no\such\program.exe",), "No such file"),
         (("relative\\program.exe",), "No such file"),
-        ((__file__,), "no program for this Windows"),
+        ((__file__,), "not a program for this Windows"),
         ((CMD, "x" * 32_767), "32,767 characters"),
         ((CMD, "\N{GRINNING FACE}" * 16_384), "32,767 characters"),
     ],

@@ -254,7 +254,7 @@ async def test_a_batch_file_is_no_shell(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert await find_shell("bash", _says_nothing) == ()
     assert await find_shell("pwsh", _says_nothing) == ()
     for name in ("bash.cmd", "pwsh.bat"):
-        with pytest.raises(InvalidCommand, match="no shell that is known here"):
+        with pytest.raises(InvalidCommand, match="not a shell that is known here"):
             await Environment.detect(shell=str(tmp_path / name))
 
 
