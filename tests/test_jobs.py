@@ -645,6 +645,28 @@ async def test_daemon_of_an_adopted_job_is_not_awaited(here: Environment, tmp_pa
                 await anyio.sleep(0.01)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the scan of Linux is delayed here")
+async def test_daemon_in_a_session_is_not_awaited_after_a_look_at_an_ending_process(
+    here: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process closes its pipes some time before the kernel shows its end: the first look says that it may live."""
+    from anyshell.backends.local.posix.linux.tree import LinuxTree
+
+    (tmp_path / "leaves.py").write_text(LEAVES)
+    (tmp_path / "leave").touch()
+    really, looks = LinuxTree.may_live, iter([True])
+    monkeypatch.setattr(LinuxTree, "may_live", lambda tree: next(looks, None) or really(tree))
+    program = f"leaves.py fork {unique_seconds()}"
+    async with here.session() as session:
+        outcome = await session.run(f"{python_for_all()} {program}; until [ -e left ]; do sleep 0.01; done")
+        assert (outcome.status, outcome.left_behind, outcome.job) == ("exited", (), None)
+        assert len(living(program)) == 1
+        await here.files.write("end", b"")
+        with anyio.fail_after(20):
+            while living(program):
+                await anyio.sleep(0.01)
+
+
 # --- Going on -------------------------------------------------------------------------------------------------
 
 

@@ -153,7 +153,7 @@ class SessionProcess:
         self._cpu: tuple[float, float] | None = None
         self._cpu_at = 0.0
         self._waiting: asyncio.Future[None] | None = None
-        self._daemons_alone: bool | None = None
+        self._daemons_alone = False
         self._named: Sequence[ProcessInfo] = ()
         self._gone = False
         """Whether the command was stopped, and two looks after its end have found no process of the command."""
@@ -311,7 +311,8 @@ class SessionProcess:
         if over and not self._signalled and all(output_pipe.ended for output_pipe in self._output_pipes):
             # The output has ended. Processes that closed their inherited pipe are recognised by the pids
             # given meanwhile.
-            if self._daemons_alone is None:
+            # Asked again after a yes: a process that has just closed its pipes by ending may still be shown as alive.
+            if not self._daemons_alone:
                 end = self.ended.result()
                 self._daemons_alone = not await self._command_tree.may_live(end.first, end.last)
             daemons_alone = self._daemons_alone
