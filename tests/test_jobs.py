@@ -6,6 +6,7 @@ The contract of every host is tested over all hosts, and host-independent behavi
 from __future__ import annotations
 
 import asyncio
+import importlib
 import re
 import sys
 from typing import TYPE_CHECKING, Any
@@ -645,18 +646,16 @@ async def test_daemon_of_an_adopted_job_is_not_awaited(here: Environment, tmp_pa
                 await anyio.sleep(0.01)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="this test changes the look of Linux")
 async def test_daemon_in_a_session_is_not_awaited_after_a_look_at_an_ending_process(
     here: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process closes its pipes some time before the kernel shows its end: the first look says that it may live."""
-    if sys.platform != "linux":
-        pytest.skip("this test changes the look of Linux")
-    from anyshell.backends.local.posix.linux.tree import LinuxTree
-
+    linux_tree = importlib.import_module("anyshell.backends.local.posix.linux.tree").LinuxTree
     (tmp_path / "leaves.py").write_text(LEAVES)
     (tmp_path / "leave").touch()
-    really, looks = LinuxTree.may_live, iter([True])
-    monkeypatch.setattr(LinuxTree, "may_live", lambda tree: next(looks, None) or really(tree))
+    really, looks = linux_tree.may_live, iter([True])
+    monkeypatch.setattr(linux_tree, "may_live", lambda tree: next(looks, None) or really(tree))
     program = f"leaves.py fork {unique_seconds()}"
     async with here.session() as session:
         outcome = await session.run(f"{python_for_all()} {program}; until [ -e left ]; do sleep 0.01; done")

@@ -271,7 +271,7 @@ async def test_unconfirmed_command_may_have_run(
 async def test_kept_process_survives_a_hang_of_the_host(env: Environment, server: Server) -> None:
     seconds = unique_seconds()
     end = home(server.user) / f"end-{secrets.token_hex(4)}"
-    os.mkfifo(end)
+    subprocess.run(["mkfifo", end], check=True)
     end.chmod(0o666)
     task = asyncio.create_task(env.run(f"sleep {seconds} & cat {end}", left_behind="keep"))
     await asyncio.to_thread(wait_asleep, seconds)
