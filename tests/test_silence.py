@@ -229,10 +229,7 @@ async def test_terminal_that_receives_input_is_not_silent(here: Environment) -> 
         assert is_silent(await asyncio.wait_for(t.wait(), 30), 4)
 
 
-async def test_silence_on_a_terminal_reports_the_prompt(
-    here: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("anyshell.terminal.controller.LONGEST_LOOK", 3.0)  # a busy machine looks less often
+async def test_silence_on_a_terminal_reports_the_prompt(here: Environment) -> None:
     outcome = await here.run("printf 'Name? '; read -r x", terminal=Terminal(), silence=3)
     assert is_silent(outcome, 3)
     assert outcome.waiting is not None
