@@ -45,10 +45,10 @@ class SSHOptions:
             ``~``, which is the user's home; ``None`` is the directory in which a login starts.
         keys: Private key files that are tried instead of those of the configuration.
         password: The password, tried where the server asks for one; or a function that is called for it with the text
-            to show, and returns ``None`` when there is none. A string is for the host itself and is never sent to a
+            to show, and returns ``None`` without a password. A string is for the host itself and is never sent to a
             jump host.
         passphrase: Opens encrypted key files; or a function that is called for it with the file's path, and returns
-            ``None`` when there is none.
+            ``None`` without a passphrase.
         answer: A function that is called for keyboard-interactive authentication with the instructions and the
             prompts, each prompt with whether the typed text may be shown. Returns one answer for each prompt, or
             ``None``.

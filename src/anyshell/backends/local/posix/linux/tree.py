@@ -144,8 +144,8 @@ class LinuxTree:
         if self.outside:
             self._claim(young, members)
         self._known = {pid: young[pid].started for pid in members}
-        # A process that is not a member stays none, because tag, mark and life pipe are only inherited. So each stranger is
-        # examined only once.
+        # A process that is not a member never becomes a member, because tag, mark and life pipe are only inherited. So each
+        # stranger is examined only once.
         self._strangers = {
             pid: stat.started for pid, stat in young.items() if pid not in members and stat.known
         }
