@@ -139,7 +139,7 @@ async def test_oversized_output_is_shown_in_part(
     assert ".out" in caplog.text
 
 
-async def test_files_and_folders_are_copied_both_ways_and_merged(
+async def test_files_and_directories_are_copied_both_ways_and_merged(
     trial: BaseEnvironment, env: Environment, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     here = tmp_path_factory.mktemp("here")

@@ -212,7 +212,7 @@ async def test_oversized_output_is_an_error_that_names_the_artifact(
         await runtime.execute(Command(command="yes"))
 
 
-async def test_files_keep_line_endings_and_folders_merge(runtime: Runtime, tmp_path: Path) -> None:
+async def test_files_keep_line_endings_and_directories_merge(runtime: Runtime, tmp_path: Path) -> None:
     await runtime.write_file(WriteFileRequest(path="a/b.txt", content="one\r\ntwo"))
     assert (await runtime.read_file(ReadFileRequest(path="a/b.txt"))).content == "one\r\ntwo"
     with pytest.raises(FileNotFoundError):

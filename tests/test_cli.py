@@ -622,7 +622,7 @@ def test_json_escapes_control_sequences() -> None:
         (("rnu",), b"No such command 'rnu'. Did you mean run?"),
         (("frobnicate",), b"No such command 'frobnicate'. The commands are run, fleet, "),
         (("python3", "x.py"), b"To run that program: anyshell run -- python3"),
-        (("call", ""), b"there is nothing: give an object, such as "),
+        (("call", ""), b"the input is empty: give an object, such as "),
     ],
 )
 def test_wrong_command_lines_are_answered_with_a_suggestion(words: tuple[str, ...], told: bytes) -> None:

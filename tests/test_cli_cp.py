@@ -167,7 +167,7 @@ def test_relative_remote_path_begins_at_the_login_directory(web: str, tmp_path: 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A folder with every kind of file that can be copied."""
+    """A directory with every kind of file that can be copied."""
     path = tmp_path / "tree"
     (path / "sub" / "empty").mkdir(parents=True)
     (path / "sub" / "file").write_text("file\n")
@@ -180,7 +180,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def listed(path: Path) -> dict[str, tuple[int, str]]:
-    """Each entry below a folder: its kind, mode and content."""
+    """Each entry below a directory: its kind, mode and content."""
     found = {}
     for each in sorted(path.rglob("*")):
         mode = each.lstat().st_mode
@@ -189,7 +189,7 @@ def listed(path: Path) -> dict[str, tuple[int, str]]:
     return found
 
 
-def test_folder_is_copied_with_its_contents(web: str, tree: Path, tmp_path: Path) -> None:
+def test_directory_is_copied_with_its_contents(web: str, tree: Path, tmp_path: Path) -> None:
     assert copied("-r", "tree", f"{web}:{tmp_path}/up", cwd=tmp_path) == SILENT
     assert copied("--recursive", f"{web}:{tmp_path}/up", "down", cwd=tmp_path) == SILENT
     assert listed(tmp_path / "down") == listed(tree)
@@ -198,12 +198,14 @@ def test_folder_is_copied_with_its_contents(web: str, tree: Path, tmp_path: Path
     assert listed(tmp_path / "into" / "up") == listed(tree)
 
 
-def test_folder_needs_the_recursive_option(web: str, tree: Path, tmp_path: Path) -> None:
+def test_directory_needs_the_recursive_option(web: str, tree: Path, tmp_path: Path) -> None:
     (tmp_path / "into").mkdir()
     (tmp_path / "file").write_text("a\n")
     code, said = copied("tree", "file", f"{web}:{tmp_path}/into", cwd=tmp_path)
     assert code == 1
-    assert said == f"anyshell: cannot copy tree to {web}:{tmp_path}/into: it is a folder; copy it with -r\n"
+    assert (
+        said == f"anyshell: cannot copy tree to {web}:{tmp_path}/into: it is a directory; copy it with -r\n"
+    )
     assert os.listdir(tmp_path / "into") == ["file"]
 
 
@@ -240,7 +242,7 @@ def test_pipes_and_sockets_are_left_out_and_named(
     code, said = copied("-r", "tree", f"{web}:{tmp_path}/copy", cwd=tmp_path)
     assert code == 1
     assert sorted(said.splitlines()) == [
-        f"anyshell: {tree}/{name} was not copied: it is not a file, folder or link"
+        f"anyshell: {tree}/{name} was not copied: it is not a file, directory or link"
         for name in ("pipe\\x1b[31m", "sub/socket")
     ]
     assert listed(tmp_path / "copy") == expected
@@ -254,7 +256,7 @@ def test_pipes_and_sockets_are_left_out_and_named(
         (["a", "{web}:{tmp}/no/x"], "No such file or directory"),
         (["a", "{web}:{tmp}/x/"], "No such file or directory"),
         (["-r", "folder", "{web}:{tmp}/a"], "does not replace"),
-        (["/dev/null", "{web}:{tmp}/x"], "Neither a file nor a folder"),
+        (["/dev/null", "{web}:{tmp}/x"], "Neither a file nor a directory"),
     ],
 )
 def test_failed_copy_is_reported(web: str, tmp_path: Path, words: list[str], said: str) -> None:

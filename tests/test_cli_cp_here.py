@@ -26,7 +26,7 @@ def copied(*words: object, **how: Any) -> tuple[int, str]:
 SILENT = (0, "")
 
 
-def test_files_and_folders_are_copied_into_directories(tmp_path: Path) -> None:
+def test_files_and_directories_are_copied_into_directories(tmp_path: Path) -> None:
     data = os.urandom(300_000)
     (tmp_path / "from" / "sub").mkdir(parents=True)
     (tmp_path / "from" / "sub" / "naïve file").write_bytes(data)
@@ -43,7 +43,7 @@ def test_failed_copies_are_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"a")
     code, said = copied("folder", "missing", "a", "to", cwd=tmp_path)
     assert code == 1
-    assert "cannot copy folder to to: it is a folder; copy it with -r" in said
+    assert "cannot copy folder to to: it is a directory; copy it with -r" in said
     assert "cannot copy missing to to" in said
     assert os.listdir(tmp_path / "to") == ["a"]
 

@@ -230,7 +230,7 @@ async def test_forbidden_port_check_is_reported() -> None:
         async with Environment.detect(server.options()) as env:
             job = await env.start("sleep 300", ready=free_port(), ready_timeout=20)
             assert (job.status, job.ready) == ("running", False)
-            assert "does not let us try a port" in job.notice
+            assert "does not let anyshell connect to a port" in job.notice
 
 
 # --- Starting -------------------------------------------------------------------------------------------------

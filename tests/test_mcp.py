@@ -279,7 +279,7 @@ async def test_oversized_message_is_skipped_in_bounded_memory(
         ("accept", {}, "refused by the user"),
         ("accept", {"decision": "yes"}, "refused by the user"),
         ("decline", None, "refused by the user"),
-        ("cancel", None, "the question was left without an answer"),
+        ("cancel", None, "the question was not answered"),
     ],
 )
 async def test_command_runs_only_after_a_yes(
@@ -413,7 +413,7 @@ async def test_an_approval_runs_its_call_once(client: Stateless, tmp_path: Path)
 
 async def test_approval_is_bound_to_its_arguments(client: Stateless, tmp_path: Path) -> None:
     asked = await client.ask(command="echo x > a")
-    await client.is_refused("what was approved is another call", asked.request_state, command="echo y > a")
+    await client.is_refused("the approval is for another call", asked.request_state, command="echo y > a")
     assert not (tmp_path / "a").exists()
     assert not (await client.answer(asked.request_state, command="echo x > a")).is_error
 

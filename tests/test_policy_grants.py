@@ -853,7 +853,7 @@ async def test_a_closed_queue_refuses_and_its_iteration_ends() -> None:
     assert all(question.answer(Approved()) for question in (given, *rest))
     assert [await first, await second] == [Approved(), Approved()]
     assert await tool.ask(asked("make c")) == Refused(
-        "approval cannot be asked for: no one answers any more", by="unanswered"
+        "approval cannot be asked for: the queue is closed", by="unanswered"
     )
 
 

@@ -87,7 +87,7 @@ def test_main_screen_with_text_is_preferred_to_the_last_alternate_one(tmp_path: 
 def test_blank_screen_is_reported(tmp_path: Path) -> None:
     done = within("screenshot", str(v2(tmp_path / "f.cast", (0.1, "\x1b[2J"))))
     assert (done.returncode, done.stdout) == (0, b"\n")
-    assert done.stderr.splitlines() == [b"anyshell: nothing stands on the screen"]
+    assert done.stderr.splitlines() == [b"anyshell: the screen is blank"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a named pipe of POSIX")
@@ -99,7 +99,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
         timeout=40,
         check=True,
     )
-    assert (done.stdout, done.stderr) == (b"\n", b"anyshell: nothing stands on the screen\n")
+    assert (done.stdout, done.stderr) == (b"\n", b"anyshell: the screen is blank\n")
 
 
 def test_screenshot_follows_a_resize(tmp_path: Path) -> None:

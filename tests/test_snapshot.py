@@ -215,7 +215,7 @@ use() {{ echo "<$TOKEN>"; }}
     env = await detected(home, text)
     left_out = "function inherits, function leak, function lines, function quoted, alias leaks and 1 more"
     assert env.snapshot_notices == (
-        f"left out, as the value of an exported variable stands in them: {left_out}; write $NAME there",
+        f"left out, because they contain the value of an exported variable: {left_out}; write $NAME there",
     )
     assert await text_of(env, "use; place; silent; type leak leaks 2>/dev/null") == "<>\n/usr/share/tools\n"
     assert TOKEN not in kept(home)[0].read_text()
@@ -283,8 +283,8 @@ async def test_hanging_startup_file_is_stopped_with_a_notice(
     [
         ("false", "{} returned 1"),
         ("return 7", "{} returned 7"),
-        ("set -e; false; alias never=b", "{} ended the shell with 1: what stands behind that is missing"),
-        ("exit 3", "{} ended the shell with 3: what stands behind that is missing"),
+        ("set -e; false; alias never=b", "{} ended the shell with 1: the rest of the file is missing"),
+        ("exit 3", "{} ended the shell with 3: the rest of the file is missing"),
         ("trap 'echo bye' EXIT; false", "{} returned 1"),
         ("exec true", "your own set-up is not used: {} did not come to its end; it may have become another"),
         ("kill -9 $$", "your own set-up is not used: {} did not come to its end; it may have become another"),

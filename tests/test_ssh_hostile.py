@@ -209,7 +209,7 @@ def test_job_lines_are_read_or_refused(lines: list[str]) -> None:
 @pytest.mark.parametrize("clock", NUMBERS)
 async def test_a_malformed_clock_is_one_exception(tmp_path: Path, clock: str) -> None:
     async with lying(tmp_path, Lies(clock=clock)) as server:
-        with pytest.raises(BackendError, match="the host's answer makes no sense: the clock is") as caught:
+        with pytest.raises(BackendError, match="the host's answer is malformed: the clock is") as caught:
             async with Environment.detect(server.options()):
                 pass
     assert len(str(caught.value)) < 300
@@ -218,7 +218,7 @@ async def test_a_malformed_clock_is_one_exception(tmp_path: Path, clock: str) ->
 @pytest.mark.parametrize("ticks", ["nan", "²", "0", "-1", LONG, "1e3"])
 async def test_malformed_ticks_are_one_exception(tmp_path: Path, ticks: str) -> None:
     async with lying(tmp_path, Lies(facts={"ticks": ticks})) as server:
-        with pytest.raises(BackendError, match="the host's answer makes no sense: ticks is"):
+        with pytest.raises(BackendError, match="the host's answer is malformed: ticks is"):
             async with Environment.detect(server.options()):
                 pass
 

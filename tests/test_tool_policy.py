@@ -288,7 +288,7 @@ async def test_policy_chooses_the_variables_of_commands(
     [
         ("variables = 1", "variables"),
         ('variables = { inherit = "some" }', "inherit"),
-        ("variables = { set = { A = 1 } }", "set has to be a table of texts"),
+        ("variables = { set = { A = 1 } }", "set must be a table of texts"),
         ('variables = { set = { "A=B" = "x" } }', "A="),
         ('variables = { exclude = "x" }', ""),
         ("variables = { hide = [] }", "the keys are inherit, exclude, set"),

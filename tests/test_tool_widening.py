@@ -143,7 +143,7 @@ async def test_hidden_or_protected_paths_are_marked_and_given_whole(
         "//": "/ is never given",
         "/tmp": "/tmp is never given",
         "/proc/1": "/proc/1 is never given",
-        "~/link": f"'{world.home}/link' leads to '{world.outside}': that is to be named instead",
+        "~/link": f"'{world.home}/link' leads to '{world.outside}': name that instead",
         "~/none": "is not there",
     }.items():
         with row(paths):

@@ -1,4 +1,4 @@
-"""Copying files and folders between this machine and a host, over every implementation of a host's files."""
+"""Copying files and directories between this machine and a host, over every implementation of a host's files."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def seen(top: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("way", ["upload", "download"])
-async def test_folder_arrives_unchanged(host: HostFiles, here: Path, there: Path, way: str) -> None:
+async def test_directory_arrives_unchanged(host: HostFiles, here: Path, there: Path, way: str) -> None:
     source, target = (here, there) if way == "upload" else (there, here)
     (source / "tree").mkdir()
     plant(source / "tree")
@@ -229,7 +229,9 @@ async def test_missing_source_or_target_directory_is_an_error(
     assert (await host.upload(here / "folder", "x/")).directories == 1
 
 
-async def test_a_file_and_a_folder_never_replace_each_other(host: HostFiles, here: Path, there: Path) -> None:
+async def test_a_file_and_a_directory_never_replace_each_other(
+    host: HostFiles, here: Path, there: Path
+) -> None:
     (here / "x").mkdir()
     (here / "x" / "inner").write_bytes(b"new")
     (here / "y").write_bytes(b"new")
@@ -420,7 +422,7 @@ async def test_no_name_leads_out_of_the_target(tmp_path: Path, name: str, kind: 
     assert os.listdir(tmp_path) == []
 
 
-async def test_link_and_folder_of_one_name_are_refused(tmp_path: Path) -> None:
+async def test_link_and_directory_of_one_name_are_refused(tmp_path: Path) -> None:
     source = Place(Hostile([FileEntry("x", "link"), FileEntry("x", "directory")]), posixpath, "/evil")
     with pytest.raises(FileExistsError):
         await copy(source, Place(LocalFiles(), os.path, str(tmp_path / "target")))

@@ -345,7 +345,7 @@ def test_another_host_is_asked_for_names_alone() -> None:
     assert "FOO_TOKEN" in of_command
     assert not {"one", "BASH_FUNC_x%%"} & of_command
     for output, code in (("", 0), (asked, 1)):
-        with pytest.raises(BackendError, match="did not say the names"):
+        with pytest.raises(BackendError, match="did not list the names"):
             asyncio.run(spawned(output, code))
 
 

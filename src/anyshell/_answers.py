@@ -24,11 +24,11 @@ _REAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?(?:e\+[0-9]{1,2})?")  # mawk's 
 
 
 class Nonsense(BackendError, ValueError):  # noqa: N818 - as the other public bases of it
-    """A host's answer makes no sense. The message shows the host's words."""
+    """A host's answer is malformed. The message shows the host's words."""
 
     def __init__(self, what: str, said: str) -> None:
         cut = f"{said[:_SHOWN]}…" if len(said) > _SHOWN else said
-        super().__init__(f"the host's answer makes no sense: {what} is {one_line(cut) or 'missing'}")
+        super().__init__(f"the host's answer is malformed: {what} is {one_line(cut) or 'missing'}")
 
 
 def whole(what: str, said: str, least: int = 0, most: int = LARGEST) -> int:

@@ -227,14 +227,14 @@ class HostFiles:
     async def upload(
         self, source: AnyPath, target: AnyPath, *, into: bool = True, on_progress: OnProgress | None = None
     ) -> CopyResult:
-        """Copy a file or a folder of this machine to the host.
+        """Copy a file or a directory of this machine to the host.
 
         A target that is an existing directory gets the copy *into* it, under the source's own name, as with ``cp -r`` and
-        ``scp -r``; any other target *is* the copy. The copy is merged into an existing folder: entries with the same path are
-        replaced, other entries stay. A file never replaces a folder, nor a folder a file.
+        ``scp -r``; any other target *is* the copy. The copy is merged into an existing directory: entries with the same path are
+        replaced, other entries stay. A file never replaces a directory, nor a directory a file.
 
-        Folders are copied whole, with empty folders and hidden files. Permission bits are kept, except set-user-id and
-        similar bits; owners and times are not kept. An existing folder keeps its own bits. Links below the source are copied
+        Directories are copied whole, with empty directories and hidden files. Permission bits are kept, except set-user-id and
+        similar bits; owners and times are not kept. An existing directory keeps its own bits. Links below the source are copied
         as links, also dangling links, and never followed. The source itself may be a link: then its target is copied. At the
         target a link is replaced, never written through; only the given target may be a link to a directory. Sockets, pipes
         and devices are skipped, and named in the result.
@@ -247,16 +247,16 @@ class HostFiles:
             source: A path on this machine: absolute, relative to this process's directory, or below ``~``.
             target: A path on the host, as for every method here. Its parent directory must exist.
             into: Whether the copy is put into a target that is an existing directory. Otherwise the target is always the
-                copy: a folder is merged with it.
+                copy: a directory is merged with it.
             on_progress: Called with a `CopyProgress` before the first byte, at most ten times a second, and at the end. An
                 exception from this function ends the copy, and passes through.
 
         Raises:
             FileNotFoundError: The source, or the parent directory of the target, does not exist.
-            IsADirectoryError, NotADirectoryError: A file would replace a folder, or a folder another kind of file.
+            IsADirectoryError, NotADirectoryError: A file would replace a directory, or a directory another kind of file.
             OSError: With ``EINVAL``, before anything is written: a name that the target's host cannot have (on Windows
                 ``a:b``, ``NUL``, …), or that leads out of the target.
-            InvalidCommand: A source without a name of its own, such as ``/``, for an existing directory; a folder of more
+            InvalidCommand: A source without a name of its own, such as ``/``, for an existing directory; a directory of more
                 than a million entries.
         """
         return await copy(self._local(source), self._remote(target), on_progress, into=into)
@@ -264,7 +264,7 @@ class HostFiles:
     async def download(
         self, source: AnyPath, target: AnyPath, *, into: bool = True, on_progress: OnProgress | None = None
     ) -> CopyResult:
-        """Copy a file or a folder of the host to this machine.
+        """Copy a file or a directory of the host to this machine.
 
         The rules of `upload` apply, with the two sides exchanged. Nothing is written outside the target, whatever names and
         links the host reports.
@@ -313,9 +313,9 @@ class HostFiles:
         first, *others = re.split(r"[/\\]" if windows else "/", pattern)
         if first in ("", "~") or (windows and ntpath.splitdrive(pattern)[0]):
             raise InvalidCommand(
-                f"the pattern {pattern!r} is not relative; say with directory= where to look"
+                f"the pattern {pattern!r} is not relative; give the directory to search as directory="
                 if pattern
-                else "the pattern is empty; everything is '*'"
+                else "the pattern is empty; '*' matches everything"
             )
         components = [part for part in (first, *others) if part not in ("", ".")]
         if components and components[-1] == "**":

@@ -246,8 +246,8 @@ def _helped(function: Callable[P, T]) -> Callable[P, T]:
             raise TypeError("anyshell.run() takes one command: a text, or a list such as ['ls', '-l']")
         if isinstance(kwargs.get("shell"), bool):
             raise TypeError(
-                "anyshell.run() takes the name of a shell as shell=, such as 'bash': a text is run by one anyway, and of a list "
-                "it interprets nothing"
+                "anyshell.run() takes the name of a shell as shell=, such as 'bash': a shell runs a text anyway, and "
+                "interprets nothing in a list"
             )
         for name in _OF_SUBPROCESS.keys() & kwargs:
             raise TypeError(f"anyshell.run() takes no {name}=: {_OF_SUBPROCESS[name]}")

@@ -1,4 +1,4 @@
-"""The copy of a file or a folder between the `Files` of two hosts of any kind."""
+"""The copy of a file or a directory between the `Files` of two hosts of any kind."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ AT_ONCE = 32
 _FILES_AT_ONCE = 4
 """Files copied at once."""
 _MAX_DEPTH = 1000
-"""Folders inside each other that are copied; more is an error."""
+"""Directories inside each other that are copied; more is an error."""
 _MAX_ENTRIES = 1_000_000
-"""Entries of a folder that is copied; more is an error."""
+"""Entries of a directory that is copied; more is an error."""
 _PROGRESS_SECONDS = 0.1
 """Seconds between two reports of a copy's progress, at least."""
 _CLEANING_SECONDS = 10.0
@@ -96,14 +96,14 @@ async def copy(
     into: bool = True,
     keep_times: bool = False,
 ) -> CopyResult:
-    """Copy a file or a folder, with the guarantees of `HostFiles.upload`.
+    """Copy a file or a directory, with the guarantees of `HostFiles.upload`.
 
     Args:
         source: The path that is copied.
         target: The target of the copy.
         on_progress: Called with the progress of the copy.
         into: Whether the copy is put into a target that is an existing directory.
-        keep_times: Whether files and new folders get the modification times of their sources.
+        keep_times: Whether files and new directories get the modification times of their sources.
     """
     return await to_the_end(_copy(source, target, on_progress, into=into, keep_times=keep_times))
 
@@ -113,8 +113,8 @@ async def _copy(
 ) -> CopyResult:
     top = await source.files.stat(source.path)
     if top.kind not in ("file", "directory"):
-        raise OSError(errno.EINVAL, "Neither a file nor a folder", source.path)
-    target = await _destination(source, target, folder=top.kind == "directory", into=into)
+        raise OSError(errno.EINVAL, "Neither a file nor a directory", source.path)
+    target = await _destination(source, target, directory=top.kind == "directory", into=into)
 
     plan = _Plan()
     if top.kind == "directory":
@@ -127,30 +127,30 @@ async def _copy(
     return await _Copying(source, target, plan, on_progress, into=into).run()
 
 
-async def _destination(source: Place, target: Place, *, folder: bool, into: bool) -> Place:
+async def _destination(source: Place, target: Place, *, directory: bool, into: bool) -> Place:
     """Return the destination: in an existing directory, under the source's name; otherwise `target` itself."""
     ends = target.path != target.bare
     target_kind = await _kind(target, follow=True)
-    if target_kind == "directory" and folder and not into:
+    if target_kind == "directory" and directory and not into:
         return target
     if target_kind == "directory" and into:
         name = source.rules.basename(source.bare)
         if name in ("", ".", ".."):
             raise InvalidCommand(
-                f"the source {source.path!r} has no name to be given in {target.path!r}: name it by its path"
+                f"the source {source.path!r} has no name to use in {target.path!r}: give the source's path with its name"
             )
         _check(name, target.rules is ntpath, source.path)
         target = target.at(target.below(name))
-    elif ends and not folder:
+    elif ends and not directory:
         number = errno.ENOENT if target_kind is None else errno.ENOTDIR
         raise OSError(number, os.strerror(number), target.path)
     else:
         target = target.at(target.bare)
     there = await _kind(target, follow=False)
-    if folder and there not in (None, "directory"):
-        raise NotADirectoryError(errno.ENOTDIR, "A folder does not replace a file", target.path)
-    if not folder and there == "directory":
-        raise IsADirectoryError(errno.EISDIR, "A file does not replace a folder", target.path)
+    if directory and there not in (None, "directory"):
+        raise NotADirectoryError(errno.ENOTDIR, "A directory does not replace a file", target.path)
+    if not directory and there == "directory":
+        raise IsADirectoryError(errno.EISDIR, "A file does not replace a directory", target.path)
     if there == "other":  # a rename over the target would remove /dev/null from root's machine
         raise OSError(errno.EINVAL, _NO_FILE, target.path)
     return target
@@ -165,19 +165,21 @@ async def _look(source: Place, windows: bool, mode: int, plan: _Plan) -> None:
         plan.directories.append((names, mode))
         path = source.below(*names)
         if len(names) > _MAX_DEPTH:
-            raise OSError(errno.ENAMETOOLONG, f"More than {_MAX_DEPTH} folders are inside each other", path)
+            raise OSError(
+                errno.ENAMETOOLONG, f"More than {_MAX_DEPTH} directories are inside each other", path
+            )
         entries = await source.files.list(path)
         seen += len(entries)
         if seen > _MAX_ENTRIES:
             raise InvalidCommand(
-                f"the folder {source.path!r} has more than {_MAX_ENTRIES} entries; copy it in parts"
+                f"the directory {source.path!r} has more than {_MAX_ENTRIES} entries; copy it in parts"
             )
         known: set[str] = set()
         for entry in entries:
             _check(entry.name, windows, path)
             name = entry.name.casefold() if windows else entry.name
-            if name in known:  # with a link and a folder of one name, the copy could leave the target
-                raise OSError(errno.EEXIST, "Two entries of one folder would have the same name", path)
+            if name in known:  # with a link and a directory of one name, the copy could leave the target
+                raise OSError(errno.EEXIST, "Two entries of one directory would have the same name", path)
             known.add(name)
         links = [entry.name for entry in entries if entry.kind == "link"]
         targets = await for_each([source.below(*names, name) for name in links], source.files.readlink)
@@ -226,7 +228,7 @@ def _check(name: str, windows: bool, directory: str) -> None:
     if fault:
         raise OSError(
             errno.EINVAL,
-            f"The name {name[:80]!r} in this folder cannot be written at the target: {fault}",
+            f"The name {name[:80]!r} in this directory cannot be written at the target: {fault}",
             directory,
         )
 
@@ -276,7 +278,7 @@ class _Copying:
         )
 
     async def _make_directories(self) -> list[tuple[tuple[str, ...], int]]:
-        """Make every folder, from the top. Folders that their owner may not enter or write get their final bits at the end."""
+        """Make every directory, from the top. Directories that their owner may not enter or write get their final bits at the end."""
         made: list[tuple[tuple[str, ...], int]] = []
         files = self._target.files
         coming = {names for names, *_ in (*self._plan.files, *self._plan.links)}
@@ -290,9 +292,9 @@ class _Copying:
                 given = not names and not self._into
                 if (await files.stat(path, follow=given)).kind != "directory":
                     raise NotADirectoryError(
-                        errno.ENOTDIR, "A folder does not replace a file", path
+                        errno.ENOTDIR, "A directory does not replace a file", path
                     ) from None
-                with contextlib.suppress(PermissionError):  # the folder can be written to but not read
+                with contextlib.suppress(PermissionError):  # the directory can be written to but not read
                     for entry in await files.list(path):
                         if entry.kind == "other" and (*names, entry.name) in coming:
                             raise OSError(

@@ -55,7 +55,7 @@ class Twin:
 
     def __init__(self) -> None:
         raise TypeError(
-            f"{type(self).__name__} is not made: anyshell.connect() gives an environment, and that gives it"
+            f"{type(self).__name__} is not constructed directly: anyshell.connect() gives an environment, which makes one"
         )
 
     @classmethod

@@ -273,8 +273,8 @@ class HostFiles:
     def remove(self, path: AnyPath, *, recursive: bool=False) -> None: r"""Remove a file, a link or an empty directory; with `recursive`, a whole tree. Never follows links."""
     def rename(self, source: AnyPath, target: AnyPath) -> None: r"""Rename a file. Replaces a file at `target`."""
     def glob(self, pattern: str, *, directory: AnyPath | None=None, hidden: bool=False) -> builtins.list[str]: r"""Find the files and directories whose paths match a pattern."""
-    def upload(self, source: AnyPath, target: AnyPath, *, into: bool=True, on_progress: OnProgress | None=None) -> CopyResult: r"""Copy a file or a folder of this machine to the host."""
-    def download(self, source: AnyPath, target: AnyPath, *, into: bool=True, on_progress: OnProgress | None=None) -> CopyResult: r"""Copy a file or a folder of the host to this machine."""
+    def upload(self, source: AnyPath, target: AnyPath, *, into: bool=True, on_progress: OnProgress | None=None) -> CopyResult: r"""Copy a file or a directory of this machine to the host."""
+    def download(self, source: AnyPath, target: AnyPath, *, into: bool=True, on_progress: OnProgress | None=None) -> CopyResult: r"""Copy a file or a directory of the host to this machine."""
 
 class Job:
     @property

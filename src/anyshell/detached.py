@@ -312,7 +312,7 @@ class DetachedJobs:
     def __init__(self, environment: Surroundings, *, directory: str | None = None) -> None:
         if environment.runner.info.os == "windows":
             raise InvalidCommand(
-                "there are no detached jobs on Windows: start it without detach, where it runs as long as its "
+                "there are no detached jobs on Windows: start the job without detach, to run as long as its "
                 "environment is open, or have Windows' task scheduler run it"
             )
         if directory is not None:
@@ -456,7 +456,7 @@ class DetachedJobs:
             return found[0]
         if found:
             raise JobNotFound(f"{id_} is the beginning of {len(found)} jobs: give more of it")
-        raise JobNotFound(f"there is no job {id_} on {self._runner.host}: 'list' shows those that there are")
+        raise JobNotFound(f"there is no job {id_} on {self._runner.host}: 'list' shows the jobs of the host")
 
     async def _list(self, *prefix: str) -> builtins.list[DetachedRecord]:
         return self._records(await self._look("list", *prefix))
@@ -490,7 +490,7 @@ class DetachedJobs:
             errors = (one_line(line.removeprefix("error ")) for line in lines if line.startswith("error "))
             wrong = next(errors, None)
             raise BackendError(
-                f"the jobs of {self._runner.host} cannot be had: "
+                f"the jobs of {self._runner.host} cannot be listed: "
                 f"{wrong or 'it did not answer to the end' + answer.complaint}"
             )
         return lines

@@ -46,7 +46,7 @@ async def sandbox_for(
     if asked is not None and not isinstance(asked, reach.Reach):
         if most is not None:
             raise InvalidCommand(
-                "reach: the policy has a reach, with which a sandbox of your own cannot be compared: leave one of them out"
+                "reach: the reach of the policy cannot be compared with a sandbox of your own: leave out one of the two"
             )
         return asked
     if most is not None and not most.confines:
@@ -56,7 +56,7 @@ async def sandbox_for(
         return NONE
     if info.os != "linux" and not info.is_this_machine:
         raise ReachUnavailable(
-            f"a sandbox for {info.name}: there is one for Linux hosts alone",
+            f"a sandbox for {info.name}: only a Linux host has one",
             "run anyshell on that host, or leave the reach out",
         )
     if info.os == "windows":

@@ -241,7 +241,7 @@ def fill(template: str, values: Mapping[str, str], programs: Collection[str]) ->
 
     def value(match: re.Match[str]) -> str:
         if not match[0].endswith("}") or match[1] not in values:
-            raise AnyshellError(f"a description asks for {match[0]}, and nothing fills that in")
+            raise AnyshellError(f"a description asks for {match[0]}, which has no value")
         return values[match[1]]
 
     lines: list[str] = []
@@ -260,7 +260,7 @@ def _holds(word: str, values: Mapping[str, str], programs: Collection[str]) -> b
     name, equals, wanted = word.partition("=")
     if equals:
         if name not in values:
-            raise AnyshellError(f"a description asks for {name}, and nothing says what that is")
+            raise AnyshellError(f"a description asks for {name}, which is not defined")
         return values[name] in wanted.split("|")
     if word.startswith("!"):
         return word[1:] not in programs

@@ -38,7 +38,7 @@ class EnvironmentDialogs(EnvironmentFacts):
     def __init__(self, detected: Detected | None = None) -> None:
         if not isinstance(detected, Detected):
             raise InvalidCommand(
-                "an environment is not made so: use 'async with Environment.detect(...) as env', or without an event loop "
+                "an environment is not constructed directly: use 'async with Environment.detect(...) as env', or without an event loop "
                 "'with anyshell.connect(...) as env'"
             )
         super().__init__(detected)
@@ -128,7 +128,7 @@ class EnvironmentDialogs(EnvironmentFacts):
             most = self._options.max_terminals
             if self._terminals >= most:
                 raise AnyshellError(
-                    f"as many terminals run already as may, {most}: leave one of them, or raise max_terminals="
+                    f"{most} terminals run already, the most at once: end one of them, or raise max_terminals="
                 )
             self._terminals += 1
             try:

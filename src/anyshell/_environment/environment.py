@@ -351,7 +351,7 @@ class Environment(EnvironmentTrials):
                 READY_SECONDS,
             ):
                 raise InvalidCommand(
-                    "a detached job takes cwd, env and reach alone: this process does not stay to feed, watch or stop it"
+                    "a detached job takes only cwd, env and reach: this process may end before the job"
                 )
             from ..detached import DetachedJobs  # here and below, since few programs need it
 

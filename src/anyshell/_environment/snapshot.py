@@ -173,7 +173,7 @@ async def capture(
     notices = [notice for path, fate in set_up.files.items() if (notice := _fate(path, fate))]
     if dropped:
         notices.append(
-            f"left out, as the value of an exported variable stands in them: {_named(dropped)}; write $NAME there"
+            f"left out, because they contain the value of an exported variable: {_named(dropped)}; write $NAME there"
         )
     if unusable := [each for each in kept if each.kind == "function" and each.name == RESERVED]:
         notices.append(f"left out: {_named(unusable)}, which would hide the shell's own")
@@ -354,7 +354,7 @@ def _why(outcome: Outcome, told: bytes, shell: ShellInfo) -> str:
         return f"{files} took longer than {SNAPSHOT_SECONDS:g} s"
     if len(told) >= LONGEST_TOLD:
         return f"{files} makes more than {LONGEST_TOLD // 2**20} MiB of functions and aliases"
-    return f"{files} did not come to its end; it may have become another program by exec"
+    return f"{files} did not run to the end; exec may have replaced the shell"
 
 
 def _fate(path: str, fate: str) -> str | None:
@@ -363,7 +363,7 @@ def _fate(path: str, fate: str) -> str | None:
     if word == "unreadable":
         return f"{path} cannot be read"
     if word == "ended":
-        return f"{path} ended the shell with {code}: what stands behind that is missing"
+        return f"{path} ended the shell with {code}: the rest of the file is missing"
     if word == "returned" and code != "0":
         return f"{path} returned {code}"
     return None

@@ -43,7 +43,7 @@ async def ask_names(backend: Backend, info: HostInfo, shell: ShellInfo) -> froze
     names = frozenset(filter(_NAME.match, out.decode(errors="replace").split()))
     if status != ExitStatus(code=0) or not names:
         raise BackendError(
-            f"{backend.name} did not say the names of its variables, which variables= needs there: leave it out, or see "
-            "whether awk is installed there"
+            f"{backend.name} did not list the names of its variables, which variables= needs: leave out variables=, or "
+            "install awk there"
         )
     return names

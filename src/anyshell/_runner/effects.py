@@ -64,7 +64,7 @@ class Looks:
         windows, self._here = info.os == "windows", info.is_this_machine
         if windows and not self._here:
             raise AnyshellError(
-                "effects= is not there for a Windows host that is reached by SSH: run without it, and ask git there"
+                "effects= does not work on a Windows host over SSH: leave out effects=, and use git there"
             )
         self._backend = backend
         self._scan = scan
@@ -146,7 +146,7 @@ class Looks:
             return effects.Look(None, effects.too_many(f"{LONGEST_LOOK >> 20} MiB of paths and facts"))
         if status == ExitStatus(code=_NO_PROGRAM):
             raise BackendError(
-                f"{self._backend.name} has no program that looks at files: effects= needs find, and stat or GNU's find, there"
+                f"{self._backend.name} lacks a program that effects= needs: find, and stat or GNU's find"
             )
         whole = status == ExitStatus(code=0)
         return await in_a_worker(

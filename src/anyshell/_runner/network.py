@@ -70,6 +70,6 @@ def require_none(spawn: Spawn, what: str) -> None:
     """
     if spawn.gate is not None:
         raise ReachUnavailable(
-            f"a network of named hosts for {what}: it is served by this program, which may end before",
+            f"a network of named hosts for {what}: this program serves that network, and may end before",
             "ask for network=False or network=True, or start a job of the environment",
         )

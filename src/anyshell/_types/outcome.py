@@ -177,7 +177,7 @@ class Outcome:
         if self.signal is not None:
             return f"was ended by {self.signal}"
         if self.exit_code is None:
-            return "ended with an exit code that cannot be known"
+            return "ended with an unknown exit code"
         return f"ended with exit code {self.exit_code}"
 
     def _command_and_output(self) -> str:

@@ -132,7 +132,7 @@ class Environment(BaseEnvironment):
         await self._started.files.upload(source_path, target_path)
 
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
-        """Merge a folder of this machine into a folder of the host, and make the target's parent directories."""
+        """Merge a directory of this machine into a directory of the host, and make the target's parent directories."""
         await self._make_above(target_dir)
         await self._started.files.upload(source_dir, target_dir, into=False)
 
@@ -142,7 +142,7 @@ class Environment(BaseEnvironment):
         await self._started.files.download(source_path, target_path)
 
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
-        """Merge a folder of the host into a folder of this machine, and make the target's parent directories."""
+        """Merge a directory of the host into a directory of this machine, and make the target's parent directories."""
         await asyncio.to_thread(os.makedirs, Path(target_dir).parent, exist_ok=True)
         await self._started.files.download(source_dir, target_dir, into=False)
 

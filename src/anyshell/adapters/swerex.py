@@ -140,7 +140,7 @@ class Runtime(rex.AbstractRuntime):
         return rex.WriteFileResponse()
 
     async def upload(self, request: rex.UploadRequest) -> rex.UploadResponse:
-        """Copy a file or a folder of this machine; a folder is merged into an existing folder."""
+        """Copy a file or a directory of this machine; a directory is merged into an existing directory."""
         with _as_swerex_errors():
             await self._env.files.upload(request.source_path, request.target_path, into=False)
         return rex.UploadResponse()

@@ -64,9 +64,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # older versions of 
                 ctx,
             )
         if seconds == 0 and not self._zero:
-            self.fail(
-                f"{value!r} is not a time at all: give a duration above 0, such as 30 or 5m", param, ctx
-            )
+            self.fail(f"{value!r} is not above 0: give a duration, such as 30 or 5m", param, ctx)
         return seconds
 
 

@@ -103,5 +103,7 @@ class StopKeys:
 def _words(name: object) -> list[str]:
     words = name.split() if isinstance(name, str) else []
     if not words:
-        raise InvalidCommand(f"{name!r} names no key that could stop the program: such as 'Escape Escape'")
+        raise InvalidCommand(
+            f"{name!r} is not a key that can stop the program: name one such as 'Escape Escape'"
+        )
     return words

@@ -86,7 +86,7 @@ def unified(
         if {was, became} - {"file", "directory"}:
             why = "not a regular file"
         if not why and length > LONGEST_DIFF:
-            why = "the diff is long enough without it"
+            why = "the diff would be too long"
         part = (
             ""
             if why

@@ -64,7 +64,9 @@ class HostOutcome:
         if self.error is not None:
             raise self.error
         if self.outcome is None:
-            raise AnyshellError(f"the command was not started on {self.host}: its turn never came")
+            raise AnyshellError(
+                f"the command was not started on {self.host}: the run stopped before its turn"
+            )
         return self.outcome.check()
 
 

@@ -89,7 +89,7 @@ class FleetRun:
         if self._task is None:
             if self._left:
                 raise AnyshellError(
-                    "nothing was run: the fleet was left before this was iterated over; iterate within 'async with'"
+                    "nothing was run: the fleet was closed before the iteration began; iterate within 'async with'"
                 )
             self._task = asyncio.ensure_future(self._run())
         try:

@@ -63,13 +63,13 @@ class Readiness:
             return
         if taken:
             job.ready = False
-            job.notice = f"port {port} was taken before it began, so that does not tell whether it is ready"
+            job.notice = f"port {port} was in use before the job began, so a connection does not show whether the job is ready"
             return
         began = time.monotonic()
         missing = ""
         try:
             if pattern is not None and await job.wait_for(pattern, timeout=seconds) is None:
-                missing = "it did not print what was waited for"
+                missing = "it did not print the awaited text"
             elif port is not None:
                 left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
                 if not await job.wait_for(port=port, timeout=left):
@@ -78,6 +78,6 @@ class Readiness:
             missing = str(error)
         job.ready = not missing
         if missing and job.status == "running":
-            job.notice = f"not ready after {time.monotonic() - began:.1f} s: {missing}; it goes on"
+            job.notice = f"not ready after {time.monotonic() - began:.1f} s: {missing}; the job goes on"
         elif missing:
             job.notice = f"it ended before it was ready ({job.status}): {missing}"

@@ -178,7 +178,7 @@ class ClientApprovals:
         """Close the question of a state, and return the digest of the request in question."""
         claims = self._claims(state)
         if claims["call"] != call:
-            raise BadStateError("what was approved is another call")
+            raise BadStateError("the approval is for another call")
         was_open = self._open.pop(claims["number"], math.nan) is None
         if time.monotonic() > claims["until"]:
             raise BadStateError(
@@ -216,7 +216,7 @@ def _question(request: ApprovalRequest) -> str:
 def _read(result: types.ElicitResult | None) -> Approved | Refused:
     """Return the answer of a user; only an explicit yes approves."""
     if result is None or result.action == "cancel":
-        return Refused("the question was left without an answer", by="unanswered")
+        return Refused("the question was not answered", by="unanswered")
     content = result.content or {}
     if result.action == "accept" and content.get("decision") in (_ONCE, _AGAIN):
         return Approved(scope="once" if content["decision"] == _ONCE else "session")

@@ -63,7 +63,7 @@ class Selection:
         for name, least in (("lines", 1), ("bytes", 0)):
             given: tuple[int, int | None] | None = getattr(self, name)
             if given is not None and given[0] < least:
-                raise InvalidCommand(f"{name}: they are counted from {least}: {_FORM[name]}")
+                raise InvalidCommand(f"{name}: counted from {least}: {_FORM[name]}")
             if given is not None and given[1] is not None and given[1] < given[0]:
                 raise InvalidCommand(
                     f"{name}: the range is empty, as its end comes before its start: {_FORM[name]}"

@@ -257,7 +257,7 @@ class Audit:
             self.error = f"the audit in {self._directory or 'its directory'} cannot be written: {error.strerror or error}"
             if self.required:
                 raise AnyshellError(
-                    f"{self.error}; nothing runs that is not recorded: see to it, or leave required= out"
+                    f"{self.error}; with required= nothing runs without a record: mend the cause, or leave out required="
                 ) from error
 
     def _open(self) -> None:

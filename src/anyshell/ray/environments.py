@@ -144,7 +144,9 @@ class Environments:
 
     async def __aenter__(self) -> Self:
         if not ray.is_initialized():
-            raise AnyshellError("Ray is not connected to: call ray.init() first, with the cluster's address")
+            raise AnyshellError(
+                "there is no connection to Ray: call ray.init() first, with the cluster's address"
+            )
         if self._actors:
             raise AnyshellError("a pool is entered once: make another one")
         places: list[list[ActorPlace]] = []

@@ -72,7 +72,7 @@ def _way(part: str, facts: Facts) -> str:
     why = facts.cannot[part]
     if part == "user":
         if facts.setuid and facts.uid != 0:
-            return f"take the setuid bit from it, with which it knows less: chmod u-s {facts.bwrap}"
+            return f"remove its setuid bit, with which it can do less: chmod u-s {facts.bwrap}"
         if facts.most_namespaces == 0:
             return "allow them: sysctl user.max_user_namespaces=10000"
         if not facts.allowed:

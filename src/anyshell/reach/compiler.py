@@ -44,7 +44,7 @@ def compile_reach(reach: Reach, facts: Facts, places: Places | None) -> Sandbox:
         return JobLimits(reach)
     if facts.system != "Linux":
         raise ReachUnavailable(
-            f"a sandbox for {facts.system or 'this system'}: there is one for Linux, macOS and Windows alone",
+            f"a sandbox for {facts.system or 'this system'}: only Linux, macOS and Windows have one",
             "run the commands on a Linux host, or leave the reach out",
         )
     if (lack := lack_of(facts, reach)) is not None:
@@ -85,7 +85,7 @@ def narrow(sandbox: Sandbox, reach: Reach, *, directory: str, home: str) -> Sand
         )
     if not isinstance(sandbox, Bubblewrap | Seatbelt | JobLimits):
         raise InvalidCommand(
-            "reach: the environment has none, and so none that is narrower: give it one by detect(reach=...)"
+            "reach: the environment has no reach to narrow: give it one by detect(reach=...)"
         )
     if isinstance(reach, Widened) and not isinstance(sandbox, JobLimits):
         return sandbox.widened(reach, directory)

@@ -122,7 +122,7 @@ class _Heard(NetworkRecord):
         try:
             return await answer
         except Exception:  # noqa: BLE001 - whatever an approver raises is not a yes
-            return "its approval could not be had"
+            return "its approval could not be asked for"
 
 
 class _Program:

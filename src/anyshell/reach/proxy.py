@@ -241,7 +241,7 @@ class Proxy:
             except TimeoutError:
                 why = f"no answer within {CONNECT_SECONDS:g} s"
             except OSError as error:
-                why = os.strerror(error.errno).lower() if error.errno else "it cannot be connected to"
+                why = os.strerror(error.errno).lower() if error.errno else "the connection failed"
         raise Stopped("failed", why)
 
     def _fits(self, address: Address, port: int) -> bool:
@@ -261,7 +261,7 @@ class Proxy:
         try:
             refused = await shielded(record.answers[key])
         except Exception:  # noqa: BLE001 - whatever an approver raises is not a yes
-            refused = "its approval could not be had"
+            refused = "its approval could not be asked for"
         if refused:
             raise Stopped("refused", refused)
 

@@ -218,7 +218,7 @@ def _authority(text: str, default: int | None) -> tuple[str, int]:
 
 async def _socks(client: Client, version: bytes) -> Request:
     if version == b"\4":
-        raise Malformed("SOCKS4 is not spoken here", b"\0\x5b" + bytes(6))
+        raise Malformed("SOCKS4 is not supported", b"\0\x5b" + bytes(6))
     methods = await client.exactly((await client.exactly(1))[0])
     if 0 not in methods:
         raise Malformed("the client wants to log in", b"\5\xff")
@@ -233,7 +233,7 @@ async def _socks(client: Client, version: bytes) -> Request:
         host = str(ipaddress.ip_address(await client.exactly(4 if kind == 1 else 16)))
     port = int.from_bytes(await client.exactly(2), "big")
     if command != 1:
-        raise Malformed("no UDP, and no listening, by this proxy", socks_answer(7))
+        raise Malformed("this proxy supports neither UDP nor listening", socks_answer(7))
     if not port:
         raise Malformed("there is no port 0", socks_answer(1))
     return Request("socks", host, port)

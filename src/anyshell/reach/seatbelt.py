@@ -96,7 +96,7 @@ class Seatbelt:
         """
         for path in self.given:
             if (real := self.places.real(path)) != path:
-                raise InvalidCommand(f"{path!r} leads to {real!r}: that is to be named instead")
+                raise InvalidCommand(f"{path!r} leads to {real!r}: name that instead")
         directory = self.places.real(spawn.cwd)
         named = self._real((*self.reach.read, *self.reach.write))
         closed = lies_in(directory, _PRIVATE) and not lies_in(

@@ -229,7 +229,7 @@ class View:
             return f"reach: {name}: {path!r} is more than the reach of the environment allows"
         for path in self._given:
             if self._real(path) != path:
-                return f"{path!r} leads to {self._real(path)!r}: that is to be named instead"
+                return f"{path!r} leads to {self._real(path)!r}: name that instead"
         for path in self._write:
             if not self._kind(path):
                 return f"reach: write: {path!r} is not there, or cannot be entered in a sandbox"
@@ -325,7 +325,7 @@ class View:
         """Return why Landlock cannot enforce the view; empty if Landlock can."""
         for path in (*self._hide, *self._protect):
             if self._kind(path) and lies_in(self._real(path), self._write):
-                return f"reach: {path!r} lies in what may be written, and Landlock keeps nothing from that"
+                return f"reach: {path!r} lies in what may be written, and Landlock cannot protect it there"
         return ""
 
     def rules(self) -> "list[str]":

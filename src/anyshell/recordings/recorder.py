@@ -151,7 +151,7 @@ class Recorder:
             cure = (
                 "that is a directory; choose a new file in it"
                 if Path(path).is_dir()
-                else "there is such a file already, which is not written over; remove it, or choose another name"
+                else "the file exists already and is not overwritten; remove it, or choose another name"
             )
             raise RecordingError(f"cannot record to {str(path)!r}: {cure}") from error
         except OSError as error:

@@ -59,24 +59,36 @@ _ENCODING = (_about(Literal["utf-8", "base64"], "Of the data."), "utf-8")
 _PATH = _about(str, "Absolute, relative to the environment's directory, or below ~.")
 _COMMAND = {
     "command": _about(str, "Text in the shell's own language."),
-    "cwd": (_about(str | None, "Where it runs; relative to the environment's directory."), None),
+    "cwd": (_about(str | None, "The command's directory, relative to that of the environment."), None),
     "env": (_about(dict[str, str], "Variables set over everything else."), {}),
-    "timeout": (_about(float | None, "Seconds until the whole tree is stopped; null is never."), None),
-    "silence": (_about(float | None, "Seconds without output until it is stopped; null is never."), None),
+    "timeout": (
+        _about(float | None, "Seconds until the command and its processes are stopped; null is never."),
+        None,
+    ),
+    "silence": (
+        _about(float | None, "Seconds without output until the command is stopped; null is never."),
+        None,
+    ),
     "reach": (
         _about(
-            str | dict[str, Any] | None, "What it may see, write and reach, and no more than the environment."
+            str | dict[str, Any] | None,
+            "What the command may see, write and reach; at most the environment's reach.",
         ),
         None,
     ),
 }
 _RUN = {
     **_COMMAND,
-    "stdin": (_about(str | None, "What it reads; null is end-of-file at once."), None),
-    "split_stderr": (_about(bool, "Two texts rather than one in true order."), False),
-    "session": (_about(str | None, "The name of a shell that lasts; made at its first use."), None),
+    "stdin": (_about(str | None, "The command's input; null is end-of-file at once."), None),
+    "split_stderr": (
+        _about(bool, "Keep stderr apart from stdout; the order between the two is lost."),
+        False,
+    ),
+    "session": (_about(str | None, "The name of a session, which is opened at its first use."), None),
     "effects": (
-        _about(bool | list[str], "Compare the files of the directory, or of these, before and after it."),
+        _about(
+            bool | list[str], "Compare the files of the directory, or of these, before and after the command."
+        ),
         False,
     ),
 }
@@ -94,14 +106,16 @@ METHODS: dict[str, type[BaseModel]] = {
     ),
     "jobs.send": _parameters(job=_JOB, data=str, close=(bool, False)),
     "jobs.wait": _parameters(
-        job=_JOB, timeout=(_about(float | None, "Seconds; null is until its end."), None)
+        job=_JOB, timeout=(_about(float | None, "Seconds; null waits until the job ends."), None)
     ),
     "jobs.stop": _parameters(job=_JOB),
     "files.read": _parameters(path=_PATH, offset=_SKIP, length=_MOST, encoding=_ENCODING),
     "files.write": _parameters(path=_PATH, data=str, encoding=_ENCODING, append=(bool, False)),
     "files.list": _parameters(path=_PATH),
     "files.stat": _parameters(path=_PATH),
-    "files.mkdir": _parameters(path=_PATH, parents=(_about(bool, "It may be there already, too."), False)),
+    "files.mkdir": _parameters(
+        path=_PATH, parents=(_about(bool, "Make missing parents; an existing directory is no error."), False)
+    ),
     "files.remove": _parameters(path=_PATH, recursive=(bool, False)),
 }
 """The methods, each with the model of its parameters."""

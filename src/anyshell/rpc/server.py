@@ -126,7 +126,7 @@ class Server:
             hint = alike(given, names) if isinstance(given, str) else ""
             raise _Fault("no_method", f"there is no such method{hint}: the methods are {', '.join(names)}")
         if not self._greeted and method != "hello":
-            raise _Fault("no_hello", f"the first request has to be hello: {_HELLO}")
+            raise _Fault("no_hello", f"the first request must be hello: {_HELLO}")
         if request_id in self._under_way:
             raise _Fault("bad_message", "a request of that id is under way: give each an id of its own")
         keys = list(METHODS[method].model_fields)
@@ -163,7 +163,7 @@ class Server:
         from .. import __version__
 
         if dict(params)["version"] != VERSION:
-            raise _Fault("no_version", f"the only version of the protocol that is spoken here is {VERSION}")
+            raise _Fault("no_version", f"the only supported version of the protocol is {VERSION}")
         self._greeted = True
         env = self._env
         facts = {"host": env.host, "os": env.os, "shell": env.shell.kind, "directory": env.directory}
@@ -224,7 +224,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         told = None
     if not isinstance(told, dict):
-        raise _Fault("bad_message", f"each line has to be one JSON object, such as {_HELLO}")
+        raise _Fault("bad_message", f"each line must be one JSON object, such as {_HELLO}")
     return told
 
 
@@ -239,7 +239,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _id(told: dict[str, Any]) -> str | int:
     request_id = told.get("id")
     if isinstance(request_id, bool) or not isinstance(request_id, str | int):
-        raise _Fault("bad_message", f"the id has to be a string or a whole number: {_HELLO}")
+        raise _Fault("bad_message", f"the id must be a string or a whole number: {_HELLO}")
     if isinstance(request_id, str) and len(request_id) > LONGEST_ID:
         raise _Fault("bad_message", f"the id has more than {LONGEST_ID} characters: give a shorter one")
     if set(told) - {"id", "method", "params"}:

@@ -339,9 +339,7 @@ class Session(AsyncOnly):
         if turn.problem:
             raise SpawnError(await turn.why_not())
         if outcome.exit_code != 0 or turn.shell is None:
-            raise AnyshellError(
-                f"the session was not forked: that it tells its state {_HOW_ENDED[outcome.status]}"
-            )
+            raise AnyshellError(f"the session was not forked: reading its state {_HOW_ENDED[outcome.status]}")
         return turn.shell
 
     async def _become(self, like: SessionShell, name: str, directory: str) -> None:
@@ -455,7 +453,7 @@ class Session(AsyncOnly):
                 raise
             if process.problem:
                 await process.aclose()
-                raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: the shell does not change to it")
+                raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: the shell cannot change to it")
         return process, shell
 
     async def _given(
@@ -552,4 +550,6 @@ def _check_reserved(command: Command) -> None:
     if not (command.env or command.unset):
         return
     if taken := sorted(shells.RESERVED & (command.env.keys() | command.unset)):
-        raise InvalidCommand(f"{', '.join(taken)}: a session's shell is led by that; choose another name")
+        raise InvalidCommand(
+            f"{', '.join(taken)}: anyshell uses that in a session's shell; choose another name"
+        )

@@ -180,7 +180,7 @@ class SessionShell:
             raise SpawnError(f"the prefix has not started the shell within {START_SECONDS:g} s") from error
         if not self._pid.done():
             raise SpawnError(
-                "the prefix has not started the shell: try Environment.run(), which shows what it says"
+                "the prefix has not started the shell: try Environment.run(), which shows what the prefix prints"
             )
         if (pid := await self.process.pid_outside(self.info.pid)) is None:
             why = "as in a container, and a session could not be stopped there; use Environment.run() behind such a prefix"
@@ -374,7 +374,7 @@ class SessionShell:
     def _removed(self) -> str:
         return (
             f"nothing ran: the session's private directory {self._pipe_directory.directory} was removed, as when temporary files "
-            "are cleaned up; restart() the session, which then begins without what it knew"
+            "are cleaned up; restart() the session, which then begins without its former state"
         )
 
     def _unusable(self) -> Exception:

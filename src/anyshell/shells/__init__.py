@@ -234,7 +234,7 @@ def converse(info: ShellInfo, directory: str | None) -> Conversation | PowerShel
 
             return PowerShellConversation(shell)
         raise InvalidCommand(
-            f"there are no sessions of {info.name} but on this machine, where it is Windows: run every command in a "
+            f"sessions of {info.name} work only on this machine, if that is Windows: run every command in a "
             "fresh shell"
         )
     if directory is None:

@@ -295,7 +295,7 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
             person = import_module("anyshell.cli.terminal.interaction").Interaction(self, escape)
         except (AssertionError, ImportError):
             raise AnyshellError(
-                "interact() is not there on Windows: show the program by anyshell.console instead"
+                "interact() does not work on Windows: show the program by anyshell.console instead"
             ) from None
         listener = self._listener
 
@@ -381,7 +381,9 @@ class DrivenTerminal(AsyncOnly, TerminalReader):
             # The program has closed the terminal. Most programs end then, but a program may go on without a terminal.
             await asyncio.wait([self._started()], timeout=SETTLE_SECONDS)
             self._check_running()
-            raise AnyshellError("the terminal has no reader any more: what was typed went nowhere") from None
+            raise AnyshellError(
+                "no program reads from the terminal any more: the typed input was lost"
+            ) from None
         if taken < len(data):
             raise AnyshellError(
                 f"the program on the terminal does not read: after {timeout:g} s without progress, {taken:,} of "

@@ -466,7 +466,7 @@ def _problems(asked: ShellParams, limits: ToolLimits, features: ToolFeatures) ->
             yield f"{name} has {len(paths or ()):,} paths, and at most {MOST_ALSO} can be given: name a directory above them"
         for path in (paths or ())[:MOST_ALSO]:
             if not path.strip() or "\0" in path:
-                yield f"{name} has a path that is none"
+                yield f"{name} has an entry that is not a path"
             yield from too_long(name, path, LONGEST_PATH)
     yield from timeout_problems(asked.timeout, limits)
 

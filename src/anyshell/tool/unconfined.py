@@ -29,7 +29,7 @@ def _warn(*, can_confine: bool) -> None:
     _LOG.warning(
         "%s. %s",
         NO_SANDBOX,
-        "Confine them with reach=Reach.preset('workspace') or --reach workspace; 'none' in its place says that this is meant"
+        "Confine them with reach=Reach.preset('workspace') or --reach workspace; 'none' instead states that no sandbox is wanted"
         if can_confine
         else "anyshell can confine commands on Linux hosts alone",
     )

@@ -114,7 +114,7 @@ def asking_for(
         if isinstance(answer, Approved):
             return ""
         who = {"user": "the user has refused it", "policy": "the policy refuses it"}.get(
-            answer.by, "its approval could not be had"
+            answer.by, "its approval could not be asked for"
         )
         reason = one_line(answer.reason[:_LONGEST_REASON])
         return f"{who}: {reason}" if reason else who

@@ -220,7 +220,7 @@ class Sessions:
         except asyncssh.ChannelOpenError as error:
             if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
                 raise BackendError(
-                    f"{self._name} does not let us try a port (AllowTcpForwarding, PermitOpen); "
+                    f"{self._name} does not let anyshell connect to a port (AllowTcpForwarding, PermitOpen); "
                     "wait for what the program prints instead"
                 ) from error
             return False

@@ -115,7 +115,7 @@ def verify(*, directory: Path | None) -> None:
     for problem in problems:
         click.echo(printable(f"{problem.file}:{problem.line}: {problem.text}"))
     if problems:
-        raise NotWhole(f"the audit is not as it was written, in {_counted(len(problems), 'place')}")
+        raise NotWhole(f"the audit was changed in {_counted(len(problems), 'place')}")
     mention(f"nothing wrong in {_counted(len(files(place)), 'file')} of {printable(str(place))}")
 
 

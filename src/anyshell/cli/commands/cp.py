@@ -1,4 +1,4 @@
-"""``anyshell cp``: files and folders between this machine and others."""
+"""``anyshell cp``: files and directories between this machine and others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NotAllCopied(Failure):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A file or folder as typed, with the host of the file or folder; ``None`` is this machine."""
+    """A file or directory as typed, with the host of the file or directory; ``None`` is this machine."""
 
     text: str
     host: str | SSHOptions | None
@@ -77,7 +77,7 @@ def read_operand(text: str, *, windows: bool) -> Operand:
 
 
 class _OperandType(click.ParamType):  # type: ignore[type-arg]  # older versions of click take none
-    """A file or folder, on this machine or on another host."""
+    """A file or directory, on this machine or on another host."""
 
     name = "path"
 
@@ -116,13 +116,13 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return hosts or paths
 
 
-@click.command(short_help="Copy files and folders from host to host.")
-@click.option("-r", "--recursive", is_flag=True, help="Copy folders with their contents.")
+@click.command(short_help="Copy files and directories from host to host.")
+@click.option("-r", "--recursive", is_flag=True, help="Copy directories with their contents.")
 @click.option(
     "-p",
     "--preserve",
     is_flag=True,
-    help="Keep the modification times of files and folders, to the second.",
+    help="Keep the modification times of files and directories, to the second.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no notices. Errors are shown.")
 @click.argument("source", nargs=-1, required=True, type=_OperandType(), shell_complete=_complete)
@@ -145,9 +145,9 @@ def cp(
     colon is written with './' before it. From host to host, all goes through this machine.
 
     An existing directory as TARGET gets the copies into it; several sources need one. Any other TARGET is the copy,
-    and replaces an existing file. A folder is merged into an existing folder.
+    and replaces an existing file. A directory is merged into an existing directory.
 
-    A file appears under its name when it is whole, and permission bits are kept; with -p, times as well. Links in a folder
+    A file appears under its name when it is whole, and permission bits are kept; with -p, times as well. Links in a directory
     are copied as links. Sockets, pipes and devices are left out, and named. On a terminal, stderr shows the progress.
 
     \b
@@ -287,7 +287,7 @@ class _Copies:
         from ..terminal.progress import Progress
 
         if not self._recursive and (await source.files.stat(source.path)).kind == "directory":
-            self._fail(operand, "it is a folder; copy it with -r")
+            self._fail(operand, "it is a directory; copy it with -r")
             return
         progress = None if self._shown is None else Progress(operand.text, self._shown)
         try:
@@ -297,7 +297,7 @@ class _Copies:
                 await progress.close()
         for path in result.skipped:
             self._code = NotAllCopied.exit_code
-            mention(f"{printable(path)} was not copied: it is not a file, folder or link")
+            mention(f"{printable(path)} was not copied: it is not a file, directory or link")
 
     def _fail(self, operand: Operand, why: str) -> None:
         self._code = NotAllCopied.exit_code

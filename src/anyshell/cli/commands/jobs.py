@@ -267,7 +267,7 @@ def stop(*, host: str | None, grace: float, id_: str) -> None:
         alive = await job.stop(grace=grace)
         if alive:
             named = ", ".join(f"{printable(info.name)} (pid {info.pid})" for info in alive)
-            raise NotStopped(f"of job {job.id} still runs: {named}")
+            raise NotStopped(f"processes of job {job.id} still run: {named}")
         mention(f"{job.id} {job.status}")
 
     _perform(host, work)

@@ -184,7 +184,7 @@ def _parse(params: str) -> dict[str, Any]:
         except OSError as error:
             raise Failure(f"cannot read stdin: {error.strerror}") from error
     if not text.strip():
-        raise _bad('there is nothing: give an object, such as {"command": "git status --short"}')
+        raise _bad('the input is empty: give an object, such as {"command": "git status --short"}')
     try:
         given = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except RecursionError:
@@ -203,12 +203,12 @@ def _parse(params: str) -> dict[str, Any]:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise _bad("an object has the same name twice, and only one of them could count: leave the other out")
+        raise _bad("an object has the same name twice: leave out one of the two")
     return made
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise _bad(f"this is not JSON: {name} is not a value of it")
+    raise _bad(f"this is not JSON: JSON has no value {name}")
 
 
 def _bad(message: str) -> click.BadParameter:

@@ -86,23 +86,21 @@ def load(data: bytes, source: str) -> tuple[NoiseRule, ...]:
 
 def _rule(entry: Any, where: str) -> NoiseRule:
     if not isinstance(entry, dict):
-        raise ValueError("a rule has to be a table")  # noqa: TRY004 - a mistake in a file
+        raise ValueError("a rule must be a table")  # noqa: TRY004 - a mistake in a file
     if unknown := entry.keys() - set(_KEYS):
         raise ValueError(f"{', '.join(sorted(unknown))} is not a key of a rule: {', '.join(_KEYS)}")
     texts = {key: _texts(key, entry.get(key, [])) for key in _TEXTS}
     name, on_empty = entry.get("name"), entry.get("on_empty", "")
     codes = entry.get("exit_codes", [0])
     if not isinstance(name, str) or not name.isprintable() or not name or len(name) > 60:
-        raise ValueError("name has to be a text of 1 to 60 characters")
+        raise ValueError("name must be a text of 1 to 60 characters")
     if not all(texts["command"]) or not texts["command"]:
-        raise ValueError("command has to be the first words of commands, such as ['git log']")
+        raise ValueError("command must be the first words of commands, such as ['git log']")
     if not isinstance(codes, list) or not codes or not all(type(code) is int for code in codes):
-        raise ValueError("exit_codes has to be a list of numbers")
+        raise ValueError("exit_codes must be a list of numbers")
     after_failure = texts["noise"] or texts["failed"] or "blocks" in entry
     if (set(codes) != {0} or after_failure) and not texts["facts"]:
-        raise ValueError(
-            "a rule that holds after a failure has to list its facts: patterns of lines it keeps"
-        )
+        raise ValueError("a rule that holds after a failure must list its facts: patterns of lines it keeps")
     if not after_failure and not texts["strip"] and entry.keys().isdisjoint({"replace", "group"}):
         raise ValueError("nothing is left out: give strip, noise, failed, blocks, replace or group")
     _no_verdict("name", name)
@@ -129,13 +127,13 @@ def _rule(entry: Any, where: str) -> NoiseRule:
         if not isinstance(given, str) or not isinstance(expected, str) or code not in rule.exit_codes:
             raise ValueError("an example needs input and output, and an exit_code for which the rule holds")
         if (got := shortened(rule, code, given).text.rstrip("\n")) != expected.rstrip("\n"):
-            raise ValueError(f"an example does not hold: of {given!r} remains {got!r}, not {expected!r}")
+            raise ValueError(f"an example does not hold: {given!r} gives {got!r}, not {expected!r}")
     return rule
 
 
 def _texts(key: str, value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ValueError(f"{key} has to be a list of texts")
+        raise ValueError(f"{key} must be a list of texts")
     return value
 
 
@@ -143,7 +141,7 @@ def _tables(key: str, value: Any, keys: set[str]) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not all(
         isinstance(each, dict) and each.keys() <= keys for each in value
     ):
-        raise ValueError(f"{key} has to be a list of tables with {', '.join(sorted(keys))}")
+        raise ValueError(f"{key} must be a list of tables with {', '.join(sorted(keys))}")
     return value
 
 
@@ -167,7 +165,7 @@ def _replacements(value: Any) -> Iterable[tuple[re.Pattern[str], str]]:
 
 def _no_verdict(key: str, text: Any) -> None:
     if not isinstance(text, str) or "\n" in text:
-        raise ValueError(f"{key} has to be a text of one line")
+        raise ValueError(f"{key} must be a text of one line")
     if found := _VERDICT.search(text):
         raise ValueError(f"{key}: {found[0]!r} states a verdict, which only the program itself may")
 
@@ -180,7 +178,7 @@ def _joined(key: str, patterns: Sequence[str]) -> re.Pattern[str]:
 def _pattern(key: str, pattern: Any) -> re.Pattern[str]:
     """Compile a pattern with bounded time: at worst, the time grows with the cube of a line's length, which is bounded."""
     if not isinstance(pattern, str) or len(pattern) > LONGEST_PATTERN:
-        raise ValueError(f"{key}: a pattern has to be a text of at most {LONGEST_PATTERN} characters")
+        raise ValueError(f"{key}: a pattern must be a text of at most {LONGEST_PATTERN} characters")
     if "(?P<" in pattern or re.match(r"\(\?[a-zA-Z]+\)", pattern):
         raise ValueError(f"{key}: {pattern!r}: a group has no name, and a flag is of a group: (?i:x)")
     try:

@@ -131,7 +131,7 @@ class OutputLog:
             raise self._failure
         if self._writer is None:
             if self._store is None:
-                raise FileNotFoundError(errno.ENOENT, "there is no place for artifacts")
+                raise FileNotFoundError(errno.ENOENT, "there is no directory for artifacts")
             self._writer = self._store.create()
         return self._writer
 

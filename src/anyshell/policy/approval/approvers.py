@@ -35,7 +35,7 @@ async def approve_all(request: ApprovalRequest) -> Approved | Refused:
     """
     require_question("approve_all")
     if isinstance(request, NetworkRequest | ReachRequest):
-        return Refused("it is not within the reach, which no one is asked to widen", by="policy")
+        return Refused("it is outside the reach, and no approval widens that", by="policy")
     return Approved()
 
 

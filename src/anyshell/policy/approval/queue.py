@@ -67,7 +67,7 @@ class ApprovalQueue:
     async def __call__(self, request: ApprovalRequest, /) -> Approved | Refused:
         """Queue a request and wait for its answer."""
         if self._closed or self._open >= self._limit:
-            reason = "no one answers any more" if self._closed else f"{self._open} questions wait already"
+            reason = "the queue is closed" if self._closed else f"{self._open} questions wait already"
             return Refused(f"approval cannot be asked for: {reason}", by="unanswered")
         question = Question(request)
         self._waiting[question] = None

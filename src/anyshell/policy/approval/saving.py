@@ -118,7 +118,7 @@ def _write(file: Path, change: Callable[[str, Mapping[str, Any]], str]) -> None:
         after = change(before, tomllib.loads(before))
         tomllib.loads(after)
     except (tomllib.TOMLDecodeError, AttributeError, TypeError) as error:
-        raise AnyshellError(f"no rule was added to {file}, which is not as it should be: {error}") from error
+        raise AnyshellError(f"no rule was added to {file}, which has a mistake: {error}") from error
     if len(after.encode()) > LARGEST_FILE:
         raise AnyshellError(f"no rule was added to {file}: it would be too large to be loaded")
     new = f"{file}.{os.urandom(4).hex()}.new"

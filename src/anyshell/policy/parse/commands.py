@@ -195,7 +195,7 @@ class Walk:
         written = self._text[name.start_byte : name.end_byte]
         self._assigned(written, numbers, (node.start_byte, node.end_byte))
         if dynamic.variable(written, self._shell):
-            self._reading.doubt(f"{written} says what programs run")
+            self._reading.doubt(f"{written} decides which programs run")
 
     def _assigned(self, name: str, number: bool, where: Span) -> None:
         if number:
@@ -421,7 +421,7 @@ class Walk:
         place: CommandPlace,
         span: Span,
     ) -> None:
-        unknown = [f"{each.name} says what programs run" for each in variables if self._says(each, words)]
+        unknown = [f"{each.name} decides which programs run" for each in variables if self._says(each, words)]
         program: str | None = ""
         if words:
             first, rest = words[0], tuple(words[1:])

@@ -57,15 +57,15 @@ _ALWAYS = {
     ),
     **dict.fromkeys(
         names("tmux screen at batch crontab systemd-run expect entr"),
-        "runs what it is told in ways that are not read",
+        "runs programs in ways that are not parsed",
     ),
     **dict.fromkeys(
         names(
             "fish csh tcsh ksh ksh93 mksh lksh pdksh oksh posh yash rksh xonsh nu elvish cmd cmd.exe wsl pwsh powershell"
         ),
-        "reads a language that is not read",
+        "runs a language that is not parsed",
     ),
-    **dict.fromkeys(names("pwsh.exe powershell.exe wsl.exe bash.exe"), "reads a language that is not read"),
+    **dict.fromkeys(names("pwsh.exe powershell.exe wsl.exe bash.exe"), "runs a language that is not parsed"),
 }
 _ZSH = names(
     "setopt unsetopt emulate zmodload autoload zle bindkey functions vared sched zcompile zstyle compdef add-zsh-hook disable "
@@ -213,7 +213,7 @@ def _declaration(program: str, arguments: Sequence[Argument], shell: ShellKind) 
         elif not _NAME.fullmatch(name.removesuffix("+")):
             yield f"{program} evaluates {name[:40]}"
         elif variable(name.removesuffix("+"), shell):
-            yield f"{name} says what programs run"
+            yield f"{name} decides which programs run"
         elif equals and indexed and not each.text.startswith(f"{name}=("):
             yield f"{program} evaluates the value of {name}"
         elif shell == "sh" and re.search(r"[$`*?\[{]", value) and not re.fullmatch('"[^"]*"', value):

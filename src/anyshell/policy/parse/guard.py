@@ -317,7 +317,7 @@ class Guard:
             self._doubt(f"the expansion {self._text[start:end][:40]}")
         given = re.match(r"\$\{(\w+):?=", written)
         if given and dynamic.variable(given[1], self._shell):
-            self._doubt(f"{given[1]} says what programs run")
+            self._doubt(f"{given[1]} decides which programs run")
         index = re.match(r"\$\{#?\w+\[\$?([A-Za-z_]\w*)\]", written)
         if index:
             self.operands.append((index[1], start))

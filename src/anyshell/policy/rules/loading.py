@@ -191,7 +191,7 @@ def load(data: bytes, source: str, *, tightens: bool = False) -> RuleFile:
     for action in actions:
         entries = tables.get(action, [])
         if not isinstance(entries, list):
-            raise PolicyError(f"{source}:{_line(text, action, 0)}: write [[{action}]], twice bracketed")
+            raise PolicyError(f"{source}:{_line(text, action, 0)}: write [[{action}]], in double brackets")
         for at, entry in enumerate(entries):
             line = _line(text, rf"\[\[\s*{action}\s*\]\]", at)
             where = f"{source}:{line}"
@@ -228,7 +228,7 @@ def _destinations(entries: Any) -> tuple[str, ...]:
         for each in entries
     ):
         raise ValueError(
-            "widened: write [[widened]], twice bracketed, with the key network alone, or with write, read and host"
+            "widened: write [[widened]], in double brackets, with the key network alone, or with write, read and host"
         )
     given = tuple(
         name for each in entries if "network" in each for name in _texts("widened", each["network"])
@@ -264,7 +264,7 @@ def _variables(table: Any) -> Variables | None:
     given = dict(table)
     values = given.get("set", {})
     if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
-        raise ValueError("variables: set has to be a table of texts")
+        raise ValueError("variables: set must be a table of texts")
     if "exclude" in given:
         given["exclude"] = tuple(_texts("variables", given["exclude"]))
     try:
@@ -299,7 +299,7 @@ _LABELS = ("action", "name", "where", "message", "match", "not_match")
 
 def _rule(action: Action, entry: Any, where: str) -> Rule:
     if not isinstance(entry, dict):
-        raise ValueError("a rule has to be a table")  # noqa: TRY004 - a mistake in a file
+        raise ValueError("a rule must be a table")  # noqa: TRY004 - a mistake in a file
     values: dict[str, Any] = {}
     for key, value in entry.items():
         if key not in _RULE_KEYS:
@@ -323,7 +323,7 @@ def _rule(action: Action, entry: Any, where: str) -> Rule:
         else:
             values[key] = _texts(key, value)
     if not isinstance(name := values.get("name"), str) or not _NAME.fullmatch(name):
-        raise ValueError('a rule has to have a name, of letters, digits and -, such as name = "tests"')
+        raise ValueError('a rule must have a name, of letters, digits and -, such as name = "tests"')
     rule = Rule(action=action, where=where, **values)
     if action == "allow":
         forbidden = [
@@ -345,14 +345,14 @@ def _checked(key: str, value: Any, schema: Mapping[str, Any]) -> Any:
         return _texts(key, value)
     wanted = str if schema.get("type") == "string" else bool
     if not isinstance(value, wanted):
-        raise ValueError(f"{key} has to be {'a text' if wanted is str else 'true or false'}")  # noqa: TRY004 - as above
+        raise ValueError(f"{key} must be {'a text' if wanted is str else 'true or false'}")  # noqa: TRY004 - as above
     return value
 
 
 def _texts(key: str, value: Any) -> tuple[str, ...]:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
-        raise ValueError(f"{key} has to be a text or several, and none of them empty")
+        raise ValueError(f"{key} must be a text or several, and none of them empty")
     return tuple(texts)
 
 

@@ -366,7 +366,7 @@ def _project(path: str, trust: Callable[[str, bytes], bool] | None) -> RuleFile:
     if not remembered(digest):
         if trust is None or not trust(path, data):
             raise PolicyError(
-                f"{path}: this file of a project is not believed; look at it, then load it with trust="
+                f"{path}: this file of a project is not trusted; read it, then load it with trust="
             )
         remember(digest)
     return file

@@ -443,18 +443,18 @@ def profiles_of(tables: Mapping[str, Any]) -> dict[str, Profile]:
 
 def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Profile:
     if not isinstance(table, dict):
-        raise ValueError(f"programs.{where}: has to be a table")  # noqa: TRY004 - a mistake in a file
+        raise ValueError(f"programs.{where}: must be a table")  # noqa: TRY004 - a mistake in a file
     for key, value in table.items():
         if key not in _KEYS:
             raise ValueError(f"programs.{where}: {key} is not a key of a profile: {', '.join(_KEYS)}")
         if not isinstance(value, _KEYS[key]):
-            raise ValueError(f"programs.{where}: {key} has to be a {_KEYS[key].__name__}")  # noqa: TRY004 - as above
+            raise ValueError(f"programs.{where}: {key} must be a {_KEYS[key].__name__}")  # noqa: TRY004 - as above
     if table.get("output", "") not in ("", "names", "lines"):
-        raise ValueError(f"programs.{where}: output has to be names or lines")
+        raise ValueError(f"programs.{where}: output must be names or lines")
     if table.get("input", "") not in ("", "any", "lines", "value"):
-        raise ValueError(f"programs.{where}: input has to be any, lines or value")
+        raise ValueError(f"programs.{where}: input must be any, lines or value")
     if table.get("style", "gnu") not in STYLES:
-        raise ValueError(f"programs.{where}: style has to be one of {', '.join(sorted(STYLES))}")
+        raise ValueError(f"programs.{where}: style must be one of {', '.join(sorted(STYLES))}")
     kinds = {}
     for kind, pattern in table.get("kinds", {}).items():
         try:
@@ -514,10 +514,10 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
 def _converted(where: str, key: str, value: Any, known: frozenset[str]) -> Any:
     if key in ("network", "privilege"):
         if not isinstance(value, bool):
-            raise ValueError(f"programs.{where}: {key} has to be true or false")
+            raise ValueError(f"programs.{where}: {key} must be true or false")
         return value
     if not isinstance(value, str):
-        raise ValueError(f"programs.{where}: {key} has to be a text")  # noqa: TRY004 - as above
+        raise ValueError(f"programs.{where}: {key} must be a text")  # noqa: TRY004 - as above
     if key == "positionals":
         roles = tuple(value.split())
         for role in roles:

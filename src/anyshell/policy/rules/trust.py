@@ -18,7 +18,7 @@ _ADMINISTRATOR = (
 )
 
 _BELIEVED = "trusted-projects"
-_REFUSAL = "it may hold what this user did not put there: {fault}"
+_REFUSAL = "other users may have written it: {fault}"
 
 
 def remembered(digest: str) -> bool:

@@ -508,7 +508,7 @@ class _Connector:
         if login.connection is None and isinstance(error, ValueError):
             # asyncssh checks its arguments before it does anything.
             return ConnectionFailed(
-                f"what is to be used for {address} cannot be used: {safe_words(str(error))}",
+                f"an option for {address} is not usable: {safe_words(str(error))}",
                 stage="handshake",
             )
         if proxy_end:
@@ -544,7 +544,12 @@ class _Connector:
         methods = ", ".join(login.methods)
         parts.append(f"it takes {methods}" if methods else f"it takes none of {', '.join(settings.methods)}")
         parts.append(
-            "tried: " + (", ".join(login.tried) if login.tried else "nothing, since there was nothing to try")
+            "tried: "
+            + (
+                ", ".join(login.tried)
+                if login.tried
+                else "nothing, since there was no key or password to try"
+            )
         )
         parts += keys.problems
         if login.expired:

@@ -228,7 +228,7 @@ class Keys:
                 continue
             self._secrets.keys[file.path] = key
             return key
-        self.problems.append(f"{file.path} is encrypted, and no passphrase that was given opens it")
+        self.problems.append(f"{file.path} is encrypted, and none of the given passphrases opens it")
         return None
 
 
@@ -302,7 +302,7 @@ class _FilePair(asyncssh.SSHKeyPair):
         """Sign data. Raises a ValueError if the key stays encrypted: asyncssh then goes on to the next key."""
         key = await self._opened()
         if key is None:
-            raise ValueError("the key stays shut")
+            raise ValueError("the key stays encrypted")
         if not key.algorithm.startswith(b"sk-"):
             return key.sign(data, self.sig_algorithm)
         return await in_a_thread(

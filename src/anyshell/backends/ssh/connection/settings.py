@@ -168,7 +168,7 @@ def _settings(config: HostConfig, options: SSHOptions, *, is_target: bool) -> Se
     port = number("port", SSH_PORT, 1, 65535)
     user = config.user
     if not user:
-        raise InvalidCommand("no user name: say user=, or write user@host")
+        raise InvalidCommand("no user name: give user=, or write user@host")
 
     # Precedence of every value below: an option of the caller, then ssh_config, then the default of
     # ssh_config(5). The caller's jump hosts are for the target alone: otherwise a jump host would be reached

@@ -271,7 +271,7 @@ class ShellFiles:
             number = await self._looked_for(text, path)
         if number is not None:
             raise os_error(number, path)
-        raise OSError(errno.EIO, "The host's shell could not do it, and does not say why", path)
+        raise OSError(errno.EIO, "The host's shell failed, and gave no reason", path)
 
     async def _sure(self, text: str, path: str, *arguments: str, stdin: bytes | None = None) -> None:
         """Run a text that changes something, like `_sh`. A text that runs on the host is awaited even when cancelled."""
@@ -410,7 +410,7 @@ if TYPE_CHECKING:
 
 
 def _senseless(path: str) -> OSError:
-    return OSError(errno.EPROTO, "The host's answer makes no sense", path)
+    return OSError(errno.EPROTO, "The host's answer is malformed", path)
 
 
 def _kind(bits: int) -> FileKind:

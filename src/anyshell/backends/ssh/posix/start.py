@@ -34,7 +34,7 @@ SEND_SIZE = 1024 * 1024
 _REASONS = {
     "missing": "No such file or directory",
     "denied": "Permission denied",
-    "refused": "the login shell does not change to it (cd failed)",
+    "refused": "the login shell cannot change to it (cd failed)",
 }
 
 _WHY_NOT_BEGUN = "does a startup file end it, or a ForceCommand hand the text to another shell?"
@@ -102,7 +102,7 @@ async def begin(channel: Channel, start: LoginCommand, spawn: Spawn, host: str) 
             raise InvalidCommand(f"cwd {spawn.cwd!r} cannot be used: {_REASONS[reason]}")
         case ["program"]:
             raise SpawnError(
-                f"cannot start {one_line(spawn.argv[0])}: it is not there, or may not be executed"
+                f"cannot start {one_line(spawn.argv[0])}: it does not exist, or may not be executed"
             )
         case ["script"]:
             raise SpawnError(f"{host} has no room for a temporary file (mktemp failed)")

@@ -55,7 +55,7 @@ _END = b"fact end\n"
 """The last line of `facts.ps1`."""
 
 _REFUSED = {
-    "program": "it is not there, or may not be executed",
+    "program": "it does not exist, or may not be executed",
     "script": "the host has no room for a temporary file",
     "job": "the host refuses a job object, without which it could not be stopped",
 }
@@ -277,7 +277,7 @@ class WindowsHost:
         if not channel.leader_ended:
             return  # the connection was lost meanwhile, and the command, if it had begun, is over
         raise SpawnError(
-            f"PowerShell on {self._name} ended before the command began{noise_words(channel.noise) or ', and says nothing'}"
+            f"PowerShell on {self._name} ended before the command began{noise_words(channel.noise) or ', and printed nothing'}"
         )
 
     def _order(self, spawn: Spawn) -> bytes:

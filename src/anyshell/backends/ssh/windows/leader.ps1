@@ -99,7 +99,7 @@ Set-StrictMode -Off
 
     if ($script) {
         try {
-            # The temporary folder is the user's own: of other users, only the host's administrators may read it.
+            # The temporary directory is the user's own: of other users, only the host's administrators may read it.
             $file = [IO.Path]::Combine([IO.Path]::GetTempPath(), 'anyshell-' + [guid]::NewGuid().ToString('N'))
             [IO.File]::WriteAllText($file, $script, [Text.UTF8Encoding]::new($false))
         } catch { Stop-Here 'script' }

@@ -161,7 +161,7 @@ def fleet(ctx: click.Context, /, **options: Any) -> None:
 
     request = FleetRequest(**options)
     if len(request.command) == 1 and request.command[0] and not request.command[0].strip(" \t\n"):
-        raise click.BadParameter("there is nothing in it but blanks: give a command", param_hint="COMMAND")
+        raise click.BadParameter("it is blank: give a command", param_hint="COMMAND")
     hosts = read_hosts(request)
 
     async def perform(interruption: Interruption) -> int:

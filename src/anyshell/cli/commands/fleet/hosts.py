@@ -57,7 +57,7 @@ def read_hosts(request: FleetRequest) -> list[str]:
             raise click.UsageError(f"{entry.place}: {error}") from error
         if address in seen:
             raise click.UsageError(
-                f"{entry.place}: {printable(entry.text)} is there already ({seen[address]}); take one of them out"
+                f"{entry.place}: {printable(entry.text)} is listed already ({seen[address]}); remove one of the two"
             )
         seen[address] = entry.place
         hosts.append(entry.text)

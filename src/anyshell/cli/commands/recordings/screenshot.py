@@ -88,7 +88,7 @@ def screenshot(
         except RecordingError as error:
             raise Failure(printable(f"{file}: {error}")) from error
     if not drawn.is_used:
-        mention("nothing stands on the screen")
+        mention("the screen is blank")
     screen = drawn.screen
     picture = Picture(
         rows=tuple(screen.spans(row) for row in screen.rows),
@@ -114,12 +114,12 @@ def _format(output: str | None, given: str | None) -> str:
             given = os.path.splitext(output)[1].lower().removeprefix(".")
             if given not in _FORMATS:
                 raise click.BadParameter(
-                    f"{output!r} does not end with .svg, .png or .txt: name it so, or say --format",
+                    f"{output!r} does not end with .svg, .png or .txt: choose such a name, or give --format",
                     param_hint="'-o' / '--output'",
                 )
     if given == "png" and output in (None, "-") and sys.stdout.isatty():
         raise click.BadParameter(
-            "a PNG is nothing for a terminal: name a file", param_hint="'-o' / '--output'"
+            "a PNG cannot be shown on a terminal: name a file", param_hint="'-o' / '--output'"
         )
     return given
 

@@ -179,7 +179,7 @@ def run(ctx: click.Context, /, **options: Any) -> None:
         )
 
     if len(request.command) == 1 and request.command[0] and not request.command[0].strip(" \t\n"):
-        raise click.BadParameter("there is nothing in it but blanks: give a command", param_hint="COMMAND")
+        raise click.BadParameter("it is blank: give a command", param_hint="COMMAND")
 
     if request.background:
         from .background import start

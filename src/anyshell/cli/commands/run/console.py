@@ -105,7 +105,7 @@ def console(ctx: click.Context, /, **options: Any) -> None:
     if os.environ.get("TERM", "") in ("dumb", "unknown"):
         raise Failure("a console cannot be drawn on this terminal, as TERM says: use 'anyshell run'")
     if len(options["command"]) == 1 and not options["command"][0].strip():
-        raise click.BadParameter("there is nothing in it but blanks: give a command", param_hint="COMMAND")
+        raise click.BadParameter("it is blank: give a command", param_hint="COMMAND")
     try:
         from .... import console as widgets
         from ....console.keystrokes import StopKeys

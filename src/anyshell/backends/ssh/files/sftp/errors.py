@@ -69,7 +69,7 @@ async def local_error(
         number = None
     if number is not None:
         return os_error(number, path, target)
-    return OSError(errno.EIO, "The server refused, and does not say why", path)
+    return OSError(errno.EIO, "The server refused, and gave no reason", path)
 
 
 async def _number(

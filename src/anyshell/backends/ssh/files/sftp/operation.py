@@ -95,7 +95,7 @@ class Operation:
         except (asyncssh.Error, OSError) as error:
             raise Lost(sent=True) from error
         except (ValueError, IndexError) as error:  # errors of asyncssh for a malformed answer
-            raise OSError(errno.EPROTO, "The server's answer makes no sense") from error
+            raise OSError(errno.EPROTO, "The server's answer is malformed") from error
 
     async def change(self, request: Coroutine[object, object, T], *, seen: bool = True) -> T:
         """Await the answer to a request that changes something, even when cancelled: the request may be on its way.
