@@ -98,7 +98,7 @@ class Forked(subprocess.Popen[bytes]):
         socket.send_fds(server, [len(data).to_bytes(_SIZE)], [*descriptors, telling])
         server.sendall(data)
         os.close(telling)
-        self._close_pipe_fds(*ends)  # type: ignore[attr-defined]
+        self._close_pipe_fds(*ends)  # type: ignore[attr-defined]  # typeshed has no private names
         self.pid = int.from_bytes(os.read(self._told, _SIZE))
         self._child_created = True
 
@@ -111,7 +111,7 @@ class Forked(subprocess.Popen[bytes]):
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._wait(0)  # type: ignore[attr-defined]
+            self._wait(0)  # type: ignore[attr-defined]  # typeshed has no private names
         return self.returncode
 
 

@@ -157,9 +157,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
     """Give the modules of `ONE_WINE` to one worker, and each other module to one worker, like ``--dist loadfile``."""
     if config.getoption("dist") != "loadfile":
         return None
-    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-not-found,import-untyped,unused-ignore]  # only where it is installed
 
-    class OneWine(LoadFileScheduling):  # type: ignore[misc,unused-ignore]
+    class OneWine(LoadFileScheduling):  # type: ignore[misc,unused-ignore]  # only where it is installed
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
             return "one Wine" if Path(file).stem in ONE_WINE else file
@@ -387,7 +387,7 @@ class _Remembered(LocalBackend):
 _asked = LocalBackend._try
 if SYSTEM == "wine":
     # For every environment of a test; on Windows itself each environment probes again.
-    LocalBackend._try = _Remembered._try  # type: ignore[method-assign,assignment]
+    LocalBackend._try = _Remembered._try  # type: ignore[method-assign,assignment]  # replaced for all tests
 
 
 def local() -> Backend:

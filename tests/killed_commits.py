@@ -76,7 +76,7 @@ def _commit(tree: Path, place: Path, last: int) -> None:
         return step
 
     commit._rename = counted(commit._rename)
-    commit.Commit._note = counted(commit.Commit._note)  # type: ignore[method-assign]
+    commit.Commit._note = counted(commit.Commit._note)  # type: ignore[method-assign]  # the step is counted
     for name in STEPS:
         setattr(os, name, counted(getattr(os, name)))
     made.commit()

@@ -44,7 +44,7 @@ import anyshell.{name}
 
 def test_missing_dependency_of_a_framework_is_named() -> None:
     with pytest.raises(ModuleNotFoundError, match="no_such_module"), needs("framework", "extra"):
-        import no_such_module  # type: ignore[import-not-found]  # noqa: F401
+        import no_such_module  # type: ignore[import-not-found]  # noqa: F401 - the test needs a missing module
 
 
 @pytest.mark.anyio
@@ -105,7 +105,7 @@ async def test_blocking_call_returns_when_its_loop_is_closed() -> None:
     with pytest.raises(AnyshellError, match="is closed"):
         await asyncio.to_thread(bridge.wait, wait())
     for task in left:
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # typeshed has no private names
 
 
 @pytest.mark.anyio

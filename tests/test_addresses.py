@@ -100,7 +100,7 @@ def kept() -> str:
 
 
 async def text(env: Environment, command: str, **options: str) -> str:
-    outcome = await env.run(command, timeout=20, **options)  # type: ignore[arg-type]
+    outcome = await env.run(command, timeout=20, **options)  # type: ignore[arg-type]  # the keyword arguments have mixed types
     assert outcome.exit_code == 0, outcome
     return outcome.output.text
 
@@ -253,9 +253,9 @@ async def test_created_file_needs_an_existing_directory(tmp_path: Path) -> None:
     ("resolved", "said"),
     [
         (Resolved(path="x", content=lambda: (b"x" * (1 // 0) for _ in "x")), "division"),
-        (Resolved(path="x", content=lambda: ["text"]), "bytes-like object is required"),  # type: ignore[list-item]
-        (Resolved(path="x", content=lambda: None), "not iterable"),  # type: ignore[arg-type,return-value]
-        (Resolved(path="x", content=b"x", hold=lambda: 1 // 0), "division"),  # type: ignore[arg-type,return-value]
+        (Resolved(path="x", content=lambda: ["text"]), "bytes-like object is required"),  # type: ignore[list-item]  # bad input is the point
+        (Resolved(path="x", content=lambda: None), "not iterable"),  # type: ignore[arg-type,return-value]  # bad input is the point
+        (Resolved(path="x", content=b"x", hold=lambda: 1 // 0), "division"),  # type: ignore[arg-type,return-value]  # bad input is the point
     ],
 )
 async def test_late_exceptions_of_a_resolver_are_mapped(
@@ -333,7 +333,7 @@ async def test_the_approver_sees_the_text_that_runs(env: Environment, kept: str,
     assert request.text == result.details.command
     assert request.text.count("://") == 1
     assert request.text.startswith(f"cat {env.runner.addresses._private}/")
-    assert request.original == command  # type: ignore[union-attr]
+    assert request.original == command  # type: ignore[union-attr]  # a request for a command has it
     assert "://" not in request.directory
     assert there == [False]
     again = await tool({"command": command, "cwd": "skill://review"})
@@ -411,7 +411,7 @@ async def test_artifact_in_use_is_not_pruned(env: Environment, kept: str) -> Non
 async def test_resolvers_are_checked(tmp_path: Path) -> None:
     for wrong in ({"Skill": Root(path="/")}, {"": Root(path="/")}, {"skill": "/srv"}):
         with pytest.raises(InvalidCommand, match="resolvers"):
-            Environment.detect(resolvers=wrong)  # type: ignore[arg-type]
+            Environment.detect(resolvers=wrong)  # type: ignore[arg-type]  # bad input is the point
     async with Environment.detect(
         cwd=tmp_path, resolvers={"workspace": None, "a": Root(path="relative")}
     ) as env:

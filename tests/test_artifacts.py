@@ -74,7 +74,7 @@ def test_new_store_creates_no_file(tmp_path: Path) -> None:
 
 def test_directory_must_be_a_path() -> None:
     with pytest.raises(ValueError, match=r"pathlib\.Path or None, not str"):
-        ArtifactStore("text")  # type: ignore[arg-type]
+        ArtifactStore("text")  # type: ignore[arg-type]  # bad input is the point
 
 
 def test_the_default_directory_follows_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -259,7 +259,7 @@ def _full(audit: Audit, entry: object) -> None:
 def test_bounds_out_of_range_are_refused(tmp_path: Path) -> None:
     for bad in ({"file_size": 0}, {"max_files": 1}):
         with pytest.raises(InvalidCommand):
-            Audit(tmp_path, **bad)  # type: ignore[arg-type]
+            Audit(tmp_path, **bad)  # type: ignore[arg-type]  # bad input is the point
 
 
 @posix

@@ -150,7 +150,7 @@ async def test_second_cancel_skips_the_grace() -> None:
     async with Environment.detect(FakeBackend(lambda _: Script(exit=None, heeds=frozenset()))) as env:
         tool = ShellTool(env, approver=approve_all, limits=ToolLimits(grace=10_000))
         task = asyncio.ensure_future(tool({"command": "true"}, call_id="1"))
-        processes = env.runner.backend.processes  # type: ignore[attr-defined]
+        processes = env.runner.backend.processes  # type: ignore[attr-defined]  # the fake backend has it
         await until(lambda: processes)
         tool.cancel("1")
         await until(lambda: processes[0].signals)
@@ -327,7 +327,7 @@ async def test_unknown_id_is_an_error_that_names_the_calls_under_way(here: Envir
     with pytest.raises(AnyshellError, match=r"^no call 'x' is under way: .*; under way: none$"):
         tool.cancel("x")
     with pytest.raises(AnyshellError, match=r"^no call '\[\]' is under way"):
-        tool.cancel([])  # type: ignore[arg-type]
+        tool.cancel([])  # type: ignore[arg-type]  # bad input is the point
     tasks = [asyncio.ensure_future(tool({"command": f"exit {n}"}, call_id=f"c{n}")) for n in range(12)]
     await until(lambda: len(approver.requests) == 12)
     with pytest.raises(AnyshellError, match=r"under way: c0, c1, .*, c9 and 2 more$"):

@@ -303,7 +303,7 @@ async def test_a_second_cancel_skips_the_grace(env: Environment) -> None:
     await asyncio.to_thread(wait_asleep, seconds)
     task.cancel()
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(asyncio.shield(task), 0.1)
+        await asyncio.wait_for(asyncio.shield(task), 0.1)  # noqa: TID251 - the task goes on, and is awaited below
     task.cancel()
     with anyio.fail_after(20), pytest.raises(asyncio.CancelledError):
         await task

@@ -145,7 +145,7 @@ async def test_job_can_separate_stderr(env: Environment) -> None:
     with pytest.raises(InvalidCommand, match="terminal"):
         await env.start("true", split_stderr=True, terminal=Terminal())
     with pytest.raises(InvalidCommand, match="detached"):
-        await env.start("true", split_stderr=True, detach=True)  # type: ignore[call-overload]
+        await env.start("true", split_stderr=True, detach=True)  # type: ignore[call-overload]  # bad input is the point
 
 
 async def test_job_becomes_ready_reads_input_and_ends(env: Environment) -> None:

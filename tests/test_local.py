@@ -375,7 +375,7 @@ async def test_doctor_in_a_container_names_no_outside_command(env: Environment) 
 async def test_an_empty_shell_or_directory_is_refused(env: Environment) -> None:
     for how in ({"shell": ""}, {"cwd": ""}):
         with pytest.raises(InvalidCommand, match="is empty"):
-            Environment.detect(**how)  # type: ignore[arg-type]
+            Environment.detect(**how)  # type: ignore[arg-type]  # bad input is the point
     with pytest.raises(InvalidCommand, match="cwd is empty"):
         await env.run("true", cwd="")
 

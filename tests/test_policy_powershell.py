@@ -278,7 +278,7 @@ def _changed(path: Sequence[str | int], value: object) -> dict[str, object]:
     for step in way:
         place = place[step]
     place[last] = value
-    return changed  # type: ignore[no-any-return]
+    return changed  # type: ignore[no-any-return]  # a value of JSON
 
 
 MISTAKES: list[tuple[list[str | int], object]] = [
@@ -290,7 +290,7 @@ MISTAKES: list[tuple[list[str | int], object]] = [
     (["d"], ["/w=="]),
     (["c"], "ls"),
     (["c"], [[]]),
-    (["c"], GOOD["c"] * 501),  # type: ignore[operator]
+    (["c"], GOOD["c"] * 501),  # type: ignore[operator]  # a value of JSON
     (["c", 0, "p"], 1),
     (["c", 0, "s"], [0, 5]),
     (["c", 0, "s"], [-1, 4]),
@@ -330,10 +330,10 @@ def test_malformed_answer_is_not_understood(answer: bytes) -> None:
 def test_spans_are_of_characters() -> None:
     """PowerShell counts units of UTF-16; half a pair is not a valid position."""
     answer = _changed(["c", 0, "s"], [0, 6])
-    answer["c"][0]["a"] = [["8J+OiQ==", 1, 1, 3, 5], ["eA==", 1, 1, 5, 6]]  # type: ignore[index]
+    answer["c"][0]["a"] = [["8J+OiQ==", 1, 1, 3, 5], ["eA==", 1, 1, 5, 6]]  # type: ignore[index]  # a value of JSON
     parsed = answers.answered(0, "ls \U0001f389x", "pwsh", json.dumps(answer).encode())
     assert [word.span for word in parsed.commands[0].arguments] == [(3, 4), (4, 5)]
-    answer["c"][0]["a"] = [["eA==", 1, 1, 4, 5]]  # type: ignore[index]
+    answer["c"][0]["a"] = [["eA==", 1, 1, 4, 5]]  # type: ignore[index]  # a value of JSON
     parsed = answers.answered(0, "ls \U0001f389x", "pwsh", json.dumps(answer).encode())
     assert parsed.unknown == (answers.MALFORMED,)
 

@@ -170,7 +170,7 @@ def policy() -> Policy:
 
 
 def decide(policy: Policy, text: str, **host: object) -> Verdict:
-    return policy.decide(text, cwd=CWD, facts=Host(**host))  # type: ignore[arg-type]
+    return policy.decide(text, cwd=CWD, facts=Host(**host))  # type: ignore[arg-type]  # the keyword arguments have mixed types
 
 
 def touched(policy: Policy, text: str, **host: object) -> dict[str, tuple[str, ...]]:
@@ -938,7 +938,7 @@ def test_questions_are_collected_and_answered_in_rounds(policy: Policy) -> None:
     host = Host(links={f"{CWD}/link": "/var/data"})
     known: dict[object, object] = {}
     for _ in range(ROUNDS):
-        answers = Answers(known)  # type: ignore[arg-type]
+        answers = Answers(known)  # type: ignore[arg-type]  # the dict of the test has no types
         verdict = policy.decide("cd link && order a && vcs status", cwd=CWD, facts=answers)
         if not answers.questions:
             break
@@ -1102,7 +1102,7 @@ def test_git_variables_that_run_programs_are_found(tmp_path: Path) -> None:
 def test_configuration_pipe_is_not_waited_for(tmp_path: Path) -> None:
     git = repository(tmp_path)
     (git / "config").unlink()
-    os.mkfifo(git / "config")  # type: ignore[attr-defined,unused-ignore]
+    os.mkfifo(git / "config")  # type: ignore[attr-defined,unused-ignore]  # not on Windows
     assert keys(tmp_path) is None
 
 

@@ -173,11 +173,11 @@ async def test_errors_have_anyshell_types_and_name_their_node(pool: Environments
     assert note.startswith("in environment ")
     assert note.endswith(f" on Ray's node {ray.get_runtime_context().get_node_id()}")
     with pytest.raises(InvalidCommand, match="left_behind"):
-        await pool.run("true", left_behind="adopt")  # type: ignore[arg-type]
+        await pool.run("true", left_behind="adopt")  # type: ignore[arg-type]  # bad input is the point
     with pytest.raises(InvalidCommand, match="effects must be"):
-        await pool.run("true", effects=3)  # type: ignore[arg-type]
+        await pool.run("true", effects=3)  # type: ignore[arg-type]  # bad input is the point
     with pytest.raises(InvalidCommand, match="listener= is not for a pool: give cwd, env, "):
-        await pool.run("true", listener=print)  # type: ignore[call-arg]
+        await pool.run("true", listener=print)  # type: ignore[call-arg]  # bad input is the point
     with pytest.raises(InvalidCommand, match="timeout"):
         _ = [result async for result in pool.map(["true"], timeout=-1)]
 
@@ -236,7 +236,7 @@ async def test_environment_serves_several_commands_and_is_replaced_afterwards(po
         outcome = await env.run("echo $0")
         assert (outcome.output.text, await env.call(recall, "x")) == ("bash\n", "yes\n")
         with pytest.raises(TypeError, match="remember"):
-            await env.call(remember)  # type: ignore[call-arg]
+            await env.call(remember)  # type: ignore[call-arg]  # bad input is the point
     with pytest.raises(AnyshellError, match="given back"):
         await env.run("true")
     numbers = {env.number}
@@ -301,9 +301,9 @@ async def test_thousand_environments_survive_two_killed_workers(tmp_path: Path) 
         backends[:] = backends or [
             connect("local")
         ]  # one backend for all environments of an actor, as without make=
-        return Environment.detect(backends[0], cwd=f"{base}/{number}")  # type: ignore[arg-type]
+        return Environment.detect(backends[0], cwd=f"{base}/{number}")  # type: ignore[arg-type]  # typed as object, so that any order of imports will do
 
-    async with Environments(1000, make=make, per_actor=334, in_flight=12) as pool:  # type: ignore[arg-type]
+    async with Environments(1000, make=make, per_actor=334, in_flight=12) as pool:  # type: ignore[arg-type]  # typed as object, so that any order of imports will do
         used = Counter(
             [
                 result.output.text

@@ -742,19 +742,19 @@ async def test_everything_runs_within_a_reach(world: World, env: Environment) ->
 
 def test_values_of_reach_and_limits_are_checked() -> None:
     wrong: list[tuple[Any, str]] = [
-        (lambda: Reach(read="/"), "read must be several texts"),  # type: ignore[arg-type]
+        (lambda: Reach(read="/"), "read must be several texts"),  # type: ignore[arg-type]  # bad input is the point
         (lambda: Reach(write=("",)), "write has an empty path"),
         (lambda: Reach(hide=("~other/x",)), "another user's home"),
         (lambda: Reach(write=("a\0b",)), "NUL"),
-        (lambda: Reach(network="example.org"), "network must be several texts"),  # type: ignore[arg-type]
+        (lambda: Reach(network="example.org"), "network must be several texts"),  # type: ignore[arg-type]  # bad input is the point
         (lambda: Reach(network=()), "network must be True"),
-        (lambda: Reach(limits=5), "limits must be"),  # type: ignore[arg-type]
-        (lambda: Reach(environment="all"), "environment must be"),  # type: ignore[arg-type]
-        (lambda: Reach(read=["/x"] * 300), "more than 256"),  # type: ignore[arg-type]
+        (lambda: Reach(limits=5), "limits must be"),  # type: ignore[arg-type]  # bad input is the point
+        (lambda: Reach(environment="all"), "environment must be"),  # type: ignore[arg-type]  # bad input is the point
+        (lambda: Reach(read=["/x"] * 300), "more than 256"),  # type: ignore[arg-type]  # bad input is the point
         (lambda: Limits(memory=0), "memory must be a whole number above 0"),
         (lambda: Limits(cpu=True), "cpu must be"),
-        (lambda: Reach.preset("all"), "preset"),  # type: ignore[arg-type]
-        (lambda: Environment.detect(reach="workspace"), "reach must be a Reach"),  # type: ignore[arg-type]
+        (lambda: Reach.preset("all"), "preset"),  # type: ignore[arg-type]  # bad input is the point
+        (lambda: Environment.detect(reach="workspace"), "reach must be a Reach"),  # type: ignore[arg-type]  # bad input is the point
     ]
     for make, said in wrong:
         with row(said), pytest.raises(InvalidCommand, match=said):

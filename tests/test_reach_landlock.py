@@ -79,7 +79,7 @@ async def alone(env: Environment, directory: Path, reach: Reach = REACH) -> Sand
 
 
 @pytest.fixture
-async def env(world: World, anyio_backend: str) -> AsyncIterator[Environment]:  # noqa: F811
+async def env(world: World, anyio_backend: str) -> AsyncIterator[Environment]:
     async with Environment.detect() as free:
         sandbox = await alone(free, world.workspace)
     async with Environment.detect(cwd=world.workspace, reach=sandbox) as environment:
@@ -94,7 +94,7 @@ HELD = {
 }
 
 
-async def none_of_it_succeeds(world: World, env: Environment, **more: object) -> None:  # noqa: F811
+async def none_of_it_succeeds(world: World, env: Environment, **more: object) -> None:
     """Try the attempts that Landlock refuses, and the requests that it allows."""
     own = {
         "own": "echo x > own && mkdir d && mv own d/moved && cat d/moved /etc/passwd >/dev/null && rm -r d && ln -s x y",
@@ -107,7 +107,7 @@ async def none_of_it_succeeds(world: World, env: Environment, **more: object) ->
     assert {code for code, _ in ended.values()} == {0}, ended
 
 
-async def test_landlock_holds_the_reach(world: World, env: Environment) -> None:  # noqa: F811
+async def test_landlock_holds_the_reach(world: World, env: Environment) -> None:
     await none_of_it_succeeds(world, env)
     outcome = await env.run("grep -E '^(CapEff|NoNewPrivs)' /proc/self/status; kill -9 $$")
     assert outcome.output.text == "CapEff:\t0000000000000000\nNoNewPrivs:\t1\n"
@@ -122,7 +122,7 @@ async def test_landlock_holds_the_reach(world: World, env: Environment) -> None:
         assert (await terminal.wait()).output.text.endswith("over\n")
 
 
-async def test_call_may_narrow_but_not_widen_its_reach_by_landlock(world: World, env: Environment) -> None:  # noqa: F811
+async def test_call_may_narrow_but_not_widen_its_reach_by_landlock(world: World, env: Environment) -> None:
     less = replace(REACH, write=())
     assert "denied" in (await env.run("echo x > new", reach=less)).output.text
     with pytest.raises(ReachUnavailable, match="network: Landlock"):
@@ -137,7 +137,7 @@ async def test_call_may_narrow_but_not_widen_its_reach_by_landlock(world: World,
         await env.run("true", cwd=world.home / ".ssh")
 
 
-async def test_endings_hold_by_landlock(world: World, env: Environment) -> None:  # noqa: F811
+async def test_endings_hold_by_landlock(world: World, env: Environment) -> None:
     given = {"env": env, "tmp_path": world.workspace}
     for ending in ENDINGS:
         with row(ending):
@@ -146,7 +146,7 @@ async def test_endings_hold_by_landlock(world: World, env: Environment) -> None:
             )
 
 
-async def test_landlock_of_a_host_holds_the_reach(world: World, server: Server) -> None:  # noqa: F811
+async def test_landlock_of_a_host_holds_the_reach(world: World, server: Server) -> None:
     async with Environment.detect(server.options()) as free:
         sandbox = await alone(free, world.workspace)
         job = await free.start("exec sleep 600")

@@ -63,7 +63,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=["root", "ordinary"])
-def server(request: pytest.FixtureRequest, world: World) -> Iterator[Server]:  # noqa: F811
+def server(request: pytest.FixtureRequest, world: World) -> Iterator[Server]:
     """OpenSSH's server, for a user whose home is that of the world."""
     if SSHD is None:
         missing("OpenSSH's server", "install openssh-server")
@@ -82,13 +82,13 @@ def server(request: pytest.FixtureRequest, world: World) -> Iterator[Server]:  #
 
 
 @pytest.fixture
-async def env(server: Server, world: World, anyio_backend: str) -> AsyncIterator[Environment]:  # noqa: F811
+async def env(server: Server, world: World, anyio_backend: str) -> AsyncIterator[Environment]:
     reach = Reach.preset("workspace")
     async with Environment.detect(server.options(), cwd=world.workspace, reach=reach) as environment:
         yield environment
 
 
-async def test_no_escape_succeeds(world: World, env: Environment, server: Server) -> None:  # noqa: F811
+async def test_no_escape_succeeds(world: World, env: Environment, server: Server) -> None:
     async with Environment.detect(server.options()) as free:
         job = await free.start("exec sleep 600")
         assert (await free.run(f"tr '\\0' '\\n' </proc/{job.pid}/environ")).output.text.count(SECRET) == 1
@@ -101,12 +101,12 @@ async def test_no_escape_succeeds(world: World, env: Environment, server: Server
     assert (await endings(env, own))["own"][0] == 0
 
 
-async def test_everything_runs_within_a_reach(world: World, env: Environment) -> None:  # noqa: F811
+async def test_everything_runs_within_a_reach(world: World, env: Environment) -> None:
     await test_reach.test_everything_runs_within_a_reach(world, env)
     await test_reach.test_a_job_of_a_session_outlives_its_shell(env)
 
 
-async def test_usage_is_reported_apart_from_the_output(world: World, env: Environment) -> None:  # noqa: F811
+async def test_usage_is_reported_apart_from_the_output(world: World, env: Environment) -> None:
     burn = "i=0; while [ $i -lt 60000 ]; do i=$((i + 1)); done"
     # Bubblewrap has its own pipes until its child runs; so has a shell while it makes a pipeline.
     held = (
@@ -128,7 +128,7 @@ async def test_usage_is_reported_apart_from_the_output(world: World, env: Enviro
     assert (outcome.output.text, outcome.usage is None) in [("x1\n", True), ("x\n", False)]
 
 
-async def test_person_may_widen_the_reach_of_a_command(world: World, env: Environment) -> None:  # noqa: F811
+async def test_person_may_widen_the_reach_of_a_command(world: World, env: Environment) -> None:
     await test_tool_widening.test_refusal_names_the_parameter_and_once_covers_one_call(world, env)
     (world.outside / "link").symlink_to(world.home)
     more = {"also_write": [f"{world.outside}/link"]}
@@ -136,7 +136,7 @@ async def test_person_may_widen_the_reach_of_a_command(world: World, env: Enviro
     assert f"'{world.outside}/link' leads to '{world.home}'" in result.text
 
 
-async def test_call_may_narrow_but_not_widen_its_reach(world: World, env: Environment) -> None:  # noqa: F811
+async def test_call_may_narrow_but_not_widen_its_reach(world: World, env: Environment) -> None:
     narrower = Reach.preset("read-only")
     fewer = replace(narrower, environment=Variables(inherit="core"))
     outcome = await env.run("echo x > new; echo x$SSH_AUTH_SOCK", reach=fewer)
@@ -157,7 +157,7 @@ async def test_call_may_narrow_but_not_widen_its_reach(world: World, env: Enviro
 @pytest.mark.parametrize(
     ("part", "said"), [("bwrap", "bubblewrap: there is no program"), ("python3", "Python 3: no program")]
 )
-async def test_reach_needs_the_parts_on_the_host(tmp_path: Path, part: str, said: str) -> None:  # noqa: F811
+async def test_reach_needs_the_parts_on_the_host(tmp_path: Path, part: str, said: str) -> None:
     """This machine has all parts of a sandbox, the host all but one."""
     bubblewrap()
     if SSHD is None:
@@ -185,8 +185,8 @@ async def test_reach_needs_the_parts_on_the_host(tmp_path: Path, part: str, said
 @pytest.fixture
 async def named(
     server: Server,
-    world: World,  # noqa: F811
-    origin: Origin,  # noqa: F811
+    world: World,
+    origin: Origin,
     anyio_backend: str,
 ) -> AsyncIterator[Environment]:
     reach = Reach(write=(".",), network=(origin.place, "known.test"))
@@ -243,7 +243,7 @@ NETWORKS: list[Callable[..., Awaitable[None]]] = [
 
 async def test_named_hosts_are_reached_from_the_host(
     named: Environment,
-    origin: Origin,  # noqa: F811
+    origin: Origin,
     server: Server,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -262,8 +262,8 @@ async def test_named_hosts_are_reached_from_the_host(
 
 
 async def test_host_is_clean_after_any_end_of_a_command(
-    world: World,  # noqa: F811
-    origin: Origin,  # noqa: F811
+    world: World,
+    origin: Origin,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The server forwards nothing."""
@@ -351,7 +351,7 @@ ENDINGS: list[Callable[..., Awaitable[None]]] = [
 
 
 async def test_endings_hold(
-    world: World,  # noqa: F811
+    world: World,
     env: Environment,
     server: Server,
     monkeypatch: pytest.MonkeyPatch,

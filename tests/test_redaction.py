@@ -338,7 +338,7 @@ async def test_nothing_is_masked_by_default() -> None:
     async with Environment.detect() as env:
         assert (await env.run(f"echo {TOKENS['github']}")).output.text == f"{TOKENS['github']}\n"
     with pytest.raises(InvalidCommand, match="redact"):
-        Environment.detect(redact="yes")  # type: ignore[arg-type]
+        Environment.detect(redact="yes")  # type: ignore[arg-type]  # bad input is the point
 
 
 @posix

@@ -194,7 +194,7 @@ def test_the_same_screen_gives_the_same_svg(tmp_path: Path) -> None:
 @pytest.fixture
 def rasteriser() -> None:
     try:
-        import resvg_py  # noqa: F401
+        import resvg_py  # noqa: F401 - whether it is there
     except ImportError as error:
         missing("resvg", f"pip install resvg-py ({error})")
     if not has_font():
@@ -221,7 +221,7 @@ def pixels(png: bytes) -> tuple[int, int, list[bytes]]:
         how, row = raw[start], bytearray(raw[start + 1 : start + 1 + line])
         for i in range(line):
             a, b, c = (row[i - 4], above[i], above[i - 4]) if i >= 4 else (0, above[i], 0)
-            nearest = min((a, b, c), key=lambda value, p=a + b - c: abs(p - value))  # type: ignore[misc]
+            nearest = min((a, b, c), key=lambda value, p=a + b - c: abs(p - value))  # type: ignore[misc]  # mypy knows no default of a lambda's
             row[i] = (row[i] + (0, a, b, (a + b) // 2, nearest)[how]) & 0xFF
         rows.append(bytes(row))
         above = row

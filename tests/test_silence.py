@@ -172,7 +172,7 @@ async def test_bad_silence_is_refused_everywhere(silence: Any, here: Environment
         async with Fleet(["local"]) as fleet:
             fleet.run("true", silence=silence)
     with pytest.raises(InvalidCommand, match="cwd, env and reach alone"):
-        await here.start("true", detach=True, silence=1)  # type: ignore[call-overload]
+        await here.start("true", detach=True, silence=1)  # type: ignore[call-overload]  # bad input is the point
 
 
 def test_silent_blocking_run_is_stopped() -> None:

@@ -503,7 +503,7 @@ async def test_windows_start_is_reported_as_not_started_only_if_nothing_ran(
 ) -> None:
     trace = tmp_path / "trace"
     outcomes = []
-    host: WindowsHost = by_cmd.runner.backend._windows  # type: ignore[attr-defined]
+    host: WindowsHost = by_cmd.runner.backend._windows  # type: ignore[attr-defined]  # a private part of one backend
     for number in numbers:
         text = f"[IO.File]::WriteAllText('{windows_path(trace)}{number}', 'ran')"
         outcomes.append(await by_cmd.run(text, timeout=0.05 + 0.28 * number))

@@ -1304,7 +1304,7 @@ async def test_description_mentions_confirmation_and_preferred_tools(anyio_backe
     assert "`read`" in once.definition.description
     for wrong in ("read", ["two words"], ["a\nb"], [""], [1], b"read", None, 7):
         with pytest.raises(AnyshellError, match="names of tools"):
-            ShellTool(env, approver=approve_all, tools=wrong)  # type: ignore[arg-type]
+            ShellTool(env, approver=approve_all, tools=wrong)  # type: ignore[arg-type]  # bad input is the point
 
 
 async def test_an_openai_definition_can_be_strict(anyio_backend: str) -> None:

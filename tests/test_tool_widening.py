@@ -49,8 +49,8 @@ async def called(tool: ShellTool, command: str, **more: Any) -> ShellResult:
 
 
 async def test_refusal_names_the_parameter_and_once_covers_one_call(
-    world: World,  # noqa: F811
-    env: Environment,  # noqa: F811
+    world: World,
+    env: Environment,
 ) -> None:
     person = Person(Approved())
     tool = ShellTool(env, approver=person)
@@ -78,8 +78,8 @@ async def test_refusal_names_the_parameter_and_once_covers_one_call(
 
 
 async def test_answer_for_the_session_covers_the_same_paths_alone(
-    world: World,  # noqa: F811
-    env: Environment,  # noqa: F811
+    world: World,
+    env: Environment,
 ) -> None:
     person = Person(Approved(scope="session"))
     tool = ShellTool(env, approver=person, session=True, jobs=True, terminals=True)
@@ -110,8 +110,8 @@ async def test_answer_for_the_session_covers_the_same_paths_alone(
 
 
 async def test_hidden_or_protected_paths_are_marked_and_given_whole(
-    world: World,  # noqa: F811
-    env: Environment,  # noqa: F811
+    world: World,
+    env: Environment,
 ) -> None:
     person = Person(Approved())
     tool = ShellTool(env, approver=person)
@@ -156,9 +156,9 @@ async def test_hidden_or_protected_paths_are_marked_and_given_whole(
 
 
 async def test_always_answer_becomes_a_user_rule_except_for_secrets(
-    world: World,  # noqa: F811
-    env: Environment,  # noqa: F811
-    tmp_path: Path,  # noqa: F811
+    world: World,
+    env: Environment,
+    tmp_path: Path,
 ) -> None:
     pytest.importorskip("tree_sitter_bash")
     rules = tmp_path / "policy.toml"
@@ -193,7 +193,7 @@ async def test_always_answer_becomes_a_user_rule_except_for_secrets(
                 Policy.load(rules)
 
 
-async def test_model_cannot_widen_its_reach_without_a_person(world: World, env: Environment) -> None:  # noqa: F811
+async def test_model_cannot_widen_its_reach_without_a_person(world: World, env: Environment) -> None:
     more = {"also_write": [str(world.outside)]}
     for approver in (approve_all, Person(Refused("no"))):
         result = await called(ShellTool(env, approver=approver), f"touch {world.outside}/new", **more)
@@ -216,7 +216,7 @@ async def test_model_cannot_widen_its_reach_without_a_person(world: World, env: 
         await env.run("true", reach=Reach(write=(str(world.outside),)))
 
 
-async def test_the_user_of_a_client_is_asked_in_both_eras_of_mcp(world: World, env: Environment) -> None:  # noqa: F811
+async def test_the_user_of_a_client_is_asked_in_both_eras_of_mcp(world: World, env: Environment) -> None:
     framework("mcp")
     from mcp import Client
 
@@ -238,7 +238,7 @@ async def test_the_user_of_a_client_is_asked_in_both_eras_of_mcp(world: World, e
         )
 
 
-def test_seatbelt_allows_the_paths_given_by_a_person(tmp_path: Path) -> None:  # noqa: F811
+def test_seatbelt_allows_the_paths_given_by_a_person(tmp_path: Path) -> None:
     class Places(LocalPlaces):
         def kind(self, path: str) -> Any:
             return "file" if path.endswith("sandbox-exec") else super().kind(path)

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=["root", "ordinary"])
-def login(request: pytest.FixtureRequest, tree: Path) -> Iterator[Server]:  # noqa: F811
+def login(request: pytest.FixtureRequest, tree: Path) -> Iterator[Server]:
     """OpenSSH's server, for a user who owns the directory, and whose home is above it."""
     bubblewrap()
     if SSHD is None:
@@ -53,14 +53,14 @@ def login(request: pytest.FixtureRequest, tree: Path) -> Iterator[Server]:  # no
 @pytest.fixture
 async def env(
     login: Server,
-    tree: Path,  # noqa: F811
+    tree: Path,
     anyio_backend: str,
 ) -> AsyncIterator[Environment]:
     async with Environment.detect(login.options(), cwd=str(tree)) as environment:
         yield environment
 
 
-def left(tree: Path) -> list[Path]:  # noqa: F811
+def left(tree: Path) -> list[Path]:
     """The contents of the places for layers."""
     own = f"anyshell-trials-{tree.stat().st_uid}"
     tops = [tree.parent / ".local/state/anyshell/trials", Path("/tmp", own), Path("/dev/shm", own)]
@@ -69,7 +69,7 @@ def left(tree: Path) -> list[Path]:  # noqa: F811
 
 async def test_trials_on_a_host_match_those_on_this_machine(
     env: Environment,
-    tree: Path,  # noqa: F811
+    tree: Path,
     login: Server,
 ) -> None:
     with row("nothing is real without a commit"):
@@ -96,7 +96,7 @@ async def test_trials_on_a_host_match_those_on_this_machine(
 
 async def test_trial_without_a_commit_leaves_nothing(
     env: Environment,
-    tree: Path,  # noqa: F811
+    tree: Path,
     login: Server,
 ) -> None:
     seconds = unique_seconds()
@@ -114,7 +114,7 @@ async def test_trial_without_a_commit_leaves_nothing(
 
 async def test_checkpoints_on_a_host_match_those_on_this_machine(
     env: Environment,
-    tree: Path,  # noqa: F811
+    tree: Path,
     login: Server,
 ) -> None:
     with row("what came from elsewhere"):
@@ -132,7 +132,7 @@ async def test_checkpoints_on_a_host_match_those_on_this_machine(
         await env.restore(replace(await env.checkpoint(), id="none"))
 
 
-async def test_reach_of_the_environment_holds(login: Server, tree: Path) -> None:  # noqa: F811
+async def test_reach_of_the_environment_holds(login: Server, tree: Path) -> None:
     reach = Reach.preset("workspace")
     async with Environment.detect(login.options(), cwd=str(tree), reach=reach) as env:  # noqa: SIM117 - the trial is what is tested
         async with env.trial(

@@ -260,7 +260,7 @@ def test_bad_variables_are_refused_and_no_value_is_shown() -> None:
         assert "hunter2" not in str(failure.value)
     assert "hunter2" not in repr(Variables(set={"A": "hunter2"}))
     with pytest.raises(InvalidCommand, match="variables must be"):
-        Environment.detect(variables={"A": "b"})  # type: ignore[arg-type]
+        Environment.detect(variables={"A": "b"})  # type: ignore[arg-type]  # bad input is the point
 
 
 async def _names(env: Environment, *names: str, **given: str) -> set[str]:

@@ -33,7 +33,7 @@ class Formatter(click.HelpFormatter):
         for pattern, style in _MARKS:
             text = re.sub(
                 pattern,
-                lambda found, style=style: click.style(found[0], **style),  # type: ignore[misc]
+                lambda found, style=style: click.style(found[0], **style),  # type: ignore[misc]  # mypy knows no default of a lambda's
                 text,
                 flags=re.MULTILINE,
             )

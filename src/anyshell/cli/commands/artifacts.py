@@ -165,7 +165,7 @@ def show(
             if head:
                 lines = (1, head)
             elif ranged:
-                bytes = (start, None if length is None else start + length - 1)  # noqa: A001
+                bytes = (start, None if length is None else start + length - 1)  # noqa: A001 - the name of the option
             if asked:
                 chosen = Selection(lines=lines, bytes=bytes, tail=tail, grep=grep, context=context or 0)
                 place = ArtifactAddress(place.id, chosen)

@@ -188,6 +188,6 @@ def driver(gone: Callable[[], object]) -> type[LinuxDriver]:
             except OSError:
                 self._loop.call_soon_threadsafe(gone)
             finally:
-                linux_driver.XTermParser = XTermParser  # type: ignore[attr-defined]
+                linux_driver.XTermParser = XTermParser  # type: ignore[attr-defined]  # as above
 
     return Display
