@@ -26,6 +26,8 @@ def tox_add_core_config(core_conf: ConfigSet, state: State) -> None:
     os.environ.setdefault("UV_PYTHON_SEARCH_PATH", os.pathsep.join(path))
     asked = getattr(state.conf.options, "env", None)  # tox commands that run nothing have no `env`
     if asked is not None and asked.is_default_list:
-        # The default list has `full`, which runs the contract on the Python that runs tox.
+        # The default list has `full`, which runs the contract on the Python that runs tox. The environment for 3.12 stays: it also
+        # tests the frameworks that need 3.12.
         own = f"contract-py{sys.version_info[0]}{sys.version_info[1]}$"
-        state.conf.options.skip_env = "|".join(filter(None, (state.conf.options.skip_env, own)))
+        skipped = (state.conf.options.skip_env, own if sys.version_info[:2] != (3, 12) else None)
+        state.conf.options.skip_env = "|".join(filter(None, skipped))

@@ -29,7 +29,7 @@ from anyshell import (
 from anyshell.abc import Resolved
 from anyshell.types import DetachedJobs, Root
 
-from .conftest import SSH_HOST, local, open_to_all
+from .conftest import SSH_HOST, framework, local, open_to_all
 from .test_artifacts import keep
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ reads = ["workspace"]
 
 async def test_policy_decides_on_expanded_paths(env: Environment, tmp_path: Path) -> None:
     """A file of the workspace is allowed; a copy outside the workspace is asked about."""
-    pytest.importorskip("tree_sitter_bash")
+    framework("tree_sitter_bash")
     await env.files.write_text("a", "text\n")
     (tmp_path / "rules.toml").write_text(RULES)
     person = Person(Refused("no"))

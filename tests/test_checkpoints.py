@@ -22,7 +22,7 @@ from anyshell.trial.files import HeldDirectory, Record
 
 assert sys.platform != "win32"  # on other systems mypy skips the code below
 
-from .conftest import NOBODY
+from .conftest import NOBODY, missing
 from .test_effects import Step, perform, steps
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ async def test_changes_during_an_undo_are_kept(env: Environment, monkeypatch: py
 
 async def test_undo_does_not_touch_a_git_repository(env: Environment) -> None:
     if shutil.which("git") is None:
-        pytest.skip("git is not here")
+        missing("git", "install git")
     root = Path(env.directory)
     set_up = "git init -q && git add a && git -c user.name=n -c user.email=e commit -qm one && echo 2 >> a && git add a"
     assert (await env.run(set_up)).exit_code == 0

@@ -19,7 +19,7 @@ from anyshell.cli import main
 
 from .cli_program import anyshell, is_alive, wait_until, wait_written
 from .processes import living, unique_seconds
-from .ssh_server import own_name
+from .ssh_server import is_root, own_name
 from .test_cli_pty import pane as pane
 from .test_cli_pty import terminals as terminals
 from .test_cli_ssh import home as home
@@ -296,7 +296,7 @@ _FREEZE = "import os, sys, termios; termios.tcflow(os.open(sys.argv[1], os.O_RDW
 def test_console_works_on_a_remote_host(
     ssh_host: Callable[[str], Server], pane: tmux.Pane, home: Path
 ) -> None:
-    named(ssh_host("openssh as root"), home, alias="box")
+    named(ssh_host("openssh as root" if is_root() else "openssh as a user"), home, alias="box")
     before = pane.flags(), pane.settings()
     pane.type(
         '"$PYTHON" -m anyshell console --close --host box -- "stty size; id -un; read x; exit 9"; echo code=$?'

@@ -22,7 +22,7 @@ from . import tmux
 from .cli_program import anyshell, is_alive, read_line, start, wait_until, wait_written
 from .conftest import missing
 from .processes import living, unique_seconds
-from .ssh_server import openssh, own_name, sessions
+from .ssh_server import is_root, openssh, own_name, sessions
 from .test_cli_ssh import home as home
 from .test_cli_ssh import named
 
@@ -344,7 +344,7 @@ def test_sigterm_ends_a_suspended_program(pane: tmux.Pane, tmp_path: Path) -> No
 
 @pytest.fixture
 def web(ssh_host: Callable[[str], Server], home: Path) -> str:
-    return named(ssh_host("openssh as root"), home)
+    return named(ssh_host("openssh as root" if is_root() else "openssh as a user"), home)
 
 
 def test_remote_program_has_the_terminal(pane: tmux.Pane, tmp_path: Path, web: str) -> None:
@@ -366,7 +366,7 @@ def test_terminal_is_restored_after_a_lost_connection(
     pane: tmux.Pane, tmp_path: Path, web: str, ssh_host: Callable[[str], Server]
 ) -> None:
     program = Program(pane, tmp_path, f"--host {web}")
-    for pid in sessions(ssh_host("openssh as root").pid):
+    for pid in sessions(ssh_host("openssh as root" if is_root() else "openssh as a user").pid):
         os.kill(pid, signal.SIGKILL)
     program.assert_over(255)
 

@@ -593,7 +593,7 @@ async def test_tool_result_names_changed_files(session: bool, tmp_path: Path) ->
 @pytest.mark.anyio
 async def test_fleet_reports_effects_of_each_host(tmp_path: Path) -> None:
     async with Fleet(["local"], cwd=tmp_path) as fleet:
-        async for result in fleet.run("echo x > made", effects=True):
-            assert result.outcome is not None
-            assert result.outcome.effects is not None
-            assert [each.path for each in result.outcome.effects.created] == ["made"]
+        (result,) = [each async for each in fleet.run("echo x > made", effects=True)]
+    assert result.outcome is not None
+    assert result.outcome.effects is not None
+    assert [each.path for each in result.outcome.effects.created] == ["made"]

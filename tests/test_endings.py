@@ -185,6 +185,7 @@ async def test_processes_left_behind_are_named_and_stopped_or_kept(
                 continue
             assert all(process.alive for process in outcome.left_behind)
             kept = {process.pid for process in outcome.left_behind}
+            assert alive
             assert alive <= kept
             for pid in kept:
                 # A process that waited for another process ends with that process.

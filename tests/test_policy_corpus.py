@@ -17,12 +17,12 @@ from anyshell.policy.presets import PRESETS
 from anyshell.policy.rules.patterns import ANYTHING
 from anyshell.policy.rules.policy import Policy
 
+from .conftest import framework
+
 if TYPE_CHECKING:
     from anyshell._types import ShellKind
 
-pytest.importorskip(
-    "tree_sitter_bash", reason="the extra policy is not installed: pip install anyshell[policy]"
-)
+framework("tree_sitter_bash")
 
 WORKSPACE = "/home/dev/project"
 LINKS = {

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .conftest import bubblewrap
 from .test_policy_corpus import EVERYDAY, HOSTILE
 
 if TYPE_CHECKING:
@@ -531,12 +532,9 @@ def snapshot(top: Path) -> dict[str, tuple[object, ...]]:
 
 
 def confined(top: Path, argv: list[str]) -> list[str]:
-    """The command in a sandbox with the tree as the only writable place, if bubblewrap works here."""
-    bwrap = shutil.which("bwrap")
-    if bwrap is None:
-        return argv
+    """The command in a sandbox with the tree as the only writable place."""
     wrapped = [
-        bwrap,
+        bubblewrap(),
         "--unshare-all",
         "--die-with-parent",
         "--new-session",
@@ -562,8 +560,7 @@ def confined(top: Path, argv: list[str]) -> list[str]:
         "65534",
         "--",
     ]
-    works = subprocess.run([*wrapped, "true"], capture_output=True, check=False).returncode == 0
-    return [*wrapped, *argv] if works else argv
+    return [*wrapped, *argv]
 
 
 def set_by(preset: str) -> Mapping[str, str]:

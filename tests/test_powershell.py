@@ -22,6 +22,7 @@ from anyshell.shells import candidates, not_found
 from anyshell.shells.powershell import PWSH, WINDOWS_POWERSHELL, PowerShell
 from anyshell.shells.windows import LONGEST_COMMAND_LINE
 
+from .conftest import missing
 from .processes import living, unique_seconds
 from .wine import windows
 
@@ -359,7 +360,7 @@ def test_silent_stub_does_not_answer_as_powershell(powershell: Windows) -> None:
 def test_other_programs_do_not_answer_as_powershell(shell: PowerShell, stub: str) -> None:
     path = shutil.which(stub)
     if path is None:
-        pytest.skip(f"{stub} is not here")
+        missing(stub, f"install {stub}")
     (candidate,) = candidates(f"/x/{shell.kind}")
     for arguments in (candidate.arguments, candidate.arguments[-2:]):
         assert not re.search(rb"^anyshell", _answer((path, *arguments)), re.MULTILINE)

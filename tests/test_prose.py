@@ -1,4 +1,4 @@
-"""The words that plain technical English does without: the noun that is meant stands in their place."""
+"""The words that plain technical English does without, and the reasons that marks for tools need."""
 
 from __future__ import annotations
 
@@ -82,3 +82,17 @@ def test_glossary_names_what_there_is() -> None:
     defined = set(re.findall(r"^(?:class )?([A-Z]\w+)\b(?=[(:]| = )", source, re.MULTILINE))
     assert len(names) > 30
     assert not set(names) - defined
+
+
+def test_ignores_have_their_reason_beside_them() -> None:
+    bare = re.compile(r"# (?:type: ignore\[[\w,-]+\]|noqa: [A-Z]\w+(?:, [A-Z]\w+)*) *$")
+    found = []
+    for place in ("bench", "examples", "src", "tests"):
+        for path in sorted((ROOT / place).rglob("*.py")):
+            lines = ["", *path.read_text(encoding="utf-8").splitlines()]
+            found += [
+                f"{path.relative_to(ROOT).as_posix()}:{number}"
+                for number, line in enumerate(lines)
+                if bare.search(line) and not lines[number - 1].lstrip().startswith("#")
+            ]
+    assert not found, "\n".join(["write the reason behind the ignore:", *found])

@@ -346,6 +346,7 @@ async def test_thousand_environments_survive_two_killed_workers(tmp_path: Path) 
 async def test_lost_environment_reports_whether_its_command_had_started() -> None:
     seconds = unique_seconds()
     async with Environments(2, options={"max_restarts": 0}) as pool:
+        reported = False
         with contextlib.suppress(EnvironmentLost):
             async with pool.environment() as env:
                 worker = await env.call(pid)
@@ -363,6 +364,8 @@ async def test_lost_environment_reports_whether_its_command_had_started() -> Non
                 with pytest.raises(EnvironmentLost, match="nothing has started") as caught:
                     await env.run("true")
                 assert caught.value.started is False
+                reported = True
+        assert reported
         with pytest.raises(EnvironmentLost, match="all actors"):
             await pool.run("true")
 

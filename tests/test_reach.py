@@ -410,15 +410,34 @@ async def test_abstract_socket_is_unreachable_with_the_hosts_network(world: Worl
                 assert (await env.run(world.fill(text))).exit_code != 0
 
 
-async def groups(env: Environment) -> tuple[str, ...]:
-    """The limits of control groups on this machine."""
-    return (await facts_of(env.runner.backend, here=True)).controllers
+def delegated() -> set[str]:
+    """The limits of control groups that this process may set, as the kernel's own files say."""
+    own = next(
+        (line[3:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line[:3] == "0::"), "/"
+    )
+    for top in (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified")):
+        if not (top / own[1:] / "cgroup.controllers").exists():
+            continue
+        for group in (top / own[1:], *(top / own[1:]).parents):
+            limits = {"memory", "pids"} & {*(group / "cgroup.subtree_control").read_text().split()}
+            if limits and os.access(group / "cgroup.procs", os.W_OK):
+                return limits
+            if group == top:
+                break
+    return set()
+
+
+async def groups(env: Environment) -> set[str]:
+    """The limits of control groups that a reach has found on this machine."""
+    found = set((await facts_of(env.runner.backend, here=True)).controllers)
+    assert found == delegated()
+    return found
 
 
 async def test_limits_of_a_control_group_hold_for_the_whole_tree(world: World) -> None:
     limits = Limits(memory=64 * 2**20, processes=8)
     async with Environment.detect(cwd=world.workspace, reach=Reach(write=(".",))) as env:
-        if set(await groups(env)) != {"memory", "pids"}:
+        if await groups(env) != {"memory", "pids"}:
             pytest.skip("cgroup v2 is not delegated here for memory and pids")
         child = "y = bytearray(40 * 2**20)"
         both = py(
@@ -492,9 +511,10 @@ async def test_command_does_not_run_without_its_control_group(world: World) -> N
 async def test_limits_hold(world: World) -> None:
     limits = Limits(memory=512 * 1024 * 1024, processes=None if is_root() else 40, file_size=65536, cpu=1)
     async with Environment.detect(cwd=world.workspace, reach=Reach(write=(".",), limits=limits)) as env:
-        if "memory" not in await groups(env):
-            outcome = await env.run(py("b'x' * (1024 * 1024 * 1024)"))
-            assert "MemoryError" in outcome.output.text
+        outcome = await env.run(py("b'x' * (1024 * 1024 * 1024)"))
+        assert outcome.exit_code != 0
+        # A control group kills the program instead of refusing the memory.
+        assert ("MemoryError" in outcome.output.text) == ("memory" not in await groups(env))
         outcome = await env.run("head -c 100000 /dev/zero > large", timeout=20)
         assert (world.workspace / "large").stat().st_size == 65536
         assert outcome.exit_code != 0

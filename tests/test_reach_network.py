@@ -48,6 +48,7 @@ from anyshell.types import NetworkRequest
 
 from .conftest import (
     bubblewrap,
+    framework,
     missing,
     once_more_as_an_ordinary_user,
     open_to_all,
@@ -960,7 +961,7 @@ async def test_an_answer_holds_once_or_for_the_session(env: Environment) -> None
 
 
 async def test_an_answer_for_always_is_a_rule_of_the_user(env: Environment, tmp_path: Path) -> None:
-    pytest.importorskip("tree_sitter_bash")
+    framework("tree_sitter_bash")
     curl()
     rules = tmp_path / "policy.toml"
     rules.write_text('[[allow]]\nname = "curl"\ncommand = "curl"\n')

@@ -19,6 +19,7 @@ from anyshell._runner import redirects
 from anyshell.testing import FakeBackend, Script
 from anyshell.types import Redaction
 
+from .conftest import missing
 from .processes import unique_seconds, wait_asleep
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ async def env(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[E
     import shutil
 
     if shutil.which(request.param) is None:
-        pytest.skip(f"{request.param} is not on this machine: apt-get install {request.param}")
+        missing(request.param, f"apt-get install {request.param}")
     async with Environment.detect(shell=request.param, cwd=tmp_path) as env:
         yield env
 

@@ -22,7 +22,7 @@ from anyshell.rpc.server import Server
 from anyshell.tool.params import alike
 
 from .cli_program import within
-from .conftest import bubblewrap, missing, row
+from .conftest import bubblewrap, framework, missing, row
 from .processes import living, unique_seconds, wait_living
 
 if TYPE_CHECKING:
@@ -418,7 +418,9 @@ async def test_end_of_input_stops_everything(client: Client) -> None:
 
 
 def test_schema_is_printed_and_accepts_real_messages() -> None:
-    jsonschema = pytest.importorskip("jsonschema", reason="the frameworks bring it")
+    framework("jsonschema")
+    import jsonschema
+
     printed = json.loads(within("rpc", "--schema").stdout)
     assert printed == json.loads(json.dumps(schema()))
     validator = jsonschema.Draft202012Validator(printed)

@@ -218,12 +218,12 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize(
+    ("name", "shell"),
+    [(name, shell) for name, listed in LINES.items() for shell in SHELLS if listed.on(shell) != "-"],
+)
 async def test_listed_texts_affect_a_session_as_documented(name: str, shell: str, tmp_path: Path) -> None:
     fate = LINES[name].on(shell)
-    if fate == "-":
-        return  # this shell has no such feature
     async with Environment.detect(shell=shell_path(shell, tmp_path), cwd=tmp_path) as env:
         for text in LINES[name].texts:
             async with env.session() as session:
@@ -237,7 +237,7 @@ async def check(session: Session, text: str, fate: str) -> None:
     if outcome.session.state in fate.split(" or "):  # the state depends on the contents of bash's memory
         fate = outcome.session.state
     assert outcome.session.state == fate, text[:80]
-    assert outcome.status == ("timed_out" if fate == "lost" else outcome.status)
+    assert outcome.status == ("timed_out" if fate == "lost" else "exited")
     # Twice: a broken session could still run the first command.
     for first in (True, False):
         after = await session.run('/bin/echo "<${A-gone}>"; A=${A-gone}', timeout=10)

@@ -17,7 +17,7 @@ from anyshell.policy.rules import LocalFacts
 from anyshell.tool.git import FILE_ROUNDS, MOST_FILES, git_runs
 from anyshell.tool.verdicts import Verdicts
 
-from .conftest import open_to_all
+from .conftest import missing, open_to_all
 from .test_policy_rules import CONFIGURATIONS, repository
 from .test_tool_policy import Person
 
@@ -198,7 +198,7 @@ async def test_git_configuration_is_read_alike_on_another_host(
     tmp_path: Path, shell: tuple[str, ...]
 ) -> None:
     if shutil.which(shell[0]) is None:
-        pytest.skip(f"{shell[0]} is not here")
+        missing(shell[0], f"install {shell[0]}")
     home = tmp_path / "home"
     home.mkdir()
     (home / ".evil").write_text("[alias]\nst = !evil\n")

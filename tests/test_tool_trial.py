@@ -15,7 +15,7 @@ assert sys.platform == "linux"  # else mypy checks the code below on every platf
 
 from anyshell.types import CommandRequest
 
-from .conftest import bubblewrap
+from .conftest import bubblewrap, framework
 from .test_trial import layers
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ async def test_each_of_two_calls_is_asked_about(env: Environment) -> None:
 
 
 async def test_a_policy_decides_before_anything_runs(env: Environment, tmp_path: Path) -> None:
-    pytest.importorskip("tree_sitter")
+    framework("tree_sitter")
     rules = tmp_path / "rules.toml"
     rules.write_text('[[allow]]\nname = "t"\nprogram = ["echo"]\n[[deny]]\nname = "r"\nprogram = ["rm"]\n')
     person = Person(Approved())

@@ -160,7 +160,7 @@ async def test_always_answer_becomes_a_user_rule_except_for_secrets(
     env: Environment,
     tmp_path: Path,
 ) -> None:
-    pytest.importorskip("tree_sitter_bash")
+    framework("tree_sitter_bash")
     rules = tmp_path / "policy.toml"
     rules.write_text('[[allow]]\nname = "touch"\ncommand = "touch"\n')
     person = Person(Approved(scope="always"))

@@ -16,6 +16,8 @@ from anyshell import Environment, Fleet, InvalidCommand, sh
 from anyshell.detached import DetachedJobs
 from anyshell.shells import SHELLS, text_of
 
+from .conftest import missing
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -35,7 +37,7 @@ def anyio_backend() -> str:
 @pytest.fixture(params=["bash", "zsh", "sh"])
 async def env(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Environment]:
     if shutil.which(request.param) is None:
-        pytest.skip(f"{request.param} is not on this machine: apt-get install {request.param}")
+        missing(request.param, f"apt-get install {request.param}")
     async with Environment.detect(shell=request.param, cwd=tmp_path) as env:
         yield env
     assert not (tmp_path / "pwned").exists()
