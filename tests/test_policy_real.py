@@ -13,7 +13,6 @@ import io
 import os
 import random
 import re
-import shutil
 import stat
 import subprocess
 import sys

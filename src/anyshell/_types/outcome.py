@@ -68,8 +68,7 @@ class Outcome:
         editor_terminal: An editor's id of the terminal that the command ran in, with `anyshell.acp`; ``None`` otherwise, and
             when the editor did not report the command's end.
         effects: The command's effects on files; ``None`` unless requested.
-        usage: The resources of this machine that the command used. ``None`` when unknown, as on another host, in a session,
-            and as long as a part of the command lives.
+        usage: The resources of this machine that the command used. ``None`` when unknown, as on another host, and as long as a part of the command lives.
         network: The command's network use so far, if its reach has names of hosts; ``None`` otherwise.
     """
 

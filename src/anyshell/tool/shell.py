@@ -59,8 +59,9 @@ FAILS_AT_ONCE = 0.3
 class ShellTool:
     """A shell that a model calls, with three guarantees.
 
-    Parameters are bounded. Every run passes the approver, which sees exactly what runs. Every run has a deadline, after
-    which none of the run's processes is left; a job without a timeout ends with the environment.
+    Parameters are bounded. Every run needs an approval, by the policy, an earlier answer or the approver, which sees exactly
+    what runs. Every run has a deadline, after which none of the run's processes is left; a job without a timeout ends with
+    the environment.
 
     Args:
         env: The environment of the commands. Updates during a call need an environment entered with ``async with``.

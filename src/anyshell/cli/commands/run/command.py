@@ -126,7 +126,8 @@ def run(ctx: click.Context, /, **options: Any) -> None:
 
     However it ends, whatever the command started is stopped or reported. A timeout, a reader of stdout or stderr
     that goes away, or a signal (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 and others) stops everything that it started. A
-    second signal skips the grace. Only SIGKILL to anyshell leaves the command running: 'anyshell doctor' finds it.
+    second signal skips the grace. anyshell can stop nothing after SIGKILL: on Linux a helper then does, and
+    elsewhere 'anyshell doctor' finds what still runs.
 
     On a terminal, a command that takes longer than 2 seconds has a status line below its output: for how long it has
     run, how much it has printed, and the last line of that. It is gone when the command ends, and is not shown in a
@@ -257,11 +258,11 @@ def _check_background(ctx: click.Context) -> None:
             )
     if ctx.params["limit"] is not None:
         raise click.UsageError(
-            "--limit does not go with --background: 'anyshell jobs output' shows what the job printed"
+            "--limit does not go with --background: 'anyshell jobs tail' shows what the job printed"
         )
     if ctx.params["record"] is not None:
         raise click.UsageError(
-            "--record does not go with --background: anyshell does not stay to record; 'anyshell jobs output' shows what "
+            "--record does not go with --background: anyshell does not stay to record; 'anyshell jobs tail' shows what "
             "the job printed"
         )
     if has_input(_STDIN):
