@@ -495,5 +495,5 @@ _VALUES = importer(
 
 
 def __getattr__(name: str) -> object:
-    """Return a value type of backends, or a class by an old name, which version 0.2 removes."""
+    """Return a value type of backends, or a class by an old name, which version 0.3 removes."""
     return _OLD_NAMES[name] if name in _OLD_NAMES else _VALUES(name)

@@ -87,7 +87,7 @@ class EnvironmentDialogs(EnvironmentFacts):
                 so a slow listener slows the program down.
             answers: Whether anyshell answers programs that query the terminal's type or the cursor's position.
             scrollback: Rows that are kept after they leave the top of the screen, 0 to 10,000, for display to a person, as
-                `anyshell.console.Console` does. Colours are then kept too, and a program can use kitty's keyboard protocol.
+                `anyshell.console.Console` does. Colours are then kept too.
                 ``None`` keeps neither rows nor colours, and takes less time for each byte.
             record: As for `run`. Secrets that `DrivenTerminal.send_secret` types, or that are typed hidden, are masked in the
                 recording too.
@@ -161,8 +161,8 @@ class EnvironmentDialogs(EnvironmentFacts):
         """Return a session: a persistent shell that keeps directory, variables and functions between commands.
 
         ``async with env.session() as session:``, then ``await session.run(...)``. Leaving ``async with`` ends the shell of a
-        session without a name. A session with a name is shared by that name, and lasts until the session is closed or long
-        unused, or the environment ends.
+        session without a name. A session with a name is shared by that name, and lasts until the session is closed or the
+        environment ends; if the session is long unused, its shell ends, and the next command has a fresh shell.
 
         Args:
             name: The name by which the session is shared.

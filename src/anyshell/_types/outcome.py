@@ -118,7 +118,7 @@ class Outcome:
 
     @property
     def ended_at_once(self) -> bool:
-        """The former name of `killed_without_warning`; version 0.2 removes this name."""
+        """The former name of `killed_without_warning`; version 0.3 removes this name."""
         return self.killed_without_warning
 
     def check(self) -> Outcome:

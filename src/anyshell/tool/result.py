@@ -281,7 +281,7 @@ class ShellResult(_Result):
     """The result of one call. ``model_dump_json()`` makes it JSON.
 
     Attributes:
-        is_error: Whether the command did anything but exit with 0.
+        is_error: Whether the command failed or did not run. False for a command that goes on as a job or on a terminal.
         output: Its output, cleaned and bounded, with a marker wherever something is left out; may be empty.
         message: The event and the next step, on one line.
         text: Exactly what to send to a model: the output, but for its last line feed; an empty line; and a last
