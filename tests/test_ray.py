@@ -52,7 +52,7 @@ assert sys.platform != "win32"  # else mypy checks the code below on every platf
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.timeout(150),  # a cluster is many processes of Python, which start slowly on a busy machine
+    pytest.mark.timeout(300),  # a cluster is many processes of Python, which start slowly on a busy machine
 ]
 
 
