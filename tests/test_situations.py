@@ -40,7 +40,7 @@ async def test_page_matches_real_results() -> None:
 
 def test_mean_word_counts_on_the_page_are_within_their_limits() -> None:
     page = situations.PAGE.read_text(encoding="utf-8")
-    means = re.findall(r"^## (\w+)\n\nOur words: ([\d.]+) a result", page, re.MULTILINE)
+    means = re.findall(r"^## (\w+)\n\nThe words of anyshell: ([\d.]+) a result", page, re.MULTILINE)
     assert {
         kind.lower(): float(mean) <= situations.MOST[kind.lower()] for kind, mean in means
     } == dict.fromkeys(situations.MOST, True)
