@@ -215,7 +215,7 @@ def test_unwritable_audit_stops_a_command_only_when_required(tmp_path: Path) -> 
     assert audit.error is not None
     assert "cannot be written" in audit.error
     required = Audit(tmp_path / "file" / "audit", required=True)
-    with pytest.raises(AnyshellError, match="nothing runs that is not recorded"):
+    with pytest.raises(AnyshellError, match="nothing runs without a record"):
         required.requested("ls")
     required.ended("0", status="exited")  # the command has run
 

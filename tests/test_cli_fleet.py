@@ -208,7 +208,7 @@ def test_hosts_file_may_have_comments_and_blank_lines(names: list[str], tmp_path
         (b"web-1\n\nssh://me:s3cret@web-2\n", "hosts.txt, line 3: the address holds a password"),
         (
             b"web-1\nweb-2\nssh://web-1\n",
-            "hosts.txt, line 3: ssh://web-1 is there already (hosts.txt, line 1)",
+            "hosts.txt, line 3: ssh://web-1 is listed already (hosts.txt, line 1)",
         ),
         (b"docker://x\n", "hosts.txt, line 1: no backend knows 'docker' addresses"),
         (b"web-1 web-2\n", "hosts.txt, line 1: the host 'web-1 web-2' holds ' '"),
@@ -249,7 +249,7 @@ def test_unreadable_hosts_file_is_reported(tmp_path: Path) -> None:
         ([], "name them by --hosts"),
         (["--hosts", ""], "host 1 is empty"),
         (["--hosts", "a,,b"], "host 2 is empty"),
-        (["--hosts", "a,a"], "a is there already (--hosts, host 1)"),
+        (["--hosts", "a,a"], "a is listed already (--hosts, host 1)"),
         (["--hosts", "a", "--parallel", "0"], "--parallel"),
         (["--hosts", "a", "--batch", "x"], "--batch"),
         (["--hosts", "a", "--connect-timeout", "0"], "--connect-timeout"),

@@ -426,7 +426,7 @@ def test_failure_of_anyshell_is_reported_and_exits_with_125(arguments: list[str]
         (["--limit", "8k", "--background", "--", "true"], "--limit does not go with --background"),
         (["--cwd", "", "--", "true"], "give a directory, or leave it out"),
         (["--shell", "", "--", "true"], "give a shell, or leave it out"),
-        (["--", " \t\n"], "blanks"),
+        (["--", " \t\n"], "it is blank"),
         (["--nope", "--", "true"], "--nope"),
     ],
 )

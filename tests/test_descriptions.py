@@ -311,7 +311,7 @@ def test_every_placeholder_of_every_line_is_filled(name: str) -> None:
     "template", ["${NOBODY}", "a ${nobody} b", "${}", "${TIMEOUT", "x ${IF git} y", "${IF}"]
 )
 def test_unknown_placeholder_is_an_error(template: str) -> None:
-    with pytest.raises(AnyshellError, match="nothing fills"):
+    with pytest.raises(AnyshellError, match="which has no value"):
         descriptions.fill(template, {"TIMEOUT": "1"}, ["git"])
 
 

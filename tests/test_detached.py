@@ -789,7 +789,7 @@ async def test_environment_starts_a_detached_job_on_request(here: DetachedJobs) 
     job = await environment.start("echo $WORD", env={"WORD": "there"}, detach=True)
     assert await job.wait(timeout=20) == "completed"
     assert (await job.output()).text == "there\n"
-    with pytest.raises(InvalidCommand, match="cwd, env and reach alone"):
+    with pytest.raises(InvalidCommand, match="only cwd, env and reach"):
         await cast("Any", environment).start(
             "true", detach=True, timeout=3
         )  # no type checker lets it through

@@ -203,7 +203,7 @@ def test_changed_text_behaves_the_same_except_for_the_file_nul(tmp_path: Path, t
 )
 def test_conversion_time_is_bounded(part: str) -> None:
     text = part * (LONGEST // len(part) - 10) + " >nul"
-    assert for_bash(text) in (text, text.removesuffix("nul") + "/dev/null")
+    assert for_bash(text) in (text, text.replace("nul", "/dev/null"))
 
 
 def test_oversized_text_is_unchanged() -> None:

@@ -220,7 +220,7 @@ async def test_a_port_of_the_host_is_waited_for(
         assert await other.wait_for(port=port, timeout=5)
         again = await env.start("sleep 300", ready=port, ready_timeout=20)
         assert again.ready is False
-        assert "was taken" in again.notice
+        assert "was in use" in again.notice
 
 
 async def test_forbidden_port_check_is_reported() -> None:

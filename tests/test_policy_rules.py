@@ -890,7 +890,7 @@ def test_project_may_only_tighten_and_is_confirmed_once(
         return True
 
     for refusing in (None, lambda _path, _data: False):
-        with pytest.raises(PolicyError, match="not believed"):
+        with pytest.raises(PolicyError, match="not trusted"):
             Policy.load(project=project, trust=refusing)
     for _ in range(2):
         policy = Policy.load(project=project, preset="read-only", trust=trust)
@@ -898,7 +898,7 @@ def test_project_may_only_tighten_and_is_confirmed_once(
     assert asked == [(str(project), project.read_bytes())]
     assert decide(Policy.load(project=project), "ls").action == "deny"
     project.write_text('[[ask]]\nname = "d"\ncommand = "ls"\n')
-    with pytest.raises(PolicyError, match="not believed"):
+    with pytest.raises(PolicyError, match="not trusted"):
         Policy.load(project=project)
     for more in (
         '[[allow]]\nname = "a"\ncommand = "x"',
@@ -921,7 +921,7 @@ def test_list_of_believed_projects_is_private(tmp_path: Path, monkeypatch: pytes
     (file,) = config.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     config.chmod(0o777)
-    with pytest.raises(PolicyError, match="not believed"):
+    with pytest.raises(PolicyError, match="not trusted"):
         Policy.load(project=project)
 
 

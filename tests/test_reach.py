@@ -819,7 +819,7 @@ def test_unenforceable_reach_is_refused_with_the_missing_part_and_the_way() -> N
         ),
         "Python 3": (workspace, replace(FACTS, python=None)),
         "limits: processes": (replace(workspace, limits=Limits(processes=5)), replace(FACTS, uid=0)),
-        "there is one for Linux, macOS": (workspace, replace(FACTS, system="FreeBSD")),
+        "only Linux, macOS and Windows": (workspace, replace(FACTS, system="FreeBSD")),
         "Seatbelt: there is no": (workspace, replace(FACTS, system="Darwin")),
         "write, hide, protect, network: a Job Object": (workspace, Facts(system="Windows")),
         "^this host cannot enforce the reach; it lacks limits: file_size: a Job": (
@@ -1024,7 +1024,7 @@ def test_preset_none_confines_nothing() -> None:
     spawn = Spawn(argv=("/bin/true",), cwd="/")
     assert compile_reach(Reach.preset("none"), replace(FACTS, bwrap=None), LocalPlaces()) is NONE
     assert NONE.wrap(spawn) is spawn
-    with pytest.raises(InvalidCommand, match="has none"):
+    with pytest.raises(InvalidCommand, match="no reach to narrow"):
         narrow(NONE, Reach.preset("workspace"), directory="/", home="/")
 
 

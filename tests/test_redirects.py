@@ -87,7 +87,7 @@ async def test_none_removes_a_variable_from_a_session(
         outcome = await session.run("echo ${MINE-no} $KEPT", env={"MINE": None, "KEPT": "2"}, variables=True)
         assert outcome.output.text == "no 2\n"
         assert (await session.run("echo ${MINE-no} $KEPT")).output.text == "no 2\n"
-        with pytest.raises(InvalidCommand, match="a session's shell is led by that"):
+        with pytest.raises(InvalidCommand, match="anyshell uses that in a session's shell"):
             await session.run("true", env={"ANYSHELL_STATUS": None})
 
 
@@ -248,7 +248,7 @@ async def test_every_door_takes_stdout(
     await job.wait()
     with pytest.raises(InvalidCommand, match="cannot be written: Is a directory"):
         await sh.start("touch started", stdout=tmp_path)
-    with pytest.raises(InvalidCommand, match="a detached job takes cwd, env and reach alone"):
+    with pytest.raises(InvalidCommand, match="a detached job takes only cwd, env and reach"):
         await sh.start("touch started", stdout=target, detach=True)  # type: ignore[call-overload]  # that is the point
     assert not Path(sh.directory, "started").exists()
 

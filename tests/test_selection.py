@@ -144,7 +144,7 @@ def test_notes_lead_to_every_omitted_part(
     try:
         whole = store.view(str(at), limit=None)
     except InvalidCommand:
-        assert query.startswith("?lines=")  # the artifact is shorter
+        assert not data or query.startswith("?lines=")  # the artifact is shorter
         return
     assert whole.next is None
     seen, cut = [], False

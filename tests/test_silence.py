@@ -171,7 +171,7 @@ async def test_bad_silence_is_refused_everywhere(silence: Any, here: Environment
     with pytest.raises(InvalidCommand, match="silence"):
         async with Fleet(["local"]) as fleet:
             fleet.run("true", silence=silence)
-    with pytest.raises(InvalidCommand, match="cwd, env and reach alone"):
+    with pytest.raises(InvalidCommand, match="only cwd, env and reach"):
         await here.start("true", detach=True, silence=1)  # type: ignore[call-overload]  # bad input is the point
 
 

@@ -286,8 +286,8 @@ async def test_hanging_startup_file_is_stopped_with_a_notice(
         ("set -e; false; alias never=b", "{} ended the shell with 1: the rest of the file is missing"),
         ("exit 3", "{} ended the shell with 3: the rest of the file is missing"),
         ("trap 'echo bye' EXIT; false", "{} returned 1"),
-        ("exec true", "your own set-up is not used: {} did not come to its end; it may have become another"),
-        ("kill -9 $$", "your own set-up is not used: {} did not come to its end; it may have become another"),
+        ("exec true", "your own set-up is not used: {} did not run to the end"),
+        ("kill -9 $$", "your own set-up is not used: {} did not run to the end"),
     ],
 )
 @pytest.mark.parametrize("shell", ["bash", "zsh", "sh"])

@@ -864,9 +864,9 @@ async def test_an_encrypted_key_is_opened(form: str, server: Server, tmp_path: P
 
     error = await refused(to(server, keys=[path], passphrase=never))
     assert len(asked) == 3
-    assert "no passphrase that was given opens it" in str(error)
+    assert "none of the given passphrases opens it" in str(error)
     error = await refused(to(server, keys=[path], passphrase="wrong"))
-    assert "no passphrase that was given opens it" in str(error)
+    assert "none of the given passphrases opens it" in str(error)
     error = await refused(to(server, keys=[path]))
     assert f"{path} is encrypted, and there is no passphrase" in str(error)
 
@@ -959,7 +959,7 @@ async def test_key_of_an_agent_is_accepted(
     monkeypatch.delenv("SSH_AUTH_SOCK")
     async with connected(to(server, keys=None, agent=True, config=config)):
         pass
-    assert "nothing to try" in str(await refused(to(server, keys=[public], agent=False, config=config)))
+    assert "no key or password to try" in str(await refused(to(server, keys=[public], agent=False, config=config)))
 
 
 async def test_missing_or_silent_agent_is_reported(
@@ -1025,7 +1025,7 @@ async def test_a_person_is_asked_for_a_password_three_times(
 
     error = await refused(replace(options, password=silent))
     assert len(asked) == 1
-    assert "nothing to try" in str(error)
+    assert "no key or password to try" in str(error)
 
 
 async def test_questions_are_answered(password_server: Server, tmp_path: Path) -> None:

@@ -577,7 +577,7 @@ async def test_terminals_and_sessions_are_refused_with_a_message(by_cmd: Environ
 
 
 async def test_failed_start_names_the_reason(by_cmd: Environment) -> None:
-    with pytest.raises(SpawnError, match=r"nothing\.exe: it is not there"):
+    with pytest.raises(SpawnError, match=r"nothing\.exe: it does not exist"):
         await by_cmd.runner.backend.spawn(Spawn(argv=(r"C:\nothing.exe",), cwd="C:\\"))
     with pytest.raises(SpawnError, match="command line on Windows"):
         await by_cmd.runner.backend.spawn(Spawn(argv=(r"C:\ps7\pwsh.exe", "x" * 33_000), cwd="C:\\"))

@@ -508,7 +508,7 @@ class _Connector:
         if login.connection is None and isinstance(error, ValueError):
             # asyncssh checks its arguments before it does anything.
             return ConnectionFailed(
-                f"an option for {address} is not usable: {safe_words(str(error))}",
+                f"an option for {address} cannot be used: {safe_words(str(error))}",
                 stage="handshake",
             )
         if proxy_end:
