@@ -316,7 +316,11 @@ async def table() -> str:
                 rows.append(f"Over SSH:\n\n```text\n{there}\n```\n")
         mean = sum(counts) / len(counts)
         assert mean <= MOST[kind], f"{kind}: {mean:.1f} words"
-        lines += [f"## {kind.capitalize()}\n", f"The words of anyshell: {mean:.1f} a result on average.\n", *rows]
+        lines += [
+            f"## {kind.capitalize()}\n",
+            f"The words of anyshell: {mean:.1f} a result on average.\n",
+            *rows,
+        ]
     return "\n".join(lines)
 
 

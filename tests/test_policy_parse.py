@@ -464,6 +464,38 @@ def test_adjacent_expansions_are_parsed_in_time(text: str) -> None:
     assert not parse(text, "bash").understood
 
 
+@pytest.mark.parametrize(("late", "understood"), [(0, True), (1, True), (2, False)])
+def test_late_parse_is_tried_once_more(late: int, understood: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python may collect garbage during a parse; the collection takes processor time of the thread."""
+    deadlines: list[grammar.Deadline] = []
+
+    def over(self: grammar.Deadline, *_state: object) -> bool:
+        if self not in deadlines:
+            deadlines.append(self)
+        return deadlines.index(self) < late
+
+    monkeypatch.setattr(grammar.Deadline, "over", over)
+    parsed = parse("echo a", "bash")
+    assert parsed.understood is understood
+    assert len(deadlines) == min(late + 1, grammar.TRIES)
+    if not understood:
+        assert parsed.unknown == ("too much to be understood in time",)
+
+
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_late_parse_of_powershell_is_tried_once_more(late: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines: list[grammar.Deadline] = []
+
+    def over(self: grammar.Deadline, *_state: object) -> bool:
+        if self not in deadlines:
+            deadlines.append(self)
+        return deadlines.index(self) < late
+
+    monkeypatch.setattr(grammar.Deadline, "over", over)
+    parsed = parse("Get-Item a", "pwsh")
+    assert ("too much to be understood in time" in parsed.unknown) is (late == grammar.TRIES)
+
+
 def test_parser_gets_no_text_after_the_deadline() -> None:
     """The parser may read the text to its end a hundred times between two looks at its progress."""
 

@@ -392,5 +392,5 @@ async def test_environment_runs_and_stops_powershell_commands(powershell: Window
         assert not living(seconds)
 
         async with env.session() as session:
-            with pytest.raises(InvalidCommand, match="sessions of PowerShell.* work only on this machine"):
+            with pytest.raises(InvalidCommand, match=r"sessions of PowerShell.* work only on this machine"):
                 await session.run("'never'")

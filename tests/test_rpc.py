@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import importlib
 import json
 import re
 import shutil
@@ -419,7 +420,7 @@ async def test_end_of_input_stops_everything(client: Client) -> None:
 
 def test_schema_is_printed_and_accepts_real_messages() -> None:
     framework("jsonschema")
-    import jsonschema
+    jsonschema: Any = importlib.import_module("jsonschema")
 
     printed = json.loads(within("rpc", "--schema").stdout)
     assert printed == json.loads(json.dumps(schema()))

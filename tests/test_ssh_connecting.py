@@ -959,7 +959,9 @@ async def test_key_of_an_agent_is_accepted(
     monkeypatch.delenv("SSH_AUTH_SOCK")
     async with connected(to(server, keys=None, agent=True, config=config)):
         pass
-    assert "no key or password to try" in str(await refused(to(server, keys=[public], agent=False, config=config)))
+    assert "no key or password to try" in str(
+        await refused(to(server, keys=[public], agent=False, config=config))
+    )
 
 
 async def test_missing_or_silent_agent_is_reported(

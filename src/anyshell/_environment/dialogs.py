@@ -128,7 +128,7 @@ class EnvironmentDialogs(EnvironmentFacts):
             most = self._options.max_terminals
             if self._terminals >= most:
                 raise AnyshellError(
-                    f"{most} terminals run already, the most at once: end one of them, or raise max_terminals="
+                    f"the most terminals at once run already, {most}: end one of them, or raise max_terminals="
                 )
             self._terminals += 1
             try:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from . import dynamic
-from .grammar import MISSING, Deadline, Late, installed, tree
+from .grammar import MISSING, TRIES, Late, installed, tree
 from .guard import Guard
 from .parsed import Argument, Assignment, Parsed, ParsedCommand, Redirection
 from .reading import CommandPlace, Reading
@@ -481,14 +481,16 @@ def _operands(node: Node) -> Iterator[Node]:
 
 def parse_posix(text: str, shell: ShellKind) -> Parsed:
     """Parse a text for bash, zsh or sh."""
-    reading = Reading()
     if not installed("bash"):
         return Parsed(text, shell, (), (MISSING,))
-    reading.deadline = Deadline()
-    try:
-        Walk(text, shell, reading).walk(CommandPlace(len(text)))
-    except Late:
-        reading.doubt("too much to be understood in time")
-    except RecursionError:
-        reading.doubt("too deep to be understood")
+    for _ in range(TRIES):
+        reading = Reading()
+        try:
+            Walk(text, shell, reading).walk(CommandPlace(len(text)))
+        except Late:
+            reading.doubt("too much to be understood in time")
+            continue
+        except RecursionError:
+            reading.doubt("too deep to be understood")
+        break
     return Parsed(text, shell, tuple(reading.commands), tuple(reading.unknown), tuple(reading.functions))

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
 TIME = 0.01
-"""Seconds of the thread's processor time for the parsing of a text, with its inner texts. A text that takes longer is not
-understood."""
+"""Seconds of the thread's processor time for one try to parse a text, with its inner texts. A text that takes longer in each of
+its `TRIES` is not understood."""
+
+TRIES = 2
+"""Tries to parse a text: if Python collects garbage during a try, the collection takes processor time of the same thread."""
 
 MAX_NODES = 6000
 """Nodes of a text's tree. A text with more is not understood: the nodes could not be read in time."""

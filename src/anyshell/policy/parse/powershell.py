@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING
 
-from .grammar import MISSING, Deadline, Late, installed, tree
+from .grammar import MISSING, TRIES, Deadline, Late, installed, tree
 from .parsed import Argument, Parsed, ParsedCommand, Redirection
 
 if TYPE_CHECKING:
@@ -25,11 +26,10 @@ def parse_powershell(text: str, shell: ShellKind) -> Parsed:
     """Parse a PowerShell text into the commands that the grammar shows, with a reason why the list may be incomplete."""
     if not installed("powershell"):
         return Parsed(text, shell, (), (MISSING,))
-    try:
-        commands = tuple(_commands(text, Deadline()))
-    except Late:
-        return Parsed(text, shell, (), (HINT, "too much to be understood in time"))
-    return Parsed(text, shell, commands, (HINT,))
+    for _ in range(TRIES):
+        with contextlib.suppress(Late):
+            return Parsed(text, shell, tuple(_commands(text, Deadline())), (HINT,))
+    return Parsed(text, shell, (), (HINT, "too much to be understood in time"))
 
 
 def _commands(text: str, deadline: Deadline) -> Iterator[ParsedCommand]:
