@@ -367,7 +367,7 @@ async def test_a_command_is_recorded_into_a_new_file(env: Environment, tmp_path:
     assert (happened[-1].code, happened[-1].data) == ("x", "3")
     assert outcome.recording is not None
     assert (outcome.recording.complete, outcome.recording.size) == (True, file.stat().st_size)
-    with pytest.raises(RecordingError, match="such a file already"):
+    with pytest.raises(RecordingError, match="exists already"):
         await env.run("'again'", record=file)
 
 
