@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -25,7 +26,7 @@ from anyshell.shells import detached
 from anyshell.types import DetachedJob, DetachedJobs
 
 from .cli_program import is_alive, wait_until
-from .conftest import missing, python_for_all
+from .conftest import NOBODY, missing, open_to_all, python_for_all
 from .processes import failing_awk, living, unique_seconds, wait_asleep, wait_living
 from .ssh_server import is_root, sessions
 
@@ -34,6 +35,7 @@ assert sys.platform != "win32"  # on other systems mypy skips the import below
 from anyshell.backends.local.backend import LocalBackend
 
 from .test_endings import BREEDER
+from .test_ssh_watcher import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -603,6 +605,39 @@ async def test_fifo_or_device_as_a_record_does_not_block(name: str, kind: str, h
     assert await whole.stop(grace=0) == []
     assert living(seconds) == []
     assert await here.prune() == [whole.id]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the record has the clock of /proc")
+@pytest.mark.parametrize("kind", ["dash", "bash", "busybox"])
+def test_kill_of_a_job_needs_no_room_for_a_file(kind: str, tmp_path: Path) -> None:
+    """A user who may not write to the directory of the job can make no file there, as on a full disk."""
+    if not is_root():
+        missing("root", "run the tests as root")
+    ordinary = [shutil.which("setpriv") or "", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    open_to_all(tmp_path)
+    shell, env = surroundings(kind, tmp_path)
+    process = subprocess.Popen([*ordinary, shutil.which("sleep") or "", "300"], start_new_session=True)
+    try:
+        while psutil.Process(process.pid).name() != "sleep":
+            time.sleep(0.01)
+        began = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        job = tmp_path / "jobs" / "0123456789abcdef"
+        job.mkdir(parents=True)
+        (job / "record").write_text(f"{process.pid} {began} {process.pid} {began} {boot} 1\n")
+        for path in (job.parent, job, job / "record"):
+            os.chown(path, NOBODY, NOBODY)
+        job.parent.chmod(0o700)
+        job.chmod(0o500)
+        words = detached.look("signal", "KILL", job.name, directory=str(tmp_path / "jobs"))
+        said = subprocess.run(
+            [*ordinary, *shell, *words[1:]], env=env, capture_output=True, text=True, check=False
+        )
+        assert f"process {process.pid} {began} sleep" in said.stdout, said
+        assert process.wait(timeout=20) == -9
+    finally:
+        process.kill()
+        process.wait()
 
 
 async def test_stop_reports_a_living_chain_of_forks(tmp_path: Path, anyio_backend: str) -> None:

@@ -269,7 +269,10 @@ signal_found() {
         printf 'error %s cannot be written to: make room, or stop the job with a grace of 0\n' "$job"
         exit 1
     fi
-    if [ "$1" != 0 ] && [ "$state" = running ] && [ ! -e "$job/stopped" ]; then : >"$job/stopped"; fi
+    if [ "$1" != 0 ] && [ "$state" = running ] && [ ! -e "$job/stopped" ]; then
+        # A failing redirection of `:` would end this shell before the signal.
+        { true >"$job/stopped"; } 2>/dev/null
+    fi
     # Signal the whole group at once: a shell whose child ends first would go on with its next command.
     if [ "$leads" ] && is_alive "$pid" "$began"; then send "$1" "-$pid"; fi
     printf '%s\n' "$found" | while read -r each group since name; do
