@@ -289,6 +289,30 @@ def test_commands_and_sessions_stop_under_any_proc(
     assert said == stops
 
 
+LEAVES = """
+import asyncio, sys
+from anyshell import Environment
+
+async def main():
+    async with Environment.detect(cwd=sys.argv[1]) as env, env.session() as session:
+        start = "import subprocess as s; s.Popen(['sleep', '300'], stdin=-3, stdout=-3, stderr=-3)"
+        for text in "true", f'{sys.executable} -c "{start}"':
+            outcome = await session.run(text, left_behind="stop")
+            print(outcome.status, [process.name for process in outcome.left_behind])
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("newest", [819244, 0], ids=["lxcfs", "gVisor"])
+def test_process_left_behind_is_found_where_loadavg_shows_another_pid(tmp_path: Path, newest: int) -> None:
+    """The file shows the last pid of the host with lxcfs, and 0 under gVisor."""
+    (tmp_path / "load").write_text(f"0.00 0.00 0.00 1/99 {newest}\n")
+    before = f"mount -t proc proc /proc; mount --bind '{tmp_path}/load' /proc/loadavg;"
+    said = run_in_namespace(LEAVES, tmp_path, "--mount", before=before).splitlines()
+    assert said == ["exited []", "exited ['sleep']"]
+
+
 MARKS = """
 import asyncio, re, sys
 from anyshell import Environment

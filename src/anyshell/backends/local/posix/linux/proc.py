@@ -299,18 +299,21 @@ def list_pids() -> dict[int, int]:
 class NewestPid:
     """A reader of the newest pid (proc(5), ``/proc/loadavg``), which always is a pid of this process's own namespace.
 
-    A call returns `UNKNOWN_PID` where the system does not show the pid: without /proc, or where /proc shows only processes
-    (``subset=pid``). The file stays open, which costs a quarter of opening it twice for each command.
+    A call returns `UNKNOWN_PID` where the system does not show the pid: without /proc; where /proc shows only processes
+    (``subset=pid``); where the file is of another file system, as in a container with lxcfs, whose file has the pid of its
+    own host (``proc_loadavg.c`` of lxcfs); and under gVisor, whose file has a 0. The file stays open, which costs a quarter of opening it twice for each command.
     """
 
     def __init__(self) -> None:
         self._fds: list[int] = []
+        self._foreign = False
         close_with(self, self._fds)
         with suppress(OSError):  # opened now: a later opening could use up a descriptor of the reserve
             self._open()
 
     def _open(self) -> None:
         self._fds.append(os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC))
+        self._foreign = os.fstat(self._fds[0]).st_dev != os.stat("/proc/self").st_dev
 
     def __call__(self) -> int:
         """Return the newest pid.
@@ -323,7 +326,8 @@ class NewestPid:
                 self._open()
             except FileNotFoundError:
                 return UNKNOWN_PID
-        return int(os.pread(self._fds[0], 256, 0).rpartition(b" ")[2])
+        newest = int(os.pread(self._fds[0], 256, 0).rpartition(b" ")[2])
+        return UNKNOWN_PID if self._foreign or not newest else newest
 
     def close(self) -> None:
         """Close the file; the next call opens the file again."""
