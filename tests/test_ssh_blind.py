@@ -70,6 +70,18 @@ async def test_stop_on_a_host_without_awk_is_lost_and_ends_the_leaders_group(use
             assert (await env.run("echo again")).output.text == "again\n"
 
 
+async def test_process_left_behind_on_a_host_without_awk_is_not_denied(user: str, tools: Path) -> None:
+    """The process has closed its pipes: only its group shows that it lives, and no look can name it."""
+    seconds = unique_seconds()
+    with openssh(user, f"SetEnv PATH={tools}") as server:
+        async with Environment.detect(server.options()) as env:
+            outcome = await env.run(f"sleep {seconds} </dev/null >/dev/null 2>&1 &", grace=0.3)
+            assert [process.alive for process in outcome.left_behind] == [True]
+            assert (await env.run("echo again")).left_behind == ()
+            subprocess.run(["pkill", "-f", f"sleep {seconds}"], check=False)
+            await wait_none(seconds)
+
+
 @contextlib.contextmanager
 def login_shell(user: str, text: str) -> Iterator[None]:
     """A login shell for an account: a program of the test."""

@@ -24,8 +24,9 @@ from anyshell.backends.ssh.posix.watcher import Answer, boot, text_of
 from anyshell.backends.tree import UNLIMITED
 from anyshell.shells import SHELLS, Login, candidates
 
-from .conftest import missing
-from .processes import failing_awk, unique_seconds, wait_asleep
+from .conftest import NOBODY, missing, open_to_all
+from .processes import failing_awk, living, unique_seconds, wait_asleep
+from .ssh_server import is_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -373,6 +374,194 @@ def test_look_that_is_always_cut_sees_nothing(tmp_path: Path) -> None:
     host = Host(argv, {**env, "PATH": f"{tmp_path}/awk:{env['PATH']}"})
     assert parse(host.ask("look 0 9 - 0 0")) == ProcessLook(None, [])
     host.close()
+
+
+CUT_LIST = """#!/bin/sh
+echo >>{count}
+left=$#
+for word; do
+    shift
+    left=$((left - 1))
+    if [ $left = 0 ] && [ "$(wc -l <{count})" -le {times} ]; then
+        word=$(printf '%s' "$word" | sed 's/list = "/list = "exit 1; /')
+    fi
+    set -- "$@" "$word"
+done
+exec {awk} "$@"
+"""
+
+
+@pytest.mark.parametrize("times", [2, 1000])
+def test_list_that_is_not_made_to_its_end_is_not_believed(
+    times: int, tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    """The shell that makes the list for awk may not be started."""
+    awk = tmp_path / "awk"
+    awk.mkdir()
+    text = CUT_LIST.format(count=tmp_path / "count", times=times, awk=shutil.which("awk"))
+    (awk / "awk").write_text(text)
+    (awk / "awk").chmod(0o755)
+    argv, env = surroundings("dash", tmp_path)
+    host = Host(argv, {**env, "PATH": f"{awk}:{env['PATH']}"})
+    seen = parse(host.ask("look 0 9 - 0 0"))
+    host.close()
+    assert (sleeper.pid in {each.pid for each in seen.seen}) is (times == 2)
+    assert (seen.place is None) is (times == 1000)
+
+
+def test_descriptors_are_seen_in_any_style_of_ls(tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    argv, env = surroundings("dash", tmp_path)
+    host = Host(argv, {**env, "TIME_STYLE": "long-iso", "QUOTING_STYLE": "c"})
+    assert list(look(host)[sleeper.pid].holds) == [1]
+    host.close()
+
+
+def test_mark_within_a_value_is_not_a_mark(host: Host, request: pytest.FixtureRequest) -> None:
+    if "without /proc" in request.node.name:
+        pytest.skip("the variables of a process are in /proc")
+    process = subprocess.Popen(["sleep", "300"], env={"DUMP": f"a\n{MARK}2a=1"})
+    try:
+        wait_until_sleeping(process)
+        assert look(host)[process.pid].marks == []
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("kind", HOSTS)
+def test_group_of_another_users_processes_exists(
+    kind: str, tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    if not is_root():
+        missing("root", "run the tests as root")
+    argv, env = surroundings(kind, tmp_path)
+    open_to_all(tmp_path)
+    setpriv = shutil.which("setpriv") or ""
+    host = Host([setpriv, f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *argv], env)
+    assert host.ask(f"group {sleeper.pid}") == ["some"]
+    sleeper.kill()
+    sleeper.wait()
+    assert host.ask(f"group {sleeper.pid}") == ["none"]
+    host.close()
+
+
+@pytest.mark.parametrize("kind", HOSTS[:-1])
+def test_container_that_shows_another_load_is_looked_at_whole(
+    kind: str, tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    """The last pid in /proc/loadavg is that of the host under lxcfs, and 0 under gVisor."""
+    argv, env = surroundings(kind, tmp_path)
+    host = Host(argv, {**env, "ANYSHELL_NO_LOAD": "1"})
+    _, place, *sample = host.first[0].split()
+    assert sample == ["0", "0"]
+    newest = Path("/proc/loadavg").read_text().split()[-1]
+    for after in (f"{place} 0 0", f"{place} {newest} 1"):
+        assert sleeper.pid in {seen.pid for seen in parse(host.ask(f"look 0 9 {after}")).seen}
+    assert host.ask(f"newer {newest} {TAG} {sleeper.pid} {sleeper.pid}") == ["some"]
+    host.close()
+
+
+@pytest.mark.parametrize("cleared", [False, True])
+def test_newer_process_of_the_group_counts_without_its_tag_too(
+    cleared: bool, host: Host, request: pytest.FixtureRequest
+) -> None:
+    """A program such as sudo may have cleared the limit; a look then decides."""
+    if "without /proc" in request.node.name:
+        pytest.skip("only /proc tells which pid was given last")
+    tag = unique_tag()
+    limit = "unlimited" if cleared else tag
+    text = f"ulimit -S -x {tag}; read _; (ulimit -S -x {limit}; exec sleep 300) & echo; wait"
+    shell = subprocess.Popen(
+        ["bash", "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert shell.stdin is not None
+    assert shell.stdout is not None
+    try:
+        while f" {tag} " not in Path(f"/proc/{shell.pid}/limits").read_text():
+            time.sleep(0.01)
+        newest = host.ask("ping")[0].split()[2]
+        shell.stdin.write(b"\n")
+        shell.stdin.flush()
+        shell.stdout.read(1)
+        (child,) = psutil.Process(shell.pid).children()
+        wait_until_sleeping(child)
+        assert host.ask(f"newer {newest} {tag} {shell.pid} {shell.pid}") == ["some"]
+    finally:
+        os.killpg(shell.pid, 9)
+        shell.wait()
+        shell.stdin.close()
+        shell.stdout.close()
+
+
+def test_sweep_leaves_the_shell_of_a_session_out(
+    host: Host, sleeper: subprocess.Popen[bytes], request: pytest.FixtureRequest
+) -> None:
+    if "without /proc" in request.node.name:
+        pytest.skip("a sweep reads /proc")
+    place = host.ask("ping")[0].split()[1]
+    sweep = f"sweep 0 0 {unique_tag()} {sleeper.pid} {place}"
+    assert [seen.pid for seen in parse(host.ask(sweep)).seen] == [sleeper.pid]
+    assert parse(host.ask(f"{sweep} {sleeper.pid}")).seen == []
+
+
+@pytest.mark.parametrize("kind", ["dash", "bash"])
+@pytest.mark.parametrize(
+    ("part", "dies", "server_ends"),
+    [(0, True, True), (0, True, False), (0, False, True), (3, False, True)],
+    ids=["leader has died", "connection exists", "leader lives", "command of a session"],
+)
+def test_lost_connection_stops_all_that_a_leader_has_started(
+    kind: str, part: int, dies: bool, server_ends: bool, tmp_path: Path
+) -> None:
+    """The loss itself ends a leader that writes; what it has started outside of its session has the tag alone."""
+    seconds, tag = unique_seconds(), unique_tag()
+    lead = f"ulimit -S -x {tag | part}; setsid sleep {seconds} & echo $$; sleep 300; :"
+    server = subprocess.Popen(
+        ["bash", "-c", f"bash -c '{lead}' & wait; :"], stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert server.stdout is not None
+    leader = int(server.stdout.readline())
+    host = Host(*surroundings(kind, tmp_path))
+    try:
+        wait_asleep(seconds)
+        stdin = host._shell.stdin
+        assert stdin is not None
+        stdin.write(f"0 hold {leader} {tag}\n")
+        stdin.flush()
+        host.ask("ping")
+        stdin.close()
+        watcher = psutil.Process(host._shell.pid)
+        while not any(each.name() == "sleep" for each in watcher.children(recursive=True)):
+            time.sleep(0.02)
+        if dies:
+            os.kill(leader, 9)
+        if server_ends:
+            server.kill()
+            server.wait()
+        host._shell.wait(timeout=30)
+        assert bool(living(seconds)) is not server_ends
+    finally:
+        host._shell.kill()
+        host._shell.wait()
+        assert host._shell.stdout is not None
+        host._shell.stdout.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, 9)
+        server.wait()
+        server.stdout.close()
+        for line in living(seconds):
+            os.kill(int(line.split()[0]), 9)
+
+
+def unique_tag() -> int:
+    """A tag that no test has which runs at the same time: a sweep looks at all processes of the machine."""
+    return (int.from_bytes(os.urandom(3)) + 1) << 31
+
+
+def wait_until_sleeping(process: subprocess.Popen[bytes] | psutil.Process) -> None:
+    """Wait until a program has become the one that was started."""
+    while psutil.Process(process.pid).name() != "sleep":
+        time.sleep(0.01)
 
 
 def test_a_terminal_is_asked_to_end_by_two_signals(host: Host, tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ look() {
 
 # list_young SINCE PLACE NEWEST FORKS: print the lines "at", "looked" and "process" of look
 list_young() {
-    awk -v since="$1" -v own="$$" -v place="$place" -v there="$2" -v first="$3" -v before="$4" -v most="${pid_max:-0}" '
+    awk -v since="$1" -v own="$$" -v place="$place" -v there="$2" -v first="$3" -v before="$4" -v most="${pid_max:-0}" \
+        -v loads="$loads" '
         function examine(pid,    path, line, stat, name, field, locks, limit) {
             path = "/proc/" pid
             stat = ""
@@ -111,7 +112,7 @@ list_young() {
             }
         }
         BEGIN {
-            newest = last()
+            newest = loads ? last() : 0
             while ((getline line < "/proc/stat") > 0 && line !~ /^processes /);
             close("/proc/stat")
             forks = line ~ /^processes / ? substr(line, 11) : 0
@@ -119,19 +120,20 @@ list_young() {
             examine(own)
             first += 0
             count = given(first, newest)
-            known = there == place && forks > 0 && forks - before >= 0 && forks - before < most / 2 && first <= most
+            known = loads && there == place && forks > 0 && forks - before >= 0 && forks - before < most / 2 && first <= most
             if (known && count <= 2048) examine_given(first, 0, count)
             else {
                 list = "printf \"%s\\n\" /proc/[0-9]*"
-                while ((list | getline line) > 0) {
+                for (listed = 0; (list | getline line) > 0; listed++) {
                     pid = substr(line, 7) + 0
                     if (pid != own && (!known || (given(first, pid) > 0 && given(first, pid) <= count))) examine(pid)
                 }
-                close(list)
+                # A list that has not come to its end must not pass for all processes.
+                if (close(list) != 0 || !listed) exit 1
             }
             # A chain of processes that fork and end is never in the list: the listed process has ended, and its child came later.
             # So the newest processes are examined until no newer one appears, at most twenty times, as locally (`CATCH_UPS`).
-            for (turn = 0; turn < 20 && (count = given(newest, now = last())) > 0; turn++) {
+            for (turn = 0; loads && turn < 20 && (count = given(newest, now = last())) > 0; turn++) {
                 examine_given(newest, count > 64 ? count - 64 : 0, count)
                 newest = now
             }
@@ -146,7 +148,8 @@ look_further() {
 $tokens}" $environs); do
         pid=${path#/proc/} pid=${pid%/*}
         case $path in
-        */environ) tr '\0' '\n' 2>/dev/null <"$path" | sed -n "s/^\\(${mark}[0-9a-z_]*\\)=.*/mark $pid \\1/p" ;;
+        # A line feed within a value begins no variable.
+        */environ) tr '\n\0' '?\n' 2>/dev/null <"$path" | sed -n "s/^\\(${mark}[0-9a-z_]*\\)=.*/mark $pid \\1/p" ;;
         *)
             tr '\0' '\n' 2>/dev/null <"$path" | grep -F -e "$tokens" |
                 sed -n "s/.*\\(anyshell[0-9a-f]\\{12\\}\\).*/begins $pid \\1/p"
@@ -256,17 +259,20 @@ lead() {
     echo led
 }
 
-# newer FIRST TAG SHELL GROUP: print "some" if a process with that tag, in that group, has a pid after FIRST, otherwise "none".
-# The answer is "some" as well if the shell itself does not have the tag, or too many pids were given to look at.
+# newer FIRST TAG SHELL GROUP: print "some" if a process with that tag or with no limit, in that group, has a pid after FIRST,
+# otherwise "none". The answer is "some" as well if the shell itself does not have the tag, or too many pids were given to look
+# at.
 newer() {
-    [ "$proc" ] || { echo some; return; }
+    [ "$loads" ] || { echo some; return; }
     read -r _ _ _ _ newest </proc/loadavg
     [ "$newest" -ge "$1" ] && [ $((newest - $1)) -le 200 ] &&
         { [ ! -d "/proc/$3" ] || has_tag "$3" "$2"; } || { echo some; return; }
     pid=$1
     while [ "$pid" -lt "$newest" ]; do
         pid=$((pid + 1))
-        if [ "$pid" != "$3" ] && has_tag "$pid" "$2" && in_group "$pid" "$4"; then echo some; return; fi
+        limit "$pid"
+        case $locks in "$2" | unlimited) ;; *) continue ;; esac
+        if [ "$pid" != "$3" ] && in_group "$pid" "$4"; then echo some; return; fi
     done
     echo none
 }

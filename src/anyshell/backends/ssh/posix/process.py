@@ -280,10 +280,11 @@ class SSHProcess(ChannelProcess[Channel]):
             return ()
         ended = self._channel.exit.done()
         no_writers = ended and self.holds_channel and self._channel.no_writers
-        daemons_alone = False
+        in_group = daemons_alone = False
         try:
             if no_writers and not self._signalled and self.pid is not None:
-                daemons_alone = not await self._processes.group_exists(self.pid, self._group)
+                in_group = await self._processes.group_exists(self.pid, self._group)
+                daemons_alone = not in_group
             if daemons_alone and not self._named:
                 self._set_gone()
                 return ()
@@ -300,7 +301,7 @@ class SSHProcess(ChannelProcess[Channel]):
                 raise Blind  # no look ever showed the leader: the watcher may be on another machine
             self._away = False
         except HostAway:
-            if no_writers and not self._signalled:
+            if no_writers and not self._signalled and not in_group:
                 return ()
             self._away = True
             return [self.description]

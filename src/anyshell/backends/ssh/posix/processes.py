@@ -182,7 +182,9 @@ class Processes:
         """Put a question without waiting; ``None`` when the watcher has no living shell."""
         return self._watcher.ask_now(question)
 
-    async def sweep(self, name: str, since: float, tag: int, leader: int | None, place: str) -> list[LookRow]:
+    async def sweep(
+        self, name: str, since: float, tag: int, leader: int | None, place: str, outside: int | None
+    ) -> list[LookRow]:
         """Find processes by a tag and a group, and signal them, using nothing but the host's shell itself.
 
         Args:
@@ -191,11 +193,15 @@ class Processes:
             tag: The tag to look for.
             leader: The leader whose group and session are meant; ``None`` for no group.
             place: The place of the leader; at another place the leader's pid is ignored.
+            outside: The shell of a session, which has the tag of its command and is left out.
 
         Raises:
             HostAway: The host does not answer.
         """
-        answer = await self.ask(f"sweep {name} {max(0, int(since))} {tag} {leader or 'none'} {place}")
+        spared = outside if place and outside is not None else ""
+        answer = await self.ask(
+            f"sweep {name} {max(0, int(since))} {tag} {leader or 'none'} {place} {spared}".rstrip()
+        )
         return _believed(answer).seen
 
     async def renew(self) -> None:
@@ -552,7 +558,10 @@ class SSHTree:
         leader = None if self.ended_at is not None else self.leader
         self._swept = True
         return [
-            each.info for each in await self.processes.sweep(name, self.since, self.tag, leader, self.place)
+            each.info
+            for each in await self.processes.sweep(
+                name, self.since, self.tag, leader, self.place, self.outside
+            )
         ]
 
 

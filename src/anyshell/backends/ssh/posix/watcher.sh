@@ -17,6 +17,8 @@
 
 LC_ALL=C
 export LC_ALL
+# The user's startup file may have set these variables, by which ls writes other fields.
+unset TIME_STYLE QUOTING_STYLE
 set -f
 second= held=
 
@@ -32,6 +34,18 @@ if read -r self _ 2>/dev/null </proc"${ANYSHELL_NO_PROC-}"/self/stat && [ "$self
     if [ "$inode" ]; then place="${place}pid:[$inode]"; else place=$place$(readlink /proc/self/ns/pid 2>/dev/null); fi
 fi
 
+# $loads: whether /proc/loadavg has the last pid of this namespace. In a container it may not: lxcfs shows the last pid of its own
+# host, and gVisor shows 0. A shell that has just been started has a pid that is the last one, or a few before.
+loads=
+if [ "$proc" ]; then
+    loads=$(
+        exec 2>/dev/null
+        read -r own _ </proc/self/stat
+        read -r _ _ _ _ newest </proc"${ANYSHELL_NO_LOAD-}"/loadavg
+        [ "$newest" -ge "$own" ] && [ $((newest - own)) -le 1000 ] && echo 1
+    )
+fi
+
 # Without "--", dash takes the number of a process group for an option; busybox's ash takes "--" for a process.
 if kill -s 0 -- $$ 2>/dev/null; then end=--; else end=; fi
 
@@ -43,9 +57,11 @@ clock() {
 #   at PLACE NEWEST FORKS     the pid that was given last, and the number of processes ever started on the host
 sample() {
     [ "$proc" ] || return
-    read -r _ _ _ _ newest </proc/loadavg
-    forks=
-    while read -r name forks _; do [ "$name" = processes ] && break; done </proc/stat
+    newest=0 forks=0
+    if [ "$loads" ]; then
+        read -r _ _ _ _ newest </proc/loadavg
+        while read -r name forks _; do [ "$name" = processes ] && break; done </proc/stat
+    fi
     printf 'at %s %s %s\n' "$place" "${newest:-0}" "${forks:-0}"
 }
 
@@ -71,12 +87,13 @@ hit() {
     [ "$1" = KILL ] || kill -s CONT $end "$2" 2>/dev/null
 }
 
-# sweep NAME[+NAME] SINCE TAG LEADER [PLACE]: signal the processes with the tag, and list these processes as look does. If
-# the watcher is at PLACE, the processes of the leader's group and session are included. NAME 0 sends no signal. A sweep
-# starts no other program, and takes several times as long as a look.
+# sweep NAME[+NAME] SINCE TAG LEADER [PLACE [SHELL]]: signal the processes with the tag, and list these processes as look does.
+# If the watcher is at PLACE, the processes of the leader's group and session are included. NAME 0 sends no signal. SHELL, the
+# shell of a session, has the tag of its command and is left out. A sweep starts no other program, and takes several times as
+# long as a look.
 sweep() {
     [ "$proc" ] || return
-    name=$1 since=$2 tag=$3 leader=$4
+    name=$1 since=$2 tag=$3 leader=$4 spared=${6-}
     # At another place, the leader's pid is another process's.
     [ "${5-}" = "$place" ] || leader=none
     set +f
@@ -86,13 +103,11 @@ sweep() {
         stat=
         while read -r line; do stat="$stat $line"; done 2>/dev/null <"$path/stat"
         set -- ${stat##*) }
-        [ "${20:-0}" -ge "$since" ] || continue
+        [ "${20:-0}" -ge "$since" ] && [ "$pid" != "$spared" ] || continue
         case $1${18} in Z[01] | X*) continue ;; esac
         began=${20} parent=$2 group=$3 session=$4
-        locks=unlimited
-        while read -r line; do
-            case $line in 'Max file locks'*) set -- $line; locks=$4; break ;; esac
-        done 2>/dev/null <"$path/limits"
+        limit "$pid"
+        locks=${locks:-unlimited}
         [ "$locks" = "$tag" ] || [ "$group" = "$leader" ] || [ "$session" = "$leader" ] || continue
         stat=${stat#*(}
         [ "$name" = 0 ] || hit "$name" "$pid"
@@ -104,7 +119,9 @@ sweep() {
 # hold PID TAG: remember a running command by its leader ($held has PID:TAG:BEGAN:PARENT), and forget the ended commands. This
 # request has no answer.
 hold() {
-    [ "$proc" ] && has_tag "$1" "$2" && parent "$1" && started "$1" || return
+    [ "$proc" ] || return
+    limit "$1"
+    is_part "$2" && parent "$1" && started "$1" || return
     known=$held held="$1:$2:$began:$above"
     for each in $known; do [ -d "/proc/${each%%:*}" ] && held="$held $each"; done
 }
@@ -120,16 +137,28 @@ parent() {
 
 # over: after the last request, stop the held commands that have lost their server process. The connection of such a command
 # has ended; the program that asked for the command has ended too, or can no longer reach the command. As long as the
-# connection exists, the server process is the parent of the leader.
+# connection exists, the server process is the parent of the leader. The loss of the connection can end the leader itself, by
+# SIGPIPE: then only the tag tells what it has started.
 over() {
     known=$held held=
-    for each in $known; do [ -d "/proc/${each%%:*}" ] && held="$held $each"; done
+    for each in $known; do
+        pid=${each%%:*} rest=${each#*:}
+        [ -d "/proc/$pid" ] || continue
+        tag=${rest%%:*}
+        limit "$pid"
+        is_part "$tag" && tag=$locks
+        held="$held $pid:$tag:${rest#*:}"
+    done
     [ "$held" ] || return
     sleep $server_seconds
     lost=
     for each in $held; do
         pid=${each%%:*} rest=${each#*:*:}
-        parent "$pid" && started "$pid" && [ "$began" = "${rest%:*}" ] && [ "$above" != "${rest#*:}" ] && lost="$lost $each"
+        if parent "$pid" && started "$pid" && [ "$began" = "${rest%:*}" ]; then
+            [ "$above" != "${rest#*:}" ] && lost="$lost $each"
+        elif [ ! -d "/proc/${rest#*:}" ]; then
+            lost="$lost none:${each#*:}"
+        fi
     done
     for name in TERM KILL KILL; do
         for each in $lost; do
@@ -141,16 +170,37 @@ over() {
     done
 }
 
-has_tag() {
+# limit PID: set $locks to the limit on file locks of a process, which is its tag
+limit() {
+    locks=
     while read -r line; do
-        case $line in 'Max file locks'*) set -- "$1" "$2" $line; [ "$6" = "$2" ]; return ;; esac
+        case $line in 'Max file locks'*) set -- $line; locks=$4; break ;; esac
     done 2>/dev/null <"/proc/$1/limits"
-    return 1
+}
+
+has_tag() {
+    limit "$1"
+    [ "$locks" = "$2" ]
+}
+
+# is_part TAG: whether $locks is TAG, or the tag of a command in the session with that TAG, as `Tag.marks` tells
+is_part() {
+    case $locks in "$1") return 0 ;; '' | *[!0-9]*) return 1 ;; esac
+    [ $(($1 & 2147483647)) = 0 ] && [ $((locks >> 31)) = $(($1 >> 31)) ]
 }
 
 answer() {
     clock
     printf '%s %s %s %s\n' "$token" "${number:-0}" "$now" "$place"
+}
+
+# has_process GROUP: whether a process group has any process. A group with processes of other users alone cannot be signalled;
+# the error tells it from a group without processes.
+has_process() {
+    kill -s 0 $end "-$1" 2>/dev/null && return
+    [ ! "$second" ] || return 1
+    case $(kill -s 0 $end "-$1" 2>&1) in *'not permitted'*) return 0 ;; esac
+    return 1
 }
 
 # load: read the other functions, up to a line with only a dot, without another program. This request has no answer.
@@ -191,7 +241,7 @@ watch() {
         [ "$verb" = group ] || printf '%s +\n' "$token"
         case $verb in
         # Report whether a process group has any process.
-        group) if kill -s 0 $end "-$1" 2>/dev/null; then echo some; else echo none; fi ;;
+        group) if has_process "$1"; then echo some; else echo none; fi ;;
         sweep) sweep "$@" ;;
         ping) sample ;;
         *) serve "$verb" "$@" ;;
