@@ -82,9 +82,9 @@ settings.register_profile("few", settings.get_profile("ci"), max_examples=20)
 REMOTE_BY_SSH = ("sftp", "sftp-asyncssh", "no-sftp")
 """Implementations of a host's files (`file_hosts`) that use an SSH server."""
 
-HANG_SECONDS = 180
-"""Seconds until a test that hangs beyond its timeout, for example in its cleanup, ends the process of its worker. pytest-xdist
-then reports the test as failed, and starts another process."""
+HANG_SECONDS = 120
+"""Seconds beyond the timeout of a test until a test that hangs, for example in its cleanup, ends the process of its worker.
+pytest-xdist then reports the test as failed."""
 
 LONGEST_IN_A_NAME = 200
 """Characters or bytes of a parameter in a test's name, at most."""
@@ -242,7 +242,7 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """End the process if a test hangs, with the stacks of its threads: a timeout raises in a test only once."""
-    _guard(item.config)
+    _guard(item)
     try:
         return (yield)
     finally:
@@ -253,13 +253,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
     """Renew the guard after a failure, because pytest's own plugin cancels the timer then."""
     if isinstance(node, pytest.Item):
-        _guard(node.config)
+        _guard(node)
 
 
-def _guard(config: pytest.Config) -> None:
+def _guard(item: pytest.Item) -> None:
     # The stream of pytest's own plugin: the stderr of a test is captured, and lost with the process.
-    stderr = config.stash[fault_handler_stderr_fd_key]
-    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=stderr)
+    stderr = item.config.stash[fault_handler_stderr_fd_key]
+    marker = item.get_closest_marker("timeout")
+    timeout = marker.args[0] if marker is not None else float(item.config.getini("timeout"))
+    faulthandler.dump_traceback_later(timeout + HANG_SECONDS, exit=True, file=stderr)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

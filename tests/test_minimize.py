@@ -390,7 +390,9 @@ def outputs(draw: st.DrawFn) -> tuple[NoiseRule, int, str]:
     """A rule, an exit code, and a text with repeated lines of the rule's examples, and other lines between."""
     found = draw(st.sampled_from(packaged()))
     own = st.sampled_from(EXAMPLES[found.name])
-    other = st.sampled_from(OTHER_LINES) | st.text(st.characters(exclude_characters="\n"), max_size=60)
+    other = st.sampled_from(OTHER_LINES) | st.text(
+        st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=60
+    )
     repeated = st.builds(lambda line, times: [line] * times, own, st.integers(1, 60))
     parts = st.lists(
         repeated | other.map(lambda line: [line]) | own.map(lambda line: [line]), min_size=4, max_size=30

@@ -746,6 +746,7 @@ async def test_signal_without_a_protocol_name_is_reported(env: Environment) -> N
 # --- Cancelling and closing
 
 
+@pytest.mark.timeout(300)  # each of the stops has a minute of its own to be seen
 async def test_a_storm_of_cancels_leaves_nothing(plain: Server) -> None:
     """Cancellations at every moment of a start: queued, connecting, requested, begun; once, twice, three times."""
     seconds = unique_seconds()
