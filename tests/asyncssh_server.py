@@ -15,9 +15,10 @@ import os
 import signal
 import struct
 import sys
+import time
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 assert sys.platform != "win32"
 
@@ -26,6 +27,15 @@ import pwd
 import termios
 
 import asyncssh
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+LAST_BYTES = 512 * 1024
+"""Bytes of each stream that are still copied after the end of a command: more than its pipe and the buffers here can hold."""
+
+LAST_SECONDS = 5.0
+"""Seconds after the end of a command in which a client that takes no output is waited for."""
 
 NOT_RECOGNIZED = {
     "cmd.exe": (
@@ -76,11 +86,8 @@ async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
     assert child.stdout is not None
     assert child.stderr is not None
     feeding = asyncio.ensure_future(_feed(process.stdin, child.stdin))
-    copies = [
-        asyncio.ensure_future(_copy(child.stdout, process.stdout)),
-        asyncio.ensure_future(_copy(child.stderr, process.stderr)),
-    ]
-    await end(process, child, feeding, *copies)
+    copies = Copy(child.stdout, process.stdout), Copy(child.stderr, process.stderr)
+    await end(process, child, feeding, *(copy.task for copy in copies), rest=lambda: map(Copy.rest, copies))
 
 
 async def serve_on_terminal(
@@ -125,14 +132,18 @@ async def end(
     child: asyncio.subprocess.Process,
     feeding: asyncio.Future[None],
     *copies: asyncio.Future[None],
+    rest: Callable[[], Iterable[Callable[[], bool]]] = tuple,
 ) -> None:
-    """Wait for the end of a command, and report its exit."""
+    """Wait for the end of a command, and report its exit; what it has printed itself is sent before."""
     if sys.platform == "linux":  # not polled every 2 ms: some sessions last as long as their connection
         with contextlib.suppress(ProcessLookupError), open(os.pidfd_open(child.pid), "rb") as exited:
             await _wait_readable(exited.fileno())
     while child.returncode is None:  # wait() would return only at the end of the output
         await asyncio.sleep(0.002)
+    sending, give_up = [*rest()], time.monotonic() + LAST_SECONDS
     await asyncio.wait(copies, timeout=0.05)
+    while any(each() for each in sending) and time.monotonic() < give_up:
+        await asyncio.wait(copies, timeout=0.05)
     for task in (feeding, *copies):
         task.cancel()
     if child.returncode < 0:
@@ -180,11 +191,33 @@ async def _show(master: int, target: asyncssh.SSHWriter[bytes]) -> None:
             await target.drain()
 
 
-async def _copy(source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes]) -> None:
-    with contextlib.suppress(OSError):
-        while data := await source.read(65536):
-            target.write(data)
-            await target.drain()
+class Copy:
+    """The copy of a stream of a command to the channel."""
+
+    def __init__(self, source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes]) -> None:
+        self._count = 0
+        self._sending = False
+        self.task = asyncio.ensure_future(self._work(source, target))
+
+    async def _work(self, source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes]) -> None:
+        with contextlib.suppress(OSError):
+            while data := await source.read(65536):
+                self._sending = True
+                target.write(data)
+                await target.drain()
+                self._count += len(data)
+                self._sending = False
+
+    def rest(self) -> Callable[[], bool]:
+        """Return a function that tells whether the copy has gone on since the last call, and may not have reached the end."""
+        seen, last = self._count, self._count + LAST_BYTES
+
+        def going_on() -> bool:
+            nonlocal seen
+            moved, seen = seen != self._count, self._count
+            return not self.task.done() and (self._sending or moved) and self._count < last
+
+        return going_on
 
 
 class OneSession(asyncssh.SSHServer):
