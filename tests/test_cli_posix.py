@@ -255,6 +255,19 @@ def test_doctor_reports_a_failed_check_of_reaping(monkeypatch: pytest.MonkeyPatc
     )
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the check reads /proc")
+def test_doctor_draws_no_conclusion_from_an_orphan_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "check_output", lambda *_, **__: str(os.getpid()).encode())
+    monkeypatch.setattr("anyshell.cli.commands.doctor.command.REAP_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("anyshell.cli.commands.doctor.command.REAP_LOOKS", 1)
+    monkeypatch.setattr("anyshell.cli.commands.doctor.command.LOOK_SECONDS", 0.1)
+    found = _look_at_reaping()
+    assert (found.verdict, found.detail) == (
+        "problem",
+        "it was not seen whether ended processes are reaped: sleep 0 still runs after 0.1 s",
+    )
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has pid namespaces")
 def test_doctor_reports_whether_orphans_are_reaped() -> None:
     """As pid 1 of its pid namespace the doctor inherits an orphan, and does not reap the orphan, like other programs."""

@@ -254,14 +254,18 @@ async def test_processes_left_behind_are_named_after_a_timeout_of_held_output(
     assert living(seconds) == []
 
 
-async def test_background_process_that_ends_in_time_is_not_left_behind(env: Environment) -> None:
+async def test_background_process_that_ends_in_time_is_not_left_behind(
+    env: Environment, request: pytest.FixtureRequest
+) -> None:
     for _ in range(5):
         outcome = await env.run("(sleep 0.02; echo late) & echo started")
-        if outcome.left_behind == ():
+        if outcome.left_behind != ():
+            continue  # on a busy machine, the process may not end in time, and the outcome says so
+        if outcome.output.text == "started\nlate\n":
             break
-        # On a busy machine, the process may not end in time, and the outcome says so.
-    assert outcome.left_behind == ()
-    assert outcome.output.text == "started\nlate\n"
+        # The tests' asyncssh server alone closes the channel of a program that has ended, though another one still writes.
+        assert "asyncssh" in request.node.name
+    assert (outcome.left_behind, outcome.output.text) == ((), "started\nlate\n")
 
 
 async def test_unmarked_daemon_is_not_stopped_after_a_normal_exit(env: Environment) -> None:

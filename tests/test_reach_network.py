@@ -1005,10 +1005,17 @@ async def test_a_question_ends_with_its_command(env: Environment) -> None:
         return Approved()
 
     tool = ShellTool(env, approver=person)
-    result = await tool({"command": f"{curl()} -sS http://new.test/", "timeout": 1})
+    for seconds in (
+        1,
+        5,
+        25,
+    ):  # on a busy machine, the command may not get as far as its question in the first time
+        result = await tool({"command": f"{curl()} -sS http://new.test/", "timeout": seconds})
+        assert result.details.status == "timed_out"
+        if asked.is_set():
+            break
     assert asked.is_set()
     assert ended.is_set()
-    assert result.details.status == "timed_out"
 
 
 def test_explanation_of_a_refusal_lists_the_allowed_hosts() -> None:

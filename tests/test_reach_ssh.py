@@ -301,19 +301,28 @@ async def test_host_is_clean_after_any_end_of_a_command(
             with pytest.raises(InvalidCommand):
                 await env.run("true", cwd="/none")
             # The serving program is killed: that network is lost, and the next command has its own.
-            job = await env.start(f"echo begun; sleep 0.5; {fetch}; {fetch} --noproxy '*'")
+            go = world.workspace / "go"
+            job = await env.start(
+                f"echo begun; until [ -e {go.name} ]; do sleep 0.05; done; {fetch}; {fetch} --noproxy '*'"
+            )
             await job.wait_for("begun", timeout=20)
             (found,) = served.programs()
             found.kill()
+            go.touch()
             ended = await job.wait()
             assert ended is not None
             assert (ended.exit_code, ended.output.text.count("Failed to connect to")) == (7, 2)
             assert (await env.run(f"{fetch}/again")).output.text == "hello /again\n"
             await served.over()
             # The connection is lost.
-            running = asyncio.create_task(env.run(f"echo begun; {hang}"))
-            while not (programs := served.programs()):
-                await asyncio.sleep(0.05)
+            begun = asyncio.Event()
+
+            async def hear(*_: object) -> None:
+                begun.set()
+
+            running = asyncio.create_task(env.run(f"echo begun; {hang}", listener=hear))
+            await begun.wait()
+            programs = served.programs()
             await asyncio.sleep(0.5)
             test_ssh_losing.each_session(server, psutil.Process.kill)
             assert (await running).status == "lost"

@@ -336,17 +336,18 @@ async def test_early_exit_of_a_login_shell_is_an_error(plain: Server) -> None:
 
 
 async def test_command_given_up_before_its_start_never_runs(plain: Server, tmp_path: Path) -> None:
-    trace = home(plain.user) / f"trace-{secrets.token_hex(4)}"
+    traces = [home(plain.user) / f"trace-{secrets.token_hex(4)}" for _ in range(2)]
     async with Environment.detect(plain.options()) as env:
-        with startup_file(plain, ".bashrc", "sleep 2\n"):
-            outcome = await env.run(f"touch {trace}", timeout=0.3)
+        with startup_file(plain, ".bashrc", "sleep 5\n"):
+            outcome = await env.run(f"touch {traces[0]}", timeout=0.3)
             assert (outcome.status, outcome.started) == ("timed_out", False)
-            task = asyncio.ensure_future(env.run(f"touch {trace}"))
+            task = asyncio.ensure_future(env.run(f"touch {traces[1]}"))
             await asyncio.sleep(0.3)
             task.cancel()
             await asyncio.wait([task])
-            await asyncio.sleep(2.5)
-    assert not trace.exists()
+            assert task.cancelled()
+            await asyncio.sleep(5.5)
+    assert [trace.exists() for trace in traces] == [False, False]
 
 
 async def test_a_slow_startup_file_only_delays(plain: Server) -> None:

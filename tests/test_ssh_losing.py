@@ -99,17 +99,21 @@ TEXTS = ["echo so far; sleep {s}", "echo so far; trap '' TERM; (env -i setsid sl
 async def test_broken_connection_loses_the_command_and_stops_its_tree(
     env: Environment, server: Server, text: str
 ) -> None:
-    seconds = unique_seconds()
-    task = await begun(env, text, seconds, timeout=None, grace=0.3)
-    each_session(server, psutil.Process.kill)
-    with anyio.fail_after(20):
-        outcome = await task
-    assert (outcome.status, outcome.exit_code, outcome.signal) == ("lost", None, None)
-    assert outcome.output.text == "so far\n"
+    for _ in range(5):
+        seconds = unique_seconds()
+        task = await begun(env, text, seconds, timeout=None, grace=0.3)
+        each_session(server, psutil.Process.kill)
+        with anyio.fail_after(20):
+            outcome = await task
+        assert (outcome.status, outcome.exit_code, outcome.signal) == ("lost", None, None)
+        assert outcome.output.text == "so far\n"
+        assert not any(process.alive for process in outcome.left_behind)
+        assert living(seconds) == []
+        assert (await env.run("echo again")).output.text == "again\n"
+        if outcome.left_behind:
+            break
+        # On a busy machine, the host may have stopped the tree before the new connection could look.
     assert {process.name for process in outcome.left_behind} >= {"sleep"}
-    assert not any(process.alive for process in outcome.left_behind)
-    assert living(seconds) == []
-    assert (await env.run("echo again")).output.text == "again\n"
 
 
 async def test_broken_connection_loses_a_terminal_program_and_stops_its_tree(

@@ -865,15 +865,18 @@ async def test_timed_out_command_reports_its_prompt(
 ) -> None:
     (tmp_path / "long").write_text("line\n" * 100)
 
-    async def run(command: str, expected: tuple[str, str, bool] | None) -> None:
-        # This timeout leaves a program enough time to begin to wait, on a busy machine too.
-        outcome = await anywhere.run(command, terminal=Terminal(), env=variables, timeout=15)
+    async def run(command: str, expected: tuple[str, str, bool] | None, timeout: float) -> None:
+        outcome = await anywhere.run(command, terminal=Terminal(), env=variables, timeout=timeout)
         assert outcome.status == "timed_out"
         waiting = outcome.waiting
         found = None if waiting is None else (waiting.certainty, waiting.prompt, waiting.echo)
         assert found == expected, command
 
-    await asyncio.gather(*(run(command, waits) for command, waits in WAITS.items()))
+    # The timeouts leave the programs enough time to begin to wait, on a busy machine too. They end one after another: all the
+    # last looks at the same time would hold each other up.
+    await asyncio.gather(
+        *(run(command, waits, 12 + 1.5 * number) for number, (command, waits) in enumerate(WAITS.items()))
+    )
     assert living_in(tmp_path) == []
 
 
