@@ -66,7 +66,7 @@ def wait_dead(pid: int) -> None:
         process = psutil.Process(pid)
         while process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1:
             assert time.monotonic() < give_up, f"{pid} never ended"
-            time.sleep(0.01)
+            time.sleep(0.03)
 
 
 COMES_WITHIN = 90 if sys.platform == "win32" else 20
@@ -78,7 +78,7 @@ def wait_living(text: str, count: int = 1, seconds: float = COMES_WITHIN) -> Non
     give_up = time.monotonic() + seconds
     while len(living(text)) < count:
         assert time.monotonic() < give_up, f"{count} processes with {text} never came"
-        time.sleep(0.01)
+        time.sleep(0.03)
 
 
 async def wait_none(text: str) -> None:
@@ -93,7 +93,7 @@ def wait_asleep(seconds: str, count: int = 1) -> None:
     give_up = time.monotonic() + 20
     while sum(line.partition(" ")[2] == f"sleep {seconds}" for line in living(seconds)) < count:
         assert time.monotonic() < give_up, f"sleep {seconds} never came"
-        time.sleep(0.01)
+        time.sleep(0.03)
 
 
 def open_descriptors() -> int:
