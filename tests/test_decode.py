@@ -54,6 +54,23 @@ STATES = [
     "漢".encode(),
 ]
 bars = st.lists(st.lists(st.sampled_from(STATES), max_size=4).map(b"".join), max_size=30).map(b"\r".join)
+EDITS = [
+    "a",
+    "漢",
+    "\u0301",
+    " ",
+    "\t",
+    "\r",
+    "\b",
+    "\x1b[3G",
+    "\x1b[9G",
+    "\x1b[2D",
+    "\x1b[K",
+    "\x1b[1K",
+    "\x1b[2K",
+    "\x1b[3K",
+]
+edits = st.lists(st.sampled_from(EDITS), max_size=12).map(lambda pieces: "".join(pieces).encode())
 cuts = st.lists(st.integers(0, 200), max_size=20)
 
 
@@ -138,7 +155,7 @@ class SlowLine:
             number = max(number, 1)
             self.column = max(self.column - number, 0) if final == "D" else min(self.column, number - 1)
             self.moved = True
-            if not self.cells and not self.column:
+            if not self.cells and not self.column and self.cells is not self.unedited:
                 self.__init__()  # type: ignore[misc]  # a new line is as at the beginning
         elif number or self.moved or self.cells is not self.unedited:
             self.cells = list(self.cells)
@@ -223,6 +240,10 @@ def after_sequence(text: str, start: int) -> int:
         (b"a\n\bb", "a\nb"),
         ("é\b€".encode(), "€"),
         (b"abc\r\b\b", "abc"),
+        (b"a\tb \x1b[3G", "a\tb "),
+        (b"a\tb\x1b[3Gx", "a x     b"),
+        ("\u0301\b".encode(), "\u0301"),
+        ("\u0301\x1b[3G".encode(), "\u0301"),
         (b"N\bNA\bAM\bM", "NAM"),
         (b"-\b\\\b|\b/\bok", "ok"),
         # controls
@@ -282,7 +303,7 @@ def lines_in_pieces(pieces: list[bytes]) -> list[OutputLine]:
     return [line for piece in pieces for line in decoder.feed(piece)] + decoder.flush()
 
 
-@given(outputs | bars)
+@given(outputs | bars | edits)
 def test_fast_and_slow_cleaning_agree(data: bytes) -> None:
     assert clean(data) == clean_slowly(data)
 

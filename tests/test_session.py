@@ -18,7 +18,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -28,6 +28,8 @@ from hypothesis import strategies as st
 from anyshell import AnyshellError, Environment, InvalidCommand
 from anyshell.errors import SpawnError
 from anyshell.session import session as sessions
+from anyshell.session.process import REPLACE_KILLS, SessionProcess
+from anyshell.session.shell import SessionShell
 from anyshell.shells import SHELLS as ALL_SHELLS
 from anyshell.shells import Conversation, Shell
 
@@ -777,6 +779,43 @@ async def test_stopped_function_of_sh_skips_the_rest_of_the_text(
                 outcome = await session.run(text, timeout=0.02)
                 assert (outcome.status, reported(outcome).state) == ("timed_out", "kept")
                 assert not (tmp_path / "X").exists()
+
+
+async def test_stopped_shell_is_not_replaced_before_several_kills(
+    bash: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that stands still for a moment, or a slow look at a host, is no reason to lose the session."""
+    monkeypatch.setattr("anyshell.session.process.REPLACE_SECONDS", 0)
+    steps: list[str] = []
+
+    def note(name: str, step: str) -> None:
+        real: Any = getattr(SessionProcess, name)
+
+        def noted(process: SessionProcess, *words: Any) -> Any:
+            steps.append(step)
+            return real(process, *words)
+
+        monkeypatch.setattr(SessionProcess, name, noted)
+
+    async def ignored(*_: object) -> None:
+        """An interrupt that the shell does not hear."""
+
+    monkeypatch.setattr(SessionShell, "interrupt", ignored)
+    note("send_signal", "kill")
+    note("_kill_shell", "replace")
+    async with bash.session() as session:
+        task = asyncio.create_task(session.run("touch begun; while :; do :; done", grace=0))
+        while not (tmp_path / "begun").exists():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert steps[: steps.index("replace")] == ["kill"] * REPLACE_KILLS
+        outcome = await session.run("echo again", timeout=30)
+        assert (outcome.output.text, reported(outcome).fresh) == (
+            "again\n",
+            "a stop ended the shell of the session",
+        )
 
 
 async def test_errexit_lasts_in_every_shell(local: Environment) -> None:

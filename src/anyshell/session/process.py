@@ -44,6 +44,9 @@ SAME_CPU_SECONDS = 0.01
 REPLACE_SECONDS = 0.1
 """Seconds for a shell to be back after the kill of the command's processes; else the shell is replaced."""
 
+REPLACE_KILLS = 3
+"""Kills of the command's processes before the shell is replaced, even beyond `REPLACE_SECONDS`, on a host whose looks are slow."""
+
 
 @dataclass(slots=True)
 class End:
@@ -136,7 +139,7 @@ class SessionProcess:
         self._asking: asyncio.Task[None] | None = None
         self.dumps: list[dict[str, str]] = []
         """The exported variables before and after the command, if the caller asked for them."""
-        self._killed_at: float | None = None
+        self._kills = (0, 0.0)  # the number of kills, and the time of the first kill
         self._released = False
         self._closed = False
         loop = asyncio.get_running_loop()
@@ -297,9 +300,9 @@ class SessionProcess:
         await self._command_tree.send_signal(signal)
         if signal == "kill" and not self.ended.done():
             now = time.monotonic()
-            if self._killed_at is None:
-                self._killed_at = now
-            if now - self._killed_at >= REPLACE_SECONDS:
+            count, first = self._kills if self._kills[0] else (0, now)
+            self._kills = (count + 1, first)
+            if count + 1 >= REPLACE_KILLS and now - first >= REPLACE_SECONDS:
                 await self._kill_shell()
 
     async def survivors(self) -> Sequence[ProcessInfo]:

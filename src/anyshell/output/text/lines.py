@@ -47,7 +47,7 @@ class EditedLine:
     """A line while it is printed, in pieces that may be cut anywhere but inside a sequence.
 
     As long as nothing is overwritten, the line is kept as text, tabs included. After the first overwriting or erasing, the
-    line is a list of cells, whose blanks at the end are not shown.
+    line is a list of cells, whose blanks at the end are not shown. A line with a text and cells is not overwritten yet.
 
     The time is in proportion to the fed text, whatever the text is.
     """
@@ -58,7 +58,7 @@ class EditedLine:
         self._clear()
 
     def _clear(self) -> None:
-        self._text = ""  # while there are no cells
+        self._text = ""  # empty after the first overwriting or erasing
         self._cells: list[str] | None = None
         self._column = 0  # the cursor's column; without cells, columns back from the end of the text
         self._blanked = 0  # cells at the start that are certainly blank
@@ -79,12 +79,13 @@ class EditedLine:
     @property
     def text(self) -> str:
         """The text of the line."""
-        return self._text if self._cells is None else "".join(self._cells).rstrip(" ")
+        return self._text if self._cells is None or self._text else "".join(self._cells).rstrip(" ")
 
     @property
     def length(self) -> int:
         """Characters of the line, or somewhat more: in a rewritten line, all columns and all marks ever drawn count."""
-        return len(self._text) if self._cells is None else len(self._cells) + self._marks
+        text = len(self._text)
+        return text if self._cells is None else max(text, len(self._cells) + self._marks)
 
     @property
     def size(self) -> int:
@@ -177,6 +178,7 @@ class EditedLine:
                 self._column = 0
                 return
             self._lay()
+        self._text = ""
         cells, column = self._cells, self._column
         assert cells is not None
         if column > len(cells):
@@ -206,6 +208,7 @@ class EditedLine:
                 self._write("\t")
                 return
             self._lay()
+        self._text = ""
         self._column += TAB_WIDTH - self._column % TAB_WIDTH
 
     def _back(self, count: int) -> None:
@@ -229,6 +232,7 @@ class EditedLine:
             if kind == 0 and not self._column:
                 return
             self._lay()
+        self._text = ""
         cells, column = self._cells, self._column
         assert cells is not None
         if kind == 0:
@@ -252,11 +256,16 @@ class EditedLine:
 
     def _settle(self) -> None:
         """Drop the erased cells when the line is empty and the cursor is at the start."""
-        if self._cells is not None and not self._column and (self._cleared or not self._cells):
+        if (
+            self._cells is not None
+            and not self._text
+            and not self._column
+            and (self._cleared or not self._cells)
+        ):
             self._clear()
 
     def _lay(self) -> None:
-        """Turn the text of the line into cells."""
+        """Make the cells of the text. The text stays until it is overwritten: only moving the cursor changes nothing."""
         text, back = self._text, self._column
         cells: list[str] = []
         marks = 0
@@ -266,7 +275,7 @@ class EditedLine:
             laid, more = _lay(part, cells, len(cells))
             cells += laid
             marks += more
-        self._text, self._cells = "", cells
+        self._cells = cells
         self._column = max(len(cells) - back, 0)
         self._blanked, self._marks, self._ascii = 0, marks, text.isascii()
 
