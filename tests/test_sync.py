@@ -122,6 +122,35 @@ def test_an_interrupt_is_raised_after_the_tree_is_gone(interrupts: int) -> None:
     assert living(seconds) == []
 
 
+def test_interrupt_that_another_thread_receives_is_raised() -> None:
+    """As one that comes between Python's look for signals and the wait: neither ends the wait of the main thread."""
+    seconds = unique_seconds()
+    script = (
+        "import threading, anyshell, psutil, signal, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "def interrupt():\n"
+        "    while not any(p.name() == 'sleep' for p in psutil.Process().children(recursive=True)): time.sleep(0.01)\n"
+        "    signal.pthread_kill(threading.get_ident(), signal.SIGINT)\n"
+        "threading.Thread(target=interrupt, daemon=True).start()\n"
+        f"try: anyshell.run('exec sleep {seconds}')\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+    )
+    result = subprocess.run(python(script), capture_output=True, text=True, timeout=30)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "interrupted\n", "")
+    assert living(seconds) == []
+
+
+def test_timeout_error_of_a_call_is_raised_as_it_is() -> None:
+    error = TimeoutError("its own")
+
+    async def fail() -> None:
+        raise error
+
+    with pytest.raises(TimeoutError) as caught:
+        _sync.front.call(fail)
+    assert caught.value is error
+
+
 def test_interrupt_during_the_handover_of_a_command_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -48,6 +48,9 @@ _OF_SUBPROCESS = {
 _EXIT_SECONDS = 5.0
 """Seconds for which the end of the interpreter waits until the commands of `anyshell.run` are stopped."""
 
+_INTERRUPT_SECONDS = 0.5
+"""Seconds between two looks of a blocking call for an interrupt that did not end its wait; there is no last look."""
+
 
 class Front:
     """A runner of coroutines for blocking threads. Its thread starts with the first call and ends with `close`."""
@@ -102,7 +105,7 @@ class Front:
             try:
                 # Also at the first time: an interrupt at this point must neither lose the task nor let the task run on.
                 loop.call_soon_threadsafe(tell)
-                value = result.result()
+                value = _awaited(result)
             except BaseException as error:  # noqa: BLE001 - it is raised below; KeyboardInterrupt is the point
                 if result.done() or loop.is_closed():
                     raise interrupt or error from None
@@ -209,6 +212,20 @@ def _serve(loop: asyncio.AbstractEventLoop, leaving: list[Coroutine[object, obje
             loop.run_until_complete(asyncio.wait(tasks, timeout=_EXIT_SECONDS / 2))
     finally:
         loop.close()
+
+
+def _awaited(result: concurrent.futures.Future[T]) -> T:
+    """Wait for a result, and raise an interrupt even if the interrupt did not end the wait.
+
+    Python looks for signals and then waits, in two steps: a signal between the steps, or one that another thread receives, does
+    not end the wait. On Windows no signal ends the wait for a lock. So each wait is short.
+    """
+    while True:
+        try:
+            return result.result(_INTERRUPT_SECONDS)
+        except TimeoutError:
+            if result.done():
+                return result.result()  # the timeout may also be the exception of the call
 
 
 def _copy(task: asyncio.Task[T], result: concurrent.futures.Future[T]) -> None:
