@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from .._patterns import portable
+
 LONGEST = 64 * 1024
 """Characters of a command in which a leading `cd DIR &&` is looked for: 30 ms at worst, in which the event loop waits."""
 
@@ -39,11 +41,13 @@ _PIECES = re.compile(
 )
 
 _LEADING_CD = re.compile(
-    r"""
+    portable(
+        r"""
     [ \t]* cd [ \t]+
     (?P<word> (?: [\w@%+:,./-]++ | '[^'\n]*+' | "[^"$`\\!\n]*+" | \\[^\n] )++ )
     [ \t]* &&
-    """,
+    """
+    ),
     re.VERBOSE,
 )
 

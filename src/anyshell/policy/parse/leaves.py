@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from ..._patterns import portable
+
 _DOLLAR = r"""\$(?=[\s"/.,:;%)\]|}=]|\Z)"""  # a dollar that begins no expansion
 LEAVES = {
     "word": re.compile(rf"""(?:[^\s\\'"$`;&|<>()]|\\[^\n]|{_DOLLAR})+"""),
@@ -30,7 +32,9 @@ ALONE = re.compile(
 )  # the grammar cuts $a/$b/c before the b; RUN matches the whole
 # Possessive quantifiers: a text that does not match causes no backtracking.
 RUN = re.compile(
-    r"""(?:[^\s\\'"$`;&|<>(){}]|\$[A-Za-z_]\w*+|\$\{\w+\}|'[^']*'|"(?:[^"\\$`]|\$[A-Za-z_]\w*+|\$\{\w+\})*+")++"""
+    portable(
+        r"""(?:[^\s\\'"$`;&|<>(){}]|\$[A-Za-z_]\w*+|\$\{\w+\}|'[^']*'|"(?:[^"\\$`]|\$[A-Za-z_]\w*+|\$\{\w+\})*+")++"""
+    )
 )
 
 WORDS = frozenset(
