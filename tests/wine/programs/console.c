@@ -1,9 +1,15 @@
 /* Runs a program with a hidden console, as anyshell does on Windows: without one, pwsh.exe says nothing.
 
    What stands behind our own name on the command line is the program's command line, to the last character. Our
-   stdin, stdout and stderr are its own. When we are killed, so is everything that it has started. */
+   stdin, stdout and stderr are its own. When we are killed, so is everything that it has started.
 
+   Under Wine, one of some thousand starts fails on a busy machine. Nothing has run then, so the start is tried again. */
+
+#include <stdio.h>
 #include <windows.h>
+
+#define STARTS 5
+#define PAUSE 200 /* milliseconds */
 
 int main(void)
 {
@@ -27,9 +33,15 @@ int main(void)
     startup.hStdInput = GetStdHandle(STD_INPUT_HANDLE);
     startup.hStdOutput = GetStdHandle(STD_OUTPUT_HANDLE);
     startup.hStdError = GetStdHandle(STD_ERROR_HANDLE);
-    if (!CreateProcessW(NULL, line, NULL, NULL, TRUE, CREATE_NO_WINDOW | CREATE_SUSPENDED, NULL, NULL, &startup,
-                        &process))
-        return 127;
+    for (int starts = 1; !CreateProcessW(NULL, line, NULL, NULL, TRUE, CREATE_NO_WINDOW | CREATE_SUSPENDED, NULL,
+                                         NULL, &startup, &process);
+         starts++) {
+        if (starts == STARTS) {
+            fprintf(stderr, "the program was not started: error %lu of Windows\n", GetLastError());
+            return 127;
+        }
+        Sleep(PAUSE);
+    }
     AssignProcessToJobObject(job, process.hProcess);
     ResumeThread(process.hThread);
 
