@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 import asyncssh
 import psutil
 
@@ -137,6 +138,23 @@ def _keys(directory: Path, port: int, address: str = HOST) -> None:
             (directory / name).chmod(0o600)
     public = (directory / "host_key.pub").read_text()
     (directory / "known_hosts").write_text(f"[{address}]:{port} {public}")
+
+
+def directories(user: str) -> set[Path]:
+    """The directories of sessions that a user has on this machine as a host."""
+    found = set()
+    for path in Path("/tmp").glob("anyshell-*"):
+        with contextlib.suppress(OSError):
+            if path.stat().st_uid == home(user).stat().st_uid and "sshd" not in path.name:
+                found.add(path)
+    return found
+
+
+async def wait_removed(user: str, before: set[Path]) -> None:
+    """Wait until the directories of a user's later sessions are removed."""
+    with anyio.fail_after(30):
+        while directories(user) - before:
+            await asyncio.sleep(0.1)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from anyshell import AnyshellError, Environment, InvalidCommand, Reach
+from anyshell import AnyshellError, Environment, InvalidCommand, Reach, SSHOptions
 from anyshell._environment import dialogs
 from anyshell.errors import SpawnError
 
@@ -21,6 +21,7 @@ from .conftest import bubblewrap, open_to_all, row
 assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
 from .processes import living, unique_seconds, wait_none
+from .ssh_server import directories, wait_removed
 from .test_session import printed, wait_for
 from .test_session_texts import shell_path
 
@@ -46,8 +47,12 @@ async def env(
         bubblewrap()
         reach = Reach.preset("workspace")
     open_to_all(tmp_path)
+    user = host.user if isinstance(host, SSHOptions) else None
+    before = directories(user) if user is not None else set()
     async with Environment.detect(host, shell=shell_path(shell, tmp_path), cwd=tmp_path, reach=reach) as made:
         yield made
+    if user is not None:
+        await wait_removed(user, before)
 
 
 @pytest.fixture(params=["bash", "zsh"])

@@ -9,7 +9,6 @@ import secrets
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -28,10 +27,22 @@ from anyshell.shells import Login
 
 from .conftest import missing, open_to_all
 from .processes import living, unique_seconds, wait_asleep, wait_living, wait_none
-from .ssh_server import SSHD, Link, Server, home, is_root, openssh, sessions, startup_file
+from .ssh_server import (
+    SSHD,
+    Link,
+    Server,
+    directories,
+    home,
+    is_root,
+    openssh,
+    sessions,
+    startup_file,
+    wait_removed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
     from typing import Any
 
     from anyshell import Outcome
@@ -398,22 +409,6 @@ def namespace() -> Iterator[str]:
         yield f"{ip} {name} {link}b"
     finally:
         subprocess.run([ip, "netns", "delete", name], check=False, capture_output=True)
-
-
-def directories(user: str) -> set[Path]:
-    """The session directories of a user."""
-    found = set()
-    for path in Path("/tmp").glob("anyshell-*"):
-        with contextlib.suppress(OSError):
-            if path.stat().st_uid == home(user).stat().st_uid and "sshd" not in path.name:
-                found.add(path)
-    return found
-
-
-async def wait_removed(user: str, before: set[Path]) -> None:
-    with anyio.fail_after(30):
-        while directories(user) - before:
-            await asyncio.sleep(0.1)
 
 
 async def test_the_directory_of_a_session_is_removed_when_its_link_falls_silent(

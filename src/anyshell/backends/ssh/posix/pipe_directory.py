@@ -64,14 +64,18 @@ done </dev/null &
 read -r word || word=
 exec 5<>"$p"
 if [ "$word" = stay ]; then rm -f "$p"
-else rm -f "$p" "$d/command" "$d/run0" "$d/run1" "$d/status"; rmdir "$d" 2>/dev/null
+else
+    set -- "$p"
+    for f in "$d"/*; do case $f in "$d"/pipe*) ;; *) set -- "$@" "$f" ;; esac; done
+    rm -f "$@"; rmdir "$d" 2>/dev/null
 fi
 kill -s KILL 0
 """
 """The text of a relay. Arguments: a directory (empty: make one), the name of a pipe, and the end of the directory's name.
 
 When the last writer has closed the pipe, dd reports how much it has copied; dd of GNU, busybox and the BSDs reports
-bytes. The relay ends when its own input ends, as when the connection is lost. No file stays: the last relay removes
+bytes. The relay ends when its own input ends, as when the connection is lost. No file stays: each relay removes its own pipe and
+all files that are no relay's pipe, such as those of a fork or of an input that no command has read, and the last relay removes
 the directory, unless that relay was told that the directory has to stay. No signal of a lost connection ends the
 relay before the removal. A killed relay leaves the directory to `SSHPipeDirectory.aclose`. A shell that waits for the
 other end of the pipe then continues."""
