@@ -135,7 +135,7 @@ COMPUTED = frozenset(
     f"test_{name}"
     for name in (
         "architecture", "asciicast", "bench", "builder", "decode", "descriptions", "docs", "emulator", "exported_members",
-        "filter", "from_windows", "keys", "kitty", "logs", "map", "minimize", "package", "pages", "patterns",
+        "filter", "from_windows", "keys", "kitty", "logs", "map", "minimize", "package", "pages",
         "parameter_mistakes", "policy", "policy_corpus", "policy_grants",
         "policy_interception", "policy_parse", "policy_powershell", "policy_rules", "prose", "cli_policy", "rendering", "resolve", "rewrite", "screen_sets", "search", "session", "session_texts", "shells", "signals",
         "styled", "syntax", "systems", "terminal_output", "terminal_secrets", "transcript",

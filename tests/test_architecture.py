@@ -24,7 +24,6 @@ FLOORS = {
     "_answers": 0,
     "_exceptions": 0,
     "_lazy": 0,
-    "_patterns": 0,
     "_waits": 0,
     "_win32": 0,
     "_types": 0,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from .._patterns import portable
-
 LONGEST_CELL = 9
 """Code points that one column holds: a character and the marks drawn over the character. Further marks are not shown."""
 
@@ -23,7 +21,7 @@ REST = "\uffff"
 _FIRST = 0x100000  # no bound: a code point
 _STAND_INS = re.compile("[\uffff\U00100000-\U0010ffff]")
 _PROTECTED = 0x8000  # no bound: the bit of a stand-in's number that marks a protected character
-PROTECTED = re.compile(portable("(?:[\U00108000-\U0010ffff]\uffff?+)++"))
+PROTECTED = re.compile("(?:[\U00108000-\U0010ffff]\uffff?+)++")
 """The protected cells of a row."""
 
 # Characters of one column each, by `wcwidth`; a test compares. Only the common ranges: other characters are looked up one by one.

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-from .._patterns import portable
-
 LARGEST_NUMBER = 99_999
 """Largest number that a sequence can give, on a terminal and without a terminal; a larger number counts as this number."""
 
@@ -49,7 +47,7 @@ RENDITION = _most(rb"[0-9;:]", LONGEST_PARAMETERS)
 COLOURS = rb"\x1b\[" + RENDITION + rb"m"
 """SGR: colours and attributes. The C1 form of SGR is too rare to be searched for, and is not included."""
 
-STRING_REST = portable(_most(rb"(?:[^\n\r\x07\x18\x1a\x1b\xc2]|\xc2(?![\x80-\x9f]))", LONGEST_STRING))
+STRING_REST = _most(rb"(?:[^\n\r\x07\x18\x1a\x1b\xc2]|\xc2(?![\x80-\x9f]))", LONGEST_STRING)
 """The text of a control string, which ends before the first control that could end the string."""
 STRING = rb"(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d-\x9f])" + STRING_REST
 """A control string up to its end: OSC, DCS, SOS, PM, APC."""
@@ -81,7 +79,7 @@ def sequence(*, unless: bytes = rb"(?!)") -> bytes:
 
 
 _ALTERNATE = rb"0*+(?:47|104[79])"
-SWITCH = portable(
+SWITCH = (
     rb"\x1b(?:c|\[(?=" + PARAMETERS + rb"[hl])"
     rb"\?(?:(?!" + _ALTERNATE + rb"[;hl])[0-9]*+;)*+" + _ALTERNATE + rb"(?:;[0-9;]*+)?+([hl]))"
 )

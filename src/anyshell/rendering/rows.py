@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from .._patterns import portable
 from ..output.cells import width
 from ..output.text.bounded import cut_note
 
@@ -18,10 +17,8 @@ _TAB = 8  # no bound: the tab width of terminals
 
 # Characters that some terminals draw as one: a flag; or a character with its variation, tone or tags, and the characters joined to it.
 _CLUSTER = re.compile(
-    portable(
-        r"[\U0001f1e6-\U0001f1ff]{2}"
-        r"|[^\u200d](?:[\ufe00-\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]|\u200d(?:[^\u200d]|\Z))*+|\u200d"
-    ),
+    r"[\U0001f1e6-\U0001f1ff]{2}"
+    r"|[^\u200d](?:[\ufe00-\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]|\u200d(?:[^\u200d]|\Z))*+|\u200d",
     re.DOTALL,
 )
 

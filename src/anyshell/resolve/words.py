@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._exceptions import InvalidCommand
-from .._patterns import portable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -41,13 +40,11 @@ class Word:
     command: bool = False
 
 
-_OUTSIDE = portable(
-    r"""
+_OUTSIDE = r"""
     (?P<address>  (?: '%(scheme)s[^'%(single)s\n]*+' | "%(scheme)s(?: [^"$`%(double)s\n] | \$(?=["&|)\ ]) )*+"
                 | %(bare)s ) (?= [%(after)s] | \Z ) )
   | (?P<blank>    [ \t%(cr)s]++ )
 """
-)
 
 # Text without a match is not understood, and ends the search: an open quote, ${…} with more than a name, arithmetic with
 # quotes inside.
@@ -62,8 +59,7 @@ _POSIX = (
             "after": r" \t\n;&|<>()",
             "cr": "",
         }
-        + portable(
-            r"""
+        + r"""
   | (?P<join>     \\\n )
   | (?P<comment>  \# [^\n]*+ )
   | (?P<here>     <<(?P<tabs>-?)(?!<) [ \t]*+ (?: '(?P<one>[^'\n]++)' | "(?P<two>[^"$`\\\n]++)" | \\?(?P<plain>[\w.%+:,/@-]++) ) (?= [ \t\n;&|<>()] | \Z ) )
@@ -76,8 +72,7 @@ _POSIX = (
   | (?P<joint>    [;&|]++ )
   | (?P<operator> <<< | [<>](?!<) | >> )
   | (?P<letter>   [^ \t\n\\'"`$;&|()<>]++ | \$(?![('"{]) )
-"""
-        ),
+""",
         re.VERBOSE | re.DOTALL,
     ),
     re.compile(

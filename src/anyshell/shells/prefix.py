@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from anyshell._exceptions import InvalidCommand
 from anyshell._types import check_text
 
-from .._patterns import portable
 from .batch import is_batch_file
 
 if TYPE_CHECKING:
@@ -26,16 +25,14 @@ LONGEST_PREFIX = 4096
 # The parts of a word: a parameter stands for its value, but no command runs to make a word. Possessive, so no input takes
 # long.
 _WORDS = re.compile(
-    portable(
-        r"""
+    r"""
     [ \t]*+ (?:
         (?: [^\s'"\\`$;&|<>()\#] | \\[^\n] | (?<=\S)\#
           | ' [^']*+ ' | \$ (?: [A-Za-z_]\w*+ | \{[A-Za-z_]\w*+\} )
           | " (?: [^"\\`$] | \\. | \$ (?: [A-Za-z_]\w*+ | \{[A-Za-z_]\w*+\} ) )*+ "
         )++ [ \t]*+
     )++ \Z
-    """
-    ),
+    """,
     re.VERBOSE | re.DOTALL,
 )
 
@@ -43,7 +40,7 @@ _NAME = re.compile(r"[ \t]*([\w@%+:,.-]+)(?![^ \t])")
 
 # On Windows: no "%" and no "!", in case a program passes the words to cmd.exe.
 _WORDS_OF_WINDOWS = re.compile(r""""([^"%$`!\r\n]*+)"|([^\s"'%$`!]++)""")
-_ONLY_WORDS_OF_WINDOWS = re.compile(portable(r"""(?:\s*+(?:"[^"%$`!\r\n]++"|[^\s"'%$`!]++)(?!\S))++\s*+\Z"""))
+_ONLY_WORDS_OF_WINDOWS = re.compile(r"""(?:\s*+(?:"[^"%$`!\r\n]++"|[^\s"'%$`!]++)(?!\S))++\s*+\Z""")
 
 _NO_PROGRAM = re.compile(r"[ \t]*(?:-|\w+=)")
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from .._patterns import portable
 from .posix import BASH, SH, ZSH
 
 if TYPE_CHECKING:
@@ -243,7 +242,7 @@ def _states(told: bytes) -> Iterator[_State]:
 
 # In the form that a shell writes, with or without ``alias`` before: a name, and a value of pieces quoted by the shell.
 _ALIAS = re.compile(
-    portable(r"""^(?:alias )?(?:-- )?([^\s='"]++)=((?:'[^']*+'|"[^"]*+"|\\.|[^'"\\\n])*+)\n"""),
+    r"""^(?:alias )?(?:-- )?([^\s='"]++)=((?:'[^']*+'|"[^"]*+"|\\.|[^'"\\\n])*+)\n""",
     re.DOTALL | re.MULTILINE,
 )
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .._patterns import portable
-
 LONGEST = 64 * 1024
 """Characters of a command in which a leading `cd DIR &&` is looked for: 30 ms at worst, in which the event loop waits."""
 
@@ -41,13 +39,11 @@ _PIECES = re.compile(
 )
 
 _LEADING_CD = re.compile(
-    portable(
-        r"""
+    r"""
     [ \t]* cd [ \t]+
     (?P<word> (?: [\w@%+:,./-]++ | '[^'\n]*+' | "[^"$`\\!\n]*+" | \\[^\n] )++ )
     [ \t]* &&
-    """
-    ),
+    """,
     re.VERBOSE,
 )
 

@@ -10,7 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..._exceptions import AnyshellError
-from ..._patterns import portable
 from .minimizer import Block, NoiseRule, shortened
 
 if TYPE_CHECKING:
@@ -183,7 +182,7 @@ def _pattern(key: str, pattern: Any) -> re.Pattern[str]:
     if "(?P<" in pattern or re.match(r"\(\?[a-zA-Z]+\)", pattern):
         raise ValueError(f"{key}: {pattern!r}: a group has no name, and a flag is of a group: (?i:x)")
     try:
-        compiled = re.compile(portable(pattern))
+        compiled = re.compile(pattern)
         repeats = _repeats(importlib.import_module("re._parser").parse(pattern))
     except (re.error, OverflowError, RecursionError, ValueError) as error:
         raise ValueError(f"{key}: {pattern!r}: {error}") from None

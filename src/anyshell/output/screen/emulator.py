@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from ..._patterns import portable
 from ..sequences import COLOURS, CONTROL, OTHER, STRING, STRING_END, number_of, numbers_of
 from . import queries
 from .grid import TEXT, Grid, Offsets
@@ -35,10 +34,8 @@ _COLOURS = re.compile(COLOURS)
 # A run of text; a CSI as its parameters and its final byte; or any other control or sequence. An unfinished sequence is shown
 # without its introducer, by the rule in `decode`.
 _TOKENS = re.compile(
-    portable(
-        rb"((?:" + TEXT + rb"++|\xc2(?![\x80-\x9f]))++)"
-        rb"|" + CONTROL + rb"|(\r\n|" + OTHER + rb"|[\x00-\x1f\x7f])"
-    )
+    rb"((?:" + TEXT + rb"++|\xc2(?![\x80-\x9f]))++)"
+    rb"|" + CONTROL + rb"|(\r\n|" + OTHER + rb"|[\x00-\x1f\x7f])"
 )
 
 # Controls and sequences, other than a line feed, that end a line or scroll the line away.
@@ -48,7 +45,7 @@ _PLACE = re.compile(rb"([0-9]++);([0-9]++)")
 
 # Many whole lines, as in a flood of output. The pattern begins with the line feed before the lines, since `re` quickly finds a
 # pattern that begins with one character.
-_LINES = re.compile(portable(rb"\n((?:" + TEXT + rb"*+\r\n){8,}+)"))
+_LINES = re.compile(rb"\n((?:" + TEXT + rb"*+\r\n){8,}+)")
 
 Mouse = Literal["press", "click", "drag", "move"]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ..._patterns import portable
-
 _DOLLAR = r"""\$(?=[\s"/.,:;%)\]|}=]|\Z)"""  # a dollar that begins no expansion
 LEAVES = {
     "word": re.compile(rf"""(?:[^\s\\'"$`;&|<>()]|\\[^\n]|{_DOLLAR})+"""),
@@ -32,9 +30,7 @@ ALONE = re.compile(
 )  # the grammar cuts $a/$b/c before the b; RUN matches the whole
 # Possessive quantifiers: a text that does not match causes no backtracking.
 RUN = re.compile(
-    portable(
-        r"""(?:[^\s\\'"$`;&|<>(){}]|\$[A-Za-z_]\w*+|\$\{\w+\}|'[^']*'|"(?:[^"\\$`]|\$[A-Za-z_]\w*+|\$\{\w+\})*+")++"""
-    )
+    r"""(?:[^\s\\'"$`;&|<>(){}]|\$[A-Za-z_]\w*+|\$\{\w+\}|'[^']*'|"(?:[^"\\$`]|\$[A-Za-z_]\w*+|\$\{\w+\})*+")++"""
 )
 
 WORDS = frozenset(

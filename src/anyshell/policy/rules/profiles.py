@@ -8,7 +8,6 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..._patterns import portable
 from .patterns import PATTERN
 
 if TYPE_CHECKING:
@@ -459,7 +458,7 @@ def _profile(where: str, table: Any, known: frozenset[str] = frozenset()) -> Pro
     kinds = {}
     for kind, pattern in table.get("kinds", {}).items():
         try:
-            kinds[kind] = re.compile(portable(pattern))
+            kinds[kind] = re.compile(pattern)
         except (re.error, TypeError) as error:
             raise ValueError(f"programs.{where}: kinds.{kind} is not a regular expression: {error}") from None
     # A role may name a kind of this profile, or of a parent profile whose commands inherit. So kinds are read first.

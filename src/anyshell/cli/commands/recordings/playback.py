@@ -13,7 +13,6 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from ...._exceptions import RecordingError
-from ...._patterns import portable
 from ...._waits import threads_as_os_errors
 from ....output.sequences import CSI, FINAL, INTERMEDIATES, in_text
 from ...process.descriptors import DescriptorWriter
@@ -46,7 +45,7 @@ _SHOWN = frozenset("orx")
 """The codes of events that keep their time: output, resize, exit. Typed input is visible through the terminal's output."""
 
 _SEQUENCES_AT_END = re.compile(
-    portable(in_text(rb"(?:" + CSI + FINAL + rb"|\x1b" + INTERMEDIATES + rb"[0-Z\\-~])++\Z"))
+    in_text(rb"(?:" + CSI + FINAL + rb"|\x1b" + INTERMEDIATES + rb"[0-Z\\-~])++\Z")
 )
 
 
