@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
+import contextlib
 import functools
 import os
 import threading
@@ -49,7 +50,7 @@ _EXIT_SECONDS = 5.0
 """Seconds for which the end of the interpreter waits until the commands of `anyshell.run` are stopped."""
 
 _INTERRUPT_SECONDS = 0.5
-"""Seconds between two looks of a blocking call for an interrupt that did not end its wait; there is no last look."""
+"""Seconds between two looks of the main thread for an interrupt that did not end its wait for a call; there is no last look."""
 
 
 class Front:
@@ -218,14 +219,15 @@ def _awaited(result: concurrent.futures.Future[T]) -> T:
     """Wait for a result, and raise an interrupt even if the interrupt did not end the wait.
 
     Python looks for signals and then waits, in two steps: a signal between the steps, or one that another thread receives, does
-    not end the wait. On Windows no signal ends the wait for a lock. So each wait is short.
+    not end the wait. On Windows no signal ends the wait for a lock. So each wait of the main thread, which alone raises
+    interrupts, is short.
     """
-    while True:
-        try:
+    while threading.current_thread() is threading.main_thread():
+        with contextlib.suppress(TimeoutError):
             return result.result(_INTERRUPT_SECONDS)
-        except TimeoutError:
-            if result.done():
-                return result.result()  # the timeout may also be the exception of the call
+        if result.done():  # the timeout may also be the exception of the call
+            break
+    return result.result()
 
 
 def _copy(task: asyncio.Task[T], result: concurrent.futures.Future[T]) -> None:
