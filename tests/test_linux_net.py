@@ -54,7 +54,8 @@ async def main():
     async with Environment.detect() as env:
         await env.run(f"sleep {kept} &", left_behind="keep")
         close = "import os, sys; os.closerange(0, 1000); os.execvp(sys.argv[1], sys.argv[1:])"
-        await env.run(f"setsid {sys.executable} -c '{close}' sleep {daemon} & sleep 0.3")
+        closed = f'until [ "$(cat /proc/$!/comm)" = sleep ]; do sleep 0.01; done'
+        await env.run(f"setsid {sys.executable} -c '{close}' sleep {daemon} & {closed}")
         await DetachedJobs(env).start(f"exec sleep {detached}")
         await env.run(f"exec sleep {hang}")
 asyncio.run(main())

@@ -349,7 +349,8 @@ async def test_a_command_of_a_living_container_is_no_orphan(env: Environment) ->
         own = sleeping(seconds)
         assert not own & {process.pid for process in await env.orphans()}
         (shell,) = (process for process in psutil.Process(container.pid).children() if process.name() == "sh")
-        owner, net = shell.children()[0], [each for each in shell.children() if each.name() == "sh"]
+        net = [each for each in shell.children() if each.name() == "sh"]
+        (owner,) = (each for each in shell.children() if each.name() not in ("sh", "sleep"))
         for process in (*net, owner):
             process.kill()
         wait_dead(owner.pid)

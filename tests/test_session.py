@@ -1436,8 +1436,13 @@ async def test_second_close_keeps_a_new_session_of_the_same_name(local: Environm
 async def test_suspended_shell_runs_no_command_after_its_timeout(env: Environment) -> None:
     async with env.session() as session:
         for cwd in (None, "."):
-            await session.run("A=5; (sleep 0.1; kill -STOP $$) & :", left_behind="keep", timeout=20)
-            await asyncio.sleep(0.3)
+            outcome = await session.run(
+                "A=5; (sleep 0.1; kill -STOP $$) & echo $$", left_behind="keep", timeout=20
+            )
+            shell = psutil.Process(int(outcome.output.text))
+            async with asyncio.timeout(20):
+                while shell.status() != psutil.STATUS_STOPPED:
+                    await asyncio.sleep(0.03)
             outcome = await session.run("touch ran", cwd=cwd, timeout=0.3)
             assert outcome.status == "timed_out"
             assert not await env.files.exists(f"{env.directory}/ran")

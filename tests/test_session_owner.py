@@ -67,12 +67,12 @@ def test_shell_ends_after_its_owner_was_killed_during_a_command(shell: str, tmp_
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
-    process = psutil.Process(int(done.stdout))
-    process.resume()
-    try:
-        process.wait(20)
-    finally:
-        with contextlib.suppress(psutil.NoSuchProcess):
+    with contextlib.suppress(psutil.NoSuchProcess):  # the shell may have ended already
+        process = psutil.Process(int(done.stdout))
+        process.resume()
+        try:
+            process.wait(20)
+        finally:
             process.kill()
 
 

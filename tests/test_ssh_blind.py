@@ -26,6 +26,7 @@ from .processes import living, unique_seconds, wait_living, wait_none
 from .ssh_server import (
     SSHD,
     Link,
+    accounts,
     embedded,
     free_port,
     home,
@@ -88,11 +89,13 @@ def login_shell(user: str, text: str) -> Iterator[None]:
     path = home(user) / "shell"
     path.write_text(text)
     path.chmod(0o755)
-    subprocess.run(["usermod", "--shell", str(path), user], check=True)
+    with accounts(change=True):
+        subprocess.run(["usermod", "--shell", str(path), user], check=True)
     try:
         yield
     finally:
-        subprocess.run(["usermod", "--shell", "/bin/bash", user], check=True)
+        with accounts(change=True):
+            subprocess.run(["usermod", "--shell", "/bin/bash", user], check=True)
 
 
 @pytest.mark.parametrize("reaps", [True, False], ids=["pid 2", "pid 1"])

@@ -40,8 +40,8 @@ from anyshell.backends.ssh.connection.proxy import ProxyCommand
 from anyshell.backends.ssh.connection.settings import read_settings
 
 from .conftest import missing
-from .processes import living, unique_seconds, wait_living, wait_none
-from .ssh_server import HOST, SSHD, WORKER, Server, account, embedded, free_port, openssh
+from .processes import unique_seconds, wait_living, wait_none
+from .ssh_server import HOST, SSHD, WORKER, Server, account, accounts, embedded, free_port, openssh
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -74,6 +74,11 @@ def server() -> Iterator[Server]:
         yield running
 
 
+def set_password(user: str) -> None:
+    with accounts(change=True):
+        subprocess.run(["chpasswd"], input=f"{user}:{SECRET}", text=True, check=True)
+
+
 @pytest.fixture(scope="module")
 def password_server() -> Iterator[Server]:
     """A server that asks for a password, in both ways, for a user with a password."""
@@ -82,7 +87,7 @@ def password_server() -> Iterator[Server]:
     if os.geteuid() != 0:
         pytest.skip("only root can make a user with a password")
     with account(LOGIN_NAME, "/bin/sh") as user:
-        subprocess.run(["chpasswd"], input=f"{user}:{SECRET}", text=True, check=True)
+        set_password(user)
         with openssh(
             user, "UsePAM yes\nPasswordAuthentication yes\nKbdInteractiveAuthentication yes"
         ) as running:
@@ -1060,7 +1065,7 @@ async def test_several_factors_are_passed(tmp_path: Path) -> None:
         pytest.skip("only root can make a user with a password")
     more = "PasswordAuthentication yes\nAuthenticationMethods publickey,password"
     with account(f"{LOGIN_NAME}2", "/bin/sh") as user:
-        subprocess.run(["chpasswd"], input=f"{user}:{SECRET}", text=True, check=True)
+        set_password(user)
         with openssh(user, more) as both:
             async with connected(to(both, password=SECRET)):
                 pass
@@ -1142,7 +1147,7 @@ async def test_hangup_of_the_server_during_a_question_is_reported() -> None:
             ends.append(text)
         return None
 
-    with openssh(ME, "LoginGraceTime 1\nPasswordAuthentication yes") as hasty:
+    with openssh(ME, "LoginGraceTime 5\nPasswordAuthentication yes") as hasty:
         error = await refused(to(hasty, keys=[], password=password))
     assert error.stage == "authenticate"
     assert "the server hung up while an answer was awaited" in str(error)
@@ -1295,7 +1300,7 @@ async def test_second_cancellation_waits_for_the_end_of_the_proxy_command(tmp_pa
         connecting.cancel()
         await asyncio.sleep(0.01)
     assert connecting.cancelled()
-    assert living(seconds) == []
+    await wait_none(seconds)  # a killed process needs a processor to end
 
 
 async def test_cancelled_proxy_command_stops_its_children() -> None:

@@ -223,22 +223,23 @@ def test_chase_kills_tagged_processes_alone(
         pytest.skip("there are tags on Linux alone, where /proc tells them")
     import resource
 
+    tag = unique_tag()  # the chase would kill processes of other tests that have the same tag
     ends: list[int | None] = []
     while not ends or (
         -9 not in ends and len(ends) < 50
     ):  # the chase looks at the newest processes, and other programs start some too
         tagged = subprocess.Popen(["sleep", "300"])
-        resource.prlimit(tagged.pid, 10, (TAG, resource.RLIM_INFINITY))
-        host.ask(f"chase {TAG}")
+        resource.prlimit(tagged.pid, 10, (tag, resource.RLIM_INFINITY))
+        host.ask(f"chase {tag}")
         ends.append(tagged.poll())
         if len(ends) == 1:
-            resource.prlimit(sleeper.pid, 10, (TAG + (1 << 31), resource.RLIM_INFINITY))
-            assert look(host)[sleeper.pid].limit == TAG + (1 << 31)
+            resource.prlimit(sleeper.pid, 10, (tag + (1 << 31), resource.RLIM_INFINITY))
+            assert look(host)[sleeper.pid].limit == tag + (1 << 31)
         tagged.terminate()
         tagged.wait()
     shell = subprocess.Popen(["sleep", "300"])
-    resource.prlimit(shell.pid, 10, (TAG, resource.RLIM_INFINITY))
-    host.ask(f"chase {TAG} {shell.pid}")
+    resource.prlimit(shell.pid, 10, (tag, resource.RLIM_INFINITY))
+    host.ask(f"chase {tag} {shell.pid}")
     shell.terminate()
     assert shell.wait() == -15
     assert -9 in ends
@@ -361,7 +362,7 @@ def test_look_reports_its_place_only_if_complete(host: Host, tmp_path: Path) -> 
 
 
 def test_look_that_is_cut_is_taken_again(tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    failing_awk(tmp_path / "awk", 4)
+    failing_awk(tmp_path / "awk", 2)  # mawk itself may fail once more beside many short programs
     argv, env = surroundings("dash", tmp_path)
     host = Host(argv, {**env, "PATH": f"{tmp_path}/awk:{env['PATH']}"})
     assert sleeper.pid in look(host)
@@ -658,13 +659,21 @@ def test_process_without_terminal_has_no_foreground(host: Host, sleeper: subproc
     assert host.ask("modes 999999999") == []
 
 
+def read_line(terminal: int) -> bytes:
+    """The first line that a program prints on a terminal; it may come in two parts."""
+    line = b""
+    while not line.endswith(b"\n"):
+        line += os.read(terminal, 100)
+    return line
+
+
 def test_the_key_that_ends_the_input_is_read(host: Host) -> None:
     with on_terminal("stty eof '^X'; echo go; exec sleep 300") as (pid, master):
-        assert os.read(master, 100) == b"go\r\n"
+        assert read_line(master) == b"go\r\n"
         modes = read_modes(host.ask(f"modes {pid}"))
     assert modes == TtyModes(echo=True, line_mode=True, end_key=b"\x18")
     with on_terminal("stty eof undef -icanon; echo go; exec sleep 300") as (pid, master):
-        assert os.read(master, 100) == b"go\r\n"
+        assert read_line(master) == b"go\r\n"
         modes = read_modes(host.ask(f"modes {pid}"))
     assert modes == TtyModes(echo=True, line_mode=False, end_key=None)
 
@@ -934,10 +943,13 @@ def test_look_starts_the_same_number_of_programs_for_many_processes(tmp_path: Pa
             for number in (1, 30):
                 started += [subprocess.Popen(["sleep", "300"], env={}) for _ in range(number)]
                 since = psutil.Process(started[0].pid).create_time() - psutil.boot_time()
-                log.write_text("")
-                seen = look(made, int(since * os.sysconf("SC_CLK_TCK")) - 100)
-                assert {each.pid for each in started} <= seen.keys()
-                counts.append(len(log.read_text()))
+                looks = []
+                for _ in range(3):  # mawk may fail beside many short programs; then the look is taken again
+                    log.write_text("")
+                    seen = look(made, int(since * os.sysconf("SC_CLK_TCK")) - 100)
+                    assert {each.pid for each in started} <= seen.keys()
+                    looks.append(len(log.read_text()))
+                counts.append(min(looks))
         finally:
             for each in started:
                 each.kill()

@@ -821,7 +821,7 @@ def test_holder_of_a_pipe_that_cannot_be_seen_is_unknown(public: Path, escape: P
     main = f"""
         async def main(env):
             tell(await env.run("{escape} {seconds}", timeout=30, left_behind="stop"))
-            tell(await env.run("{escape} {seconds}; exec sleep {seconds}", timeout=1, grace=0.3))
+            tell(await env.run("{escape} {seconds}; exec sleep {seconds}", timeout=5, grace=0.3))
         """
     result = run_as_nobody(main, public, seconds)
     assert result.stdout.splitlines() == [f"exited {UNKNOWN}", f"lost {UNKNOWN}"], result.stderr
@@ -906,8 +906,8 @@ def test_copy_of_the_program_that_holds_a_pipe_is_not_signalled(tmp_path: Path) 
         async def main():
             async with Environment.detect(cwd=sys.argv[1]) as env:
                 posix_spawn.spawn = fork_beside
-                for text in ("sleep 300", "sleep 300 & echo $!"):
-                    outcome = await env.run(text, timeout=1, grace=0.3, left_behind="stop")
+                for text, seconds in (("sleep 300", 1), ("sleep 300 & echo $!", 40)):
+                    outcome = await env.run(text, timeout=seconds, grace=0.3, left_behind="stop")
                     print(outcome.status, [each.name for each in outcome.left_behind])
                 for copy in copies:
                     print(os.waitpid(copy, os.WNOHANG))
