@@ -19,6 +19,12 @@ from .systems import SYSTEM
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from anyshell.terminal import DrivenTerminal
+
+
+STARTED = "until ps -o comm= -p $! | grep -q sleep; do sleep 0.01; done"
+"""A text that waits until the last background process is a sleep, and no longer the shell that starts the sleep."""
+
 
 def unique_seconds() -> str:
     """A long, unique number of seconds to sleep, by which command lines can be found."""
@@ -54,7 +60,8 @@ def kill_with_its_net(pid: int) -> None:
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
         if "anyshell-net" in words and words[words.index("anyshell-net") + 1] == str(pid):
-            process.kill()
+            # Not `process`, which psutil may have kept from an earlier process of that number.
+            psutil.Process(process.pid).kill()
     psutil.Process(pid).kill()
     wait_dead(pid)
 
@@ -86,6 +93,15 @@ async def wait_none(text: str) -> None:
     with anyio.fail_after(30):
         while await asyncio.to_thread(living, text):
             await asyncio.sleep(0.05)
+
+
+async def wait_in_front(terminal: DrivenTerminal, name: str) -> None:
+    """Wait until a program alone has the foreground of a terminal: its shell prints the command before that."""
+    async with asyncio.timeout(COMES_WITHIN):
+        while (front := await terminal.foreground()) is None or [each.name for each in front.processes] != [
+            name
+        ]:
+            await asyncio.sleep(0.02)
 
 
 def wait_asleep(seconds: str, count: int = 1) -> None:

@@ -331,7 +331,7 @@ async def test_slow_reader_slows_the_command_and_gets_all_output(env: Environmen
 
 async def test_timeout_applies_to_an_unread_stream(env: Environment) -> None:
     seconds = unique_seconds()
-    async with env.stream(f"yes {seconds}", by="chunks", timeout=0.5, grace=0.3) as events:
+    async with env.stream(f"yes {seconds}", by="chunks", timeout=2, grace=0.3) as events:
         await anext(aiter(events))
         with anyio.fail_after(20):
             while living(seconds):
@@ -488,7 +488,7 @@ async def test_background_after_bounds_the_wait_for_one_command(tmp_path: Path) 
 
     command = "echo one; until [ -e go ]; do sleep 0.01; done; echo two"
     async with Environment.detect(cwd=tmp_path) as env:
-        outcome = await env.run(command, background_after=0.2, listener=listener)
+        outcome = await env.run(command, background_after=1, listener=listener)
         assert (outcome.status, outcome.output.text) == ("running", "one\n")
         (tmp_path / "go").touch()
         job = env.jobs.get(outcome.job or "")

@@ -316,7 +316,7 @@ async def test_arguments_of_a_run_reach_each_host(hosts: Hosts) -> None:
 async def test_timeout_applies_to_the_command_on_each_host(hosts: Hosts) -> None:
     seconds = unique_seconds()
     async with Fleet([hosts.options(hosts.ports[0]), "local"]) as fleet:
-        results = [result async for result in fleet.run(f"echo a; sleep {seconds}", timeout=0.5, grace=0.2)]
+        results = [result async for result in fleet.run(f"echo a; sleep {seconds}", timeout=2, grace=0.2)]
     for result in results:
         assert result.outcome is not None
         assert (result.outcome.status, result.outcome.output.text, result.state) == (

@@ -17,7 +17,7 @@ from .conftest import bubblewrap, python_for_all, row
 
 assert sys.platform != "win32"  # on other systems mypy skips the code below
 
-from .processes import living, unique_seconds, wait_asleep, wait_none
+from .processes import STARTED, living, unique_seconds, wait_asleep, wait_none
 from .test_endings import *  # noqa: F403 - the tests themselves
 
 # A sandbox for each of many commands takes minutes, and each sandbox is equal.
@@ -44,7 +44,7 @@ async def env(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]:
 async def test_unmarked_daemon_becomes_a_job(env: Environment) -> None:
     """A sandbox lives as long as its processes, and so keeps a process that has left group, pipes and environment."""
     seconds = unique_seconds()
-    outcome = await env.run(f"(exec env -i setsid sleep {seconds} >&- 2>&- <&- 100>&-) & sleep 0.1; echo ok")
+    outcome = await env.run(f"(exec env -i setsid sleep {seconds} >&- 2>&- <&- 100>&-) & {STARTED}; echo ok")
     assert outcome.output.text == "ok\n"
     assert [info.name for info in outcome.left_behind] == ["sleep"]
     assert outcome.job is not None

@@ -221,7 +221,7 @@ async def test_a_stateless_client_keeps_its_state_by_a_handle(
             "shell", {"command": "echo in; sleep 60", "run_in_background": True, "state": state}
         )
         job_id = job.structured_content["details"]["job"]
-        shown = await client.call_tool("job", {"action": "output", "id": job_id, "state": state})
+        shown = await client.call_tool("job", {"action": "output", "id": job_id, "state": state, "wait": 20})
         assert shown.structured_content["output"] == "in\n"
         gone = await client.call_tool("shell", {"command": "echo", "state": "made-up"})
         [said] = gone.content

@@ -696,17 +696,19 @@ async def test_every_way_to_run_has_the_network(env: Environment, origin: Origin
         ("127.0.0.1", origin.server_port, "allowed"),
         ("evil.test", 80, "refused"),
     ]
-    left = await env.run(f"(sleep 0.4; {fetch}left >out) & true")
+    left = await env.run(f"(until [ -e go ]; do sleep 0.02; done; {fetch}left >out) & true")
     assert left.job is not None
+    await env.files.write_text("go", "")
     adopted = await env.jobs.get(left.job).wait()
     assert verdicts(adopted) == [("127.0.0.1", origin.server_port, "allowed")]
     assert (await env.run("cat out")).output.text == "hello /left\n"
     on_terminal = await env.run(f"{fetch}t", terminal=Terminal())
     assert on_terminal.output.text.strip() == "hello /t"
     assert verdicts(on_terminal.network) == [("127.0.0.1", origin.server_port, "allowed")]
-    late = await env.run(f"sleep 0.3; {fetch}late", background_after=0.05)
+    late = await env.run(f"until [ -e late ]; do sleep 0.02; done; {fetch}late", background_after=0.05)
     assert late.network == Network()
     assert late.job is not None
+    await env.files.write_text("late", "")
     ended = await env.jobs.get(late.job).wait()
     assert verdicts(ended) == [("127.0.0.1", origin.server_port, "allowed")]
 

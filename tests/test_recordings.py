@@ -181,8 +181,11 @@ async def test_a_stream_a_session_and_a_job_are_recorded(here: Environment, tmp_
 
 
 async def test_a_command_that_becomes_a_job_is_recorded_to_its_end(here: Environment, file: Path) -> None:
-    outcome = await here.run("echo one; sleep 0.3; echo two", background_after=0.1, record=file)
+    go = file.with_name("go")
+    text = f"echo one; until [ -e {go} ]; do sleep 0.02; done; echo two"
+    outcome = await here.run(text, background_after=0.1, record=file)
     assert (outcome.status, outcome.recording) == ("running", None)
+    go.touch()
     done = await here.jobs.get(outcome.job or "").wait(timeout=BOUND)
     assert done is not None
     assert done.recording is not None

@@ -24,7 +24,7 @@ from anyshell.tool.params import alike
 
 from .cli_program import within
 from .conftest import bubblewrap, framework, missing, row
-from .processes import living, unique_seconds, wait_living
+from .processes import STARTED, living, unique_seconds, wait_asleep, wait_living
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -144,7 +144,7 @@ async def test_run_takes_a_narrower_reach_and_returns_effects(tmp_path: Path) ->
 
 async def test_timeout_and_silence_stop_the_tree(client: Client) -> None:
     seconds = unique_seconds()
-    late = await client.call("run", command=f"echo out; sleep {seconds} & wait", timeout=0.5)
+    late = await client.call("run", command=f"echo out; sleep {seconds} & wait", timeout=2)
     assert (late["status"], late["output"]["text"]) == ("timed_out", "out\n")
     still = await client.call("run", command=f"sleep {seconds}", silence=0.3)
     assert (still["status"], still["silence"]) == ("timed_out", 0.3)
@@ -180,7 +180,7 @@ async def test_stream_sends_output_before_the_result(client: Client) -> None:
 async def test_abort_stops_a_command_and_gives_up_a_wait(client: Client) -> None:
     seconds = unique_seconds()
     client.send({"id": "r", "method": "bash", "params": {"command": f"echo out; sleep {seconds}"}})
-    await asyncio.to_thread(wait_living, seconds)
+    await asyncio.to_thread(wait_asleep, seconds)
     client.send({"id": "a", "method": "abort", "params": {"id": "r"}})
     told = {each["id"]: each["result"] for each in (await client.next(), await client.next())}
     assert told["a"] == {"aborted": ["r"]}
@@ -224,7 +224,7 @@ async def test_job_is_read_sent_input_and_stopped(client: Client) -> None:
 
 async def test_process_left_behind_is_a_job(client: Client) -> None:
     seconds = unique_seconds()
-    outcome = await client.call("run", command=f"sleep {seconds} & echo started")
+    outcome = await client.call("run", command=f"sleep {seconds} & {STARTED}; echo started")
     assert (outcome["output"]["text"], outcome["left_behind"][0]["name"]) == ("started\n", "sleep")
     await client.call("jobs.stop", job=outcome["job"])
     assert not living(seconds)

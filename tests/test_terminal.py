@@ -25,6 +25,7 @@ from anyshell.testing import FakeBackend, FakeProcess, Script
 from anyshell.types import SecretRequest, Waiting
 
 from .conftest import missing
+from .processes import wait_in_front
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -118,7 +119,8 @@ async def test_match_has_the_text_before_and_keeps_the_text_after(here: Environm
         await t.expect("three")
 
 
-async def test_a_match_at_the_end_may_grow(here: Environment) -> None:
+async def test_a_match_at_the_end_may_grow(here: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anyshell.terminal.search.SETTLE_SECONDS", 1.0)
     async with here.terminal("printf 12; sleep 0.01; printf 34; read x") as t:
         match = await t.expect(r"\d+")
         assert match is not None
@@ -506,15 +508,13 @@ async def test_job_control_works_in_a_shell(here: Environment) -> None:
         await t.expect("[$#] $")
         await t.send("sleep 100\r")
         await t.expect("sleep 100\n")
-        while await t.waiting() is not None:
-            pass  # bash waits, until sleep has the terminal
+        await wait_in_front(t, "sleep")
         await t.send_key("Ctrl-Z")
         await t.expect(r"Stopped +sleep 100")
         await t.expect("[$#] $")
         await t.send("fg\r")
         await t.expect("^sleep 100$")
-        while await t.waiting() is not None:
-            pass
+        await wait_in_front(t, "sleep")
         await t.send_key("Ctrl-C")
         await t.expect("[$#] $")
         await t.send("exit 7\r")
@@ -728,8 +728,11 @@ async def test_late_prompt_is_awaited(here: Environment) -> None:
 
 
 async def test_timeout_of_a_waiting_program_reports_its_prompt(anywhere: Environment) -> None:
-    outcome = await anywhere.run("read -p 'Really? ' x", terminal=Terminal(), timeout=1.2)
-    assert outcome.status == "timed_out"
+    for seconds in (1.2, 4, 12):  # the last look at the terminal must be recent
+        outcome = await anywhere.run("read -p 'Really? ' x", terminal=Terminal(), timeout=seconds)
+        assert outcome.status == "timed_out"
+        if outcome.waiting is not None:
+            break
     assert outcome.waiting is not None
     assert (outcome.waiting.certainty, outcome.waiting.prompt) == ("certain", "Really? ")
     outcome = await anywhere.run("echo Working; sleep 100", terminal=Terminal(), timeout=0.7)

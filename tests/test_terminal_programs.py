@@ -26,6 +26,7 @@ import pytest
 from anyshell import DrivenTerminal, Environment, Outcome, Terminal
 
 from .conftest import missing, open_to_all
+from .processes import wait_in_front
 from .ssh_server import WORKER, account, is_root, openssh, own_name
 
 if TYPE_CHECKING:
@@ -243,6 +244,7 @@ async def test_bash_has_its_jobs_stopped_resumed_and_killed(
         await see(t, r"\$ $")
         await t.send("fg\r")
         await see(t, "sleep 300\n")
+        await wait_in_front(t, "sleep")
         await t.send_key("Ctrl-Z")
         await see(t, r"\[2\]\+ +Stopped +sleep 300\n\$ $")
         await t.send("bg\r")
@@ -250,8 +252,8 @@ async def test_bash_has_its_jobs_stopped_resumed_and_killed(
         await t.send("kill %2; wait %2; echo status-$?\r")
         await see(t, r"status-143\n[\s\S]*\$ $")
         await t.send("sleep 300\r")
-        while (waiting := await t.waiting()) is not None:
-            assert "sleep" not in {process.name for process in waiting.processes}
+        await wait_in_front(t, "sleep")
+        assert await t.waiting() is None
         await t.send_key("Ctrl-C")
         await see(t, r"\^C\n\$ $")
         await t.send("exit 7\r")

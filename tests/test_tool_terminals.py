@@ -141,18 +141,18 @@ async def test_slow_command_is_not_reported_as_waiting_and_keeps_its_timeout(
     here: Environment,
 ) -> None:
     seconds = unique_seconds()
-    result = await run(tool_of(here), f"echo begun; sleep {seconds}", timeout=0.5)
+    result = await run(tool_of(here), f"echo begun; sleep {seconds}", timeout=1.5)
     assert (result.details.status, result.output) == ("timed_out", "begun\n")
-    assert "Timed out after 0.5 s; it and all it started were stopped." in result.message
+    assert "Timed out after 1.5 s; it and all it started were stopped." in result.message
     assert result.message.endswith("If it waited for input, use options, or run_in_background with pty.")
     assert living(seconds) == []
 
 
 async def test_timeout_of_a_waiting_program_continues_and_is_reported(here: Environment) -> None:
     tool = tool_of(here)
-    asked = await run(tool, "read -r x", timeout=1)
+    asked = await run(tool, "read -r x", timeout=4)
     assert asked.details.status == "waiting"
-    assert re.search(r"It ends in 0\.\d s\.", asked.message)
+    assert re.search(r"It ends in [0-3](\.\d)? s\.", asked.message)
     while (ended := await do(tool, "screen")).details.running:
         await asyncio.sleep(0.05)
     assert ended.message.startswith("Terminal t1 timed out.")

@@ -534,7 +534,7 @@ async def test_timeout_and_cancellation_leave_nothing_behind(env: Environment, t
     before, mounted = truth(tree), mounts()
     seconds = unique_seconds()
     text = f"echo x > a; (setsid env -i sleep {seconds} &) ; sleep {seconds}"
-    async with env.trial(text, timeout=1) as trial:
+    async with env.trial(text, timeout=3) as trial:
         assert trial.outcome.status == "timed_out"
         assert [each.path for each in trial.effects.changed] == ["a"]
         assert trial.effects.complete
