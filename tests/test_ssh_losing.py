@@ -96,10 +96,17 @@ def thaw(server: Server) -> None:
 async def begun(
     env: Environment, text: str, seconds: str, *, timeout: float | None, grace: float
 ) -> asyncio.Task[Outcome]:
-    """Start a command that prints something and sleeps, and wait until it sleeps."""
-    task = asyncio.create_task(env.run(text.replace("{s}", seconds), timeout=timeout, grace=grace))
-    await asyncio.to_thread(wait_living, seconds)
-    await asyncio.sleep(0.2)
+    """Start a command that prints something and sleeps, and wait until its output has come and it sleeps."""
+    printed = asyncio.Event()
+
+    async def listen(channel: object, data: bytes) -> None:
+        printed.set()
+
+    text = text.replace("{s}", seconds)
+    task = asyncio.create_task(env.run(text, timeout=timeout, grace=grace, listener=listen))
+    await asyncio.to_thread(wait_asleep, seconds)
+    async with asyncio.timeout(20):
+        await printed.wait()
     return task
 
 
@@ -150,7 +157,7 @@ async def test_broken_connection_loses_a_terminal_program_and_stops_its_tree(
 async def test_hanging_connection_is_bypassed(env: Environment, server: Server, grace: float) -> None:
     """The server process of the connection is frozen; another connection can be made, and confirms the stop."""
     seconds = unique_seconds()
-    task = await begun(env, TEXTS[0], seconds, timeout=1.5, grace=grace)
+    task = await begun(env, TEXTS[0], seconds, timeout=3, grace=grace)
     each_session(server, psutil.Process.suspend)
     try:
         with anyio.fail_after(20):
@@ -166,7 +173,7 @@ async def test_hanging_host_loses_its_command_and_is_cleaned_up_later(
     env: Environment, server: Server
 ) -> None:
     seconds = unique_seconds()
-    task = await begun(env, TEXTS[1], seconds, timeout=1, grace=0.3)
+    task = await begun(env, TEXTS[1], seconds, timeout=3, grace=0.3)
     freeze(server)
     try:
         with anyio.fail_after(20):
@@ -186,7 +193,7 @@ async def test_hanging_host_loses_its_command_and_is_cleaned_up_later(
 async def test_closing_stops_lost_commands(user: str, server: Server) -> None:
     seconds = unique_seconds()
     async with Environment.detect(server.options()) as env:
-        task = await begun(env, TEXTS[0], seconds, timeout=1, grace=0.3)
+        task = await begun(env, TEXTS[0], seconds, timeout=3, grace=0.3)
         freeze(server)
         assert (await task).status == "lost"
         thaw(server)
@@ -486,7 +493,7 @@ async def test_packets_that_vanish_are_a_lost_link(namespace: str, user: str) ->
     seconds = unique_seconds()
     with openssh(user, address="10.213.77.2", through=(ip, "netns", "exec", name)) as server:
         async with Environment.detect(server.options()) as env:
-            task = await begun(env, TEXTS[1], seconds, timeout=1.5, grace=0.3)
+            task = await begun(env, TEXTS[1], seconds, timeout=3, grace=0.3)
             run("link", "set", link, "down")
             with anyio.fail_after(20):
                 outcome = await task

@@ -89,7 +89,7 @@ async def test_process_without_first_thread_is_named_and_stopped(
     env: Environment, tmp_path: Path, door: str, start: str, end: str
 ) -> None:
     text = f"{start}{AFTER_IT}{end}"
-    timeout = 2 if end else 60
+    timeout = 4 if end else 60
     with anyio.fail_after(60):
         if door == "session":
             async with env.session() as session:
@@ -264,13 +264,13 @@ async def main():
     async with Environment.detect(cwd=sys.argv[1]) as env:
         print((await env.run("echo hi")).output.text, end="")
         for start in ("", "setsid ", "env -i setsid "):
-            outcome = await env.run(f'eval "$TAGGED"; {start}sleep 300 & echo $!; wait', timeout=0.5, grace=0.3)
+            outcome = await env.run(f'eval "$TAGGED"; {start}sleep 300 & echo $!; wait', timeout=1.5, grace=0.3)
             print(outcome.status, len(outcome.left_behind), lives(int(outcome.output.text)))
         outcome = await env.run("sleep 300 &", left_behind="stop")
         print(outcome.status, [process.alive for process in outcome.left_behind])
         async with env.session() as session:
             print((await session.run("a=1; echo $a")).output.text, end="")
-            outcome = await session.run("setsid sleep 300; echo ran on", timeout=0.5, grace=0.3)
+            outcome = await session.run("setsid sleep 300; echo ran on", timeout=1.5, grace=0.3)
             print(outcome.status, len(outcome.left_behind), "ran on" in outcome.output.text)
             print((await session.run("echo $a")).output.text, end="")
             outcome = await session.run("true")
@@ -425,7 +425,7 @@ def test_reused_pid_is_looked_at_again(tmp_path: Path) -> None:
                 old.kill()
                 old.wait()
                 text = f"env -i setsid sh -c 'echo {old.pid - 1} >/proc/sys/kernel/ns_last_pid; sleep 300 & echo $! >pid; wait' & wait"
-                outcome = await env.run(text, timeout=1, grace=0.3)
+                outcome = await env.run(text, timeout=3, grace=0.3)
                 again = int(Path("pid").read_text())
                 stat = Path(f"/proc/{again}/stat")  # of a zombie, if this program has not reaped it yet
                 lives = stat.exists() and ") Z" not in stat.read_text()
