@@ -27,7 +27,7 @@ from anyshell.types import HostOutcome, HostProgress, Output
 from .cli_program import anyshell, lines, read_line, script, start, within
 from .conftest import missing
 from .fleet_hosts import Hosts, another, each_session, many
-from .processes import living, unique_seconds, wait_living
+from .processes import STARTED, living, unique_seconds, wait_living
 from .ssh_server import SSHD, free_port
 from .test_cli_pty import pane as pane
 from .test_cli_pty import terminals as terminals
@@ -124,7 +124,7 @@ def test_quiet_prints_only_output_and_failures(names: list[str]) -> None:
 
 def test_processes_left_behind_are_stopped_and_reported_once_for_all_hosts(names: list[str]) -> None:
     seconds = unique_seconds()
-    done = anyshell("fleet", "--hosts", ",".join(names[:3]), "--", f"sleep {seconds} >&- 2>&- &")
+    done = anyshell("fleet", "--hosts", ",".join(names[:3]), "--", f"sleep {seconds} >&- 2>&- & {STARTED}")
     told = b"h00, h01, h02 (3 hosts): exit code 0; left behind, and stopped: sleep\n"
     assert (done.returncode, told in done.stderr) == (0, True), done.stderr
     assert living(seconds) == []

@@ -21,7 +21,7 @@ from anyshell.cli.terminal.modes import TerminalModes
 from . import tmux
 from .cli_program import anyshell, is_alive, read_line, start, wait_until, wait_written
 from .conftest import missing
-from .processes import living, unique_seconds
+from .processes import STARTED, living, unique_seconds
 from .ssh_server import is_root, openssh, own_name, sessions
 from .test_cli_ssh import home as home
 from .test_cli_ssh import named
@@ -114,7 +114,7 @@ def test_ctrl_c_and_ctrl_d_reach_the_program(pane: tmux.Pane) -> None:
 
 def test_process_left_behind_is_stopped_and_reported(pane: tmux.Pane) -> None:
     seconds = unique_seconds()
-    pane.run(f"trap '' HUP; sleep {seconds} & echo done")
+    pane.run(f"trap '' HUP; sleep {seconds} & {STARTED}; echo done")
     shown = pane.wait("code=0").replace("\n", "")
     found = re.search(r"doneanyshell: left behind: sleep \(pid (\d+), stopped\)code=0", shown)
     assert found

@@ -34,7 +34,7 @@ from anyshell.shells import SHELLS as ALL_SHELLS
 from anyshell.shells import Conversation, Shell
 
 from .conftest import missing, open_to_all
-from .processes import living, open_descriptors, unique_seconds, wait_asleep
+from .processes import STARTED, living, open_descriptors, unique_seconds, wait_asleep
 from .ssh_server import is_root
 from .test_session_texts import SHELLS, shell_path
 
@@ -1343,7 +1343,7 @@ async def test_process_without_inherited_descriptors_is_seen_as_left_behind(
     seconds = unique_seconds()
     async with env.session() as session:
         await printed(session, "true")
-        quiet = f"(exec sleep {seconds} 197>&- 9>&- >/dev/null 2>&1 </dev/null) &"
+        quiet = f"(exec sleep {seconds} 197>&- 9>&- >/dev/null 2>&1 </dev/null) & {STARTED}"
         outcome = await session.run(quiet, left_behind=None if keep else "stop")
         assert [process.name for process in outcome.left_behind] == ["sleep"]
         assert bool(living(seconds)) == keep

@@ -52,7 +52,7 @@ from anyshell.types import (
 )
 
 from .conftest import missing, row
-from .processes import living, unique_seconds
+from .processes import STARTED, living, unique_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,7 +160,7 @@ async def test_params_may_be_a_model(env: Environment) -> None:
 
 
 async def test_a_result_is_json(env: Environment) -> None:
-    result = await tool_of(env)({"command": "printf 'a\\0\\377\\n'; sleep 300 &"})
+    result = await tool_of(env)({"command": f"printf 'a\\0\\377\\n'; sleep 300 & {STARTED}"})
     assert json.loads(result.model_dump_json())["details"]["left_behind"][0]["name"] == "sleep"
     assert ShellResult.model_validate_json(result.model_dump_json()) == result
 
@@ -274,7 +274,7 @@ async def test_the_clock_starts_after_the_approval(env: Environment) -> None:
 
 async def test_process_left_behind_is_stopped_and_named(env: Environment) -> None:
     seconds = unique_seconds()
-    result = await tool_of(env)({"command": f"sleep {seconds} & echo $!"})
+    result = await tool_of(env)({"command": f"sleep {seconds} & {STARTED}; echo $!"})
     pid = int(result.output)
     assert not result.is_error
     assert [(process.pid, process.name, process.alive) for process in result.details.left_behind] == [
