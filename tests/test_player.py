@@ -70,11 +70,9 @@ def test_recording_of_pipes_plays(page: Path, tmp_path: Path) -> None:
     frame = player.play(page, file.read_bytes())
     assert (frame.end, frame.failed, frame.said) == ("ended", False, [])
     assert len(frame.rows) == 24
-    assert [row.rstrip() for row in frame.rows[:3]] == [
-        "one",
-        "two",
-        "",
-    ]  # neither line is shifted to the right
+    # No line is shifted to the right. The two pipes may be read in either order.
+    assert sorted(row.rstrip() for row in frame.rows[:2]) == ["one", "two"]
+    assert frame.rows[2].rstrip() == ""
 
 
 def test_failure_of_the_player_is_detected(page: Path, tmp_path: Path) -> None:
