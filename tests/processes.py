@@ -98,10 +98,11 @@ async def wait_none(text: str) -> None:
 async def wait_in_front(terminal: DrivenTerminal, name: str) -> None:
     """Wait until a program alone has the foreground of a terminal: its shell prints the command before that."""
     async with asyncio.timeout(COMES_WITHIN):
-        while (front := await terminal.foreground()) is None or [each.name for each in front.processes] != [
-            name
-        ]:
+        names: list[str] = []
+        while names != [name]:
             await asyncio.sleep(0.02)
+            front = await terminal.foreground()
+            names = [] if front is None else [each.name for each in front.processes]
 
 
 def wait_asleep(seconds: str, count: int = 1) -> None:
