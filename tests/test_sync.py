@@ -16,6 +16,7 @@ import pytest
 import anyshell
 from anyshell import _sync
 
+from .cli_program import wait_until
 from .processes import living, unique_seconds, wait_asleep
 
 if TYPE_CHECKING:
@@ -138,6 +139,164 @@ def test_interrupt_that_another_thread_receives_is_raised() -> None:
     result = subprocess.run(python(script), capture_output=True, text=True, timeout=30)
     assert (result.returncode, result.stdout, result.stderr) == (0, "interrupted\n", "")
     assert living(seconds) == []
+
+
+def test_second_interrupt_directly_after_the_first_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As from a terminal and a wrapper that both pass on a Ctrl-C: the second comes while the first is handled."""
+    seconds = unique_seconds()
+    anyshell.run("true")
+    loop = _sync.front.started()
+    hand_over, is_closed = loop.call_soon_threadsafe, loop.is_closed
+    interrupts = 0
+
+    def interrupted(call: Callable[[], object]) -> None:
+        nonlocal interrupts
+        hand_over(call)
+        if interrupts == 0:
+            wait_asleep(seconds)
+            interrupts = 1
+            raise KeyboardInterrupt
+
+    def interrupted_again() -> bool:
+        nonlocal interrupts
+        if interrupts == 1 and threading.current_thread() is threading.main_thread():
+            interrupts = 2
+            raise KeyboardInterrupt
+        return is_closed()
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", interrupted)
+    monkeypatch.setattr(loop, "is_closed", interrupted_again)
+    with pytest.raises(KeyboardInterrupt):
+        anyshell.run(f"exec sleep {seconds}", grace=0)
+    assert interrupts == 2
+    wait_until(lambda: not living(seconds), "the sleep has ended")
+    assert anyshell.run("echo again").output.text == "again\n"
+
+
+_MANY_INTERRUPTS = """
+import asyncio, os, random, signal, sys, threading, time
+from anyshell._sync import front
+
+state = {}
+
+async def work():
+    state["began"] = True
+    try:
+        await asyncio.sleep(2)
+    finally:
+        state["ended"] = True
+
+async def nothing(): pass
+
+def interrupt(*_):
+    if state["left"] > 0:
+        state["left"] -= 1
+        raise KeyboardInterrupt
+
+def give_up():
+    os.write(2, b"it hangs")
+    os._exit(1)
+
+sys.unraisablehook = lambda _: None  # an interrupt may come within a callback of a weak reference
+front.call(nothing)
+state["left"] = 0
+signal.signal(signal.SIGALRM, interrupt)
+timer = threading.Timer(60, give_up)
+timer.daemon = True
+timer.start()
+for _ in range(300):
+    state = {"left": 2}
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.002, random.uniform(25e-6, 150e-6))
+        try:
+            front.call(work)
+        finally:
+            while state["left"]: pass
+    except KeyboardInterrupt:
+        pass
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    front.call(nothing)  # each task that was cancelled has ended, or ends now
+    if state.get("began") and not state.get("ended"): time.sleep(1)
+    if state.get("began") and not state.get("ended"): sys.exit("it goes on")
+"""
+
+
+def test_no_pair_of_interrupts_blocks_later_calls() -> None:
+    """The second interrupt comes at a random moment within the handling of the first."""
+    done = subprocess.run(python(_MANY_INTERRUPTS), capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_error_of_a_signal_handler_is_raised() -> None:
+    """A TimeoutError, as that of the wait is, from the handler of an alarm."""
+    seconds = unique_seconds()
+    script = (
+        "import anyshell, signal\n"
+        "def late(*_): raise TimeoutError('the alarm')\n"
+        "signal.signal(signal.SIGALRM, late)\n"
+        "anyshell.run('true')\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.5)\n"
+        f"try: anyshell.run('exec sleep {seconds}')\n"
+        "except TimeoutError as error: print(error)\n"
+    )
+    result = subprocess.run(python(script), capture_output=True, text=True, timeout=30)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "the alarm\n", "")
+    assert living(seconds) == []
+
+
+def test_signal_handler_may_run_a_command_within_a_call() -> None:
+    script = (
+        "import anyshell, os, signal, threading\n"
+        "start = threading.Thread.start\n"
+        "def begin(thread):\n"
+        "    threading.Thread.start = start\n"
+        "    start(thread)\n"
+        "    signal.raise_signal(signal.SIGUSR1)\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: print(anyshell.run('echo within').output.text, end=''))\n"
+        "threading.Thread.start = begin\n"
+        'print(anyshell.run(f"kill -USR1 {os.getpid()}; sleep 0.5; echo around").output.text, end="")\n'
+    )
+    result = subprocess.run(python(script), capture_output=True, text=True, timeout=30)
+    assert (result.stdout, result.stderr) == ("within\nwithin\naround\n", "")
+
+
+def test_interrupt_at_the_end_of_the_interpreter_leaves_no_process() -> None:
+    seconds = unique_seconds()
+    script = (
+        "import atexit, threading, anyshell, time, psutil, signal\n"
+        "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
+        "def living(): return any(p.name() == 'sleep' for p in psutil.Process().children(recursive=True))\n"
+        f"threading.Thread(target=anyshell.run, args=(\"trap '' TERM; sleep {seconds}\",), "
+        "kwargs={'grace': 0.5}, daemon=True).start()\n"
+        "while not living(): time.sleep(0.01)\n"
+        "def busy():\n"
+        "    anyshell._sync.front.started().call_soon_threadsafe(time.sleep, 0.5)\n"
+        "    signal.setitimer(signal.ITIMER_REAL, 0.1)\n"
+        "atexit.register(busy)\n"
+    )
+    result = subprocess.run(python(script), capture_output=True, text=True, timeout=30)
+    assert "KeyboardInterrupt" in result.stderr
+    assert living(seconds) == []
+
+
+def test_exit_within_the_input_of_a_command_reaches_the_caller() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"x"
+        sys.exit(3)
+
+    with pytest.raises(SystemExit) as caught:
+        anyshell.run("cat", stdin=pieces(), timeout=20)
+    assert caught.value.code == 3
+    assert anyshell.run("echo again").output.text == "again\n"
+
+
+def test_error_of_a_call_keeps_its_cause() -> None:
+    async def fail() -> None:
+        raise ValueError("the error") from KeyError("the cause")
+
+    with pytest.raises(ValueError, match="the error") as caught:
+        _sync.front.call(fail)
+    assert isinstance(caught.value.__cause__, KeyError)
 
 
 def test_timeout_error_of_a_call_is_raised_as_it_is() -> None:

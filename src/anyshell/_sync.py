@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
-import contextlib
 import functools
 import os
 import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -49,15 +49,21 @@ _OF_SUBPROCESS = {
 _EXIT_SECONDS = 5.0
 """Seconds for which the end of the interpreter waits until the commands of `anyshell.run` are stopped."""
 
+_EXIT_PAUSE = 0.001
+"""Seconds between two looks, at the end of the interpreter, whether the commands are stopped."""
+
 _INTERRUPT_SECONDS = 0.5
-"""Seconds between two looks of the main thread for an interrupt that did not end its wait for a call; there is no last look."""
+"""Seconds between two looks of the main thread for an interrupt that did not end its wait for a call; there is no last look.
+
+Python looks for signals and then waits, in two steps: a signal between the steps, or one that another thread receives, does not
+end the wait. On Windows no signal ends the wait for a lock."""
 
 
 class Front:
     """A runner of coroutines for blocking threads. Its thread starts with the first call and ends with `close`."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may call within a call
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._ending: asyncio.AbstractEventLoop | None = None
@@ -79,7 +85,7 @@ class Front:
             loop: The loop that the coroutine belongs to; ``None`` is the present loop.
 
         An interrupt (Ctrl-C) cancels the coroutine, waits until its cleanup is done, and is then raised. A second interrupt
-        speeds up the cleanup.
+        speeds up the cleanup; if it comes within microseconds of the first, it may be raised before the cleanup is done.
         """
         now = self.started()
         if loop is not None and loop is not now:
@@ -87,35 +93,55 @@ class Front:
                 "this was connected in another process, before a fork: call anyshell.connect() in this one"
             )
         loop = now
-        result: concurrent.futures.Future[T] = concurrent.futures.Future()
+        # A plain lock, and no future: an interrupt within the methods of a future can leave its condition locked, and the loop,
+        # which sets the result, would then wait for good. A signal handler may call this function, too.
+        over = threading.Lock()
+        over.acquire()
         task: asyncio.Task[T] | None = None
+        done: asyncio.Task[T] | None = None
         cancels = told = 0
+        seconds = _INTERRUPT_SECONDS if threading.current_thread() is threading.main_thread() else -1
+
+        def keep(ended: asyncio.Task[T]) -> None:
+            nonlocal done
+            if loop is not self._ending:
+                done = ended
+                over.release()
 
         def tell() -> None:
             """Start the task, unless it runs, and cancel the task once for every interrupt of this call."""
             nonlocal task, told
             if task is None:
                 task = loop.create_task(make())
-                task.add_done_callback(lambda done: None if loop is self._ending else _copy(done, result))
+                task.add_done_callback(keep)
             while told < cancels:
                 told += 1
                 task.cancel()
 
         interrupt: BaseException | None = None
-        while True:
-            try:
-                # Also at the first time: an interrupt at this point must neither lose the task nor let the task run on.
+        try:
+            while done is None:
+                try:
+                    # Also at the first time: an interrupt at this point must neither lose the task nor let the task run on.
+                    loop.call_soon_threadsafe(tell)
+                    while done is None:
+                        over.acquire(timeout=seconds)
+                except BaseException as error:  # noqa: BLE001 - it is raised below; KeyboardInterrupt is the point
+                    interrupt = error
+                    cancels += 1
+                    if loop.is_closed():
+                        break
+        except BaseException:  # a second interrupt, in the lines above
+            cancels += 1
+            if not loop.is_closed():
                 loop.call_soon_threadsafe(tell)
-                value = _awaited(result)
-            except BaseException as error:  # noqa: BLE001 - it is raised below; KeyboardInterrupt is the point
-                if result.done() or loop.is_closed():
-                    raise interrupt or error from None
-                interrupt = error
-                cancels += 1
-            else:
-                if interrupt is not None:
-                    raise interrupt
-                return value
+            raise
+        if interrupt is not None:
+            raise interrupt
+        assert done is not None
+        if done.cancelled():
+            raise concurrent.futures.CancelledError
+        return done.result()
 
     async def environment(self, shell: str | None, *, interactive: bool) -> Environment:
         """Return this machine's environment with a shell, detected once. For coroutines that `call` runs."""
@@ -161,19 +187,28 @@ class Front:
         traceback, for example) during the interpreter's teardown would hold the interpreter's locks, and abort the process.
         """
         with self._lock:
-            loop, thread = self._loop, self._thread
-            self._ending = loop
+            self._ending = loop = self._loop
             self._loop = self._thread = None
             self._environments = {}
             self._leaving += [environment.aclose() for environment in self.open]
             self.open = set()
-        if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join(_EXIT_SECONDS)
+        if loop is None:
+            return
+        loop.call_soon_threadsafe(loop.stop)
+        interrupt: BaseException | None = None
+        give_up = time.monotonic() + _EXIT_SECONDS
+        # Not Thread.join: an interrupt makes it take the thread for ended (CPython's fix of bpo-45274).
+        while (left := give_up - time.monotonic()) > 0 and not loop.is_closed():
+            try:
+                time.sleep(min(left, _EXIT_PAUSE))
+            except BaseException as error:  # noqa: BLE001 - it is raised below: the interpreter must not end before the thread
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
 
     def forget(self) -> None:
         """Reset the front in a forked child, which has neither the thread nor a usable loop."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may call within a call
         self._loop = self._thread = None
         self._environments = {}
         self.open = set()
@@ -195,6 +230,9 @@ class Front:
                 except RuntimeError as error:  # out of threads, or the interpreter is ending
                     loop.close()
                     raise AnyshellError(f"blocking calls of anyshell need a thread: {error}") from error
+                if self._loop is not None:  # a signal handler has called meanwhile
+                    loop.call_soon_threadsafe(loop.stop)
+                    return self._loop
                 self._loop, self._thread = loop, thread
             return self._loop
 
@@ -202,7 +240,15 @@ class Front:
 def _serve(loop: asyncio.AbstractEventLoop, leaving: list[Coroutine[object, object, None]]) -> None:
     asyncio.set_event_loop(loop)
     try:
-        loop.run_forever()
+        while True:
+            try:
+                loop.run_forever()
+                break
+            except (
+                SystemExit,
+                KeyboardInterrupt,
+            ):  # of a caller's coroutine, such as stdin=; its task has it, and so its call
+                continue
         if leaving:  # the closing stops all runs in the environments
             closing = [loop.create_task(each) for each in leaving]
             loop.run_until_complete(asyncio.wait(closing, timeout=_EXIT_SECONDS / 2))
@@ -213,30 +259,6 @@ def _serve(loop: asyncio.AbstractEventLoop, leaving: list[Coroutine[object, obje
             loop.run_until_complete(asyncio.wait(tasks, timeout=_EXIT_SECONDS / 2))
     finally:
         loop.close()
-
-
-def _awaited(result: concurrent.futures.Future[T]) -> T:
-    """Wait for a result, and raise an interrupt even if the interrupt did not end the wait.
-
-    Python looks for signals and then waits, in two steps: a signal between the steps, or one that another thread receives, does
-    not end the wait. On Windows no signal ends the wait for a lock. So each wait of the main thread, which alone raises
-    interrupts, is short.
-    """
-    while threading.current_thread() is threading.main_thread():
-        with contextlib.suppress(TimeoutError):
-            return result.result(_INTERRUPT_SECONDS)
-        if result.done():  # the timeout may also be the exception of the call
-            break
-    return result.result()
-
-
-def _copy(task: asyncio.Task[T], result: concurrent.futures.Future[T]) -> None:
-    if task.cancelled():
-        result.set_exception(concurrent.futures.CancelledError())
-    elif (error := task.exception()) is not None:
-        result.set_exception(error)
-    else:
-        result.set_result(task.result())
 
 
 async def _detect(*, shell: str | None, interactive: bool) -> Environment:
