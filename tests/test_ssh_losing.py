@@ -7,6 +7,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -232,9 +233,12 @@ async def test_unconfirmed_start_is_lost_and_stopped(server: Server, monkeypatch
     monkeypatch.setattr("anyshell.backends.ssh.posix.start.START_SECONDS", 1.5)
     seconds = unique_seconds()
     async with Environment.detect(server.options()) as env:
-        with startup_file(server, ".bashrc", "sleep 0.5\n"):
+        begun = home(server.user) / f"begun-{secrets.token_hex(4)}"
+        with startup_file(server, ".bashrc", f"touch {begun}; sleep 1\n"):
             task = asyncio.create_task(env.run(f"sleep {seconds}", grace=0.3))
-            await asyncio.sleep(0.3)
+            with anyio.fail_after(20):
+                while not begun.exists():
+                    await asyncio.sleep(0.02)
             freeze(server)
             try:
                 outcome = await task
@@ -242,6 +246,7 @@ async def test_unconfirmed_start_is_lost_and_stopped(server: Server, monkeypatch
                 await asyncio.to_thread(wait_living, seconds)
             finally:
                 thaw(server)
+                begun.unlink()
         await wait_none(seconds)
 
 
@@ -459,27 +464,88 @@ async def test_sessions_cut_off_at_any_moment_leave_no_directory(
     await wait_removed(user, before)
 
 
-@pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
-def test_relay_without_its_client_leaves_nothing(tmp_path: Path, shell: str) -> None:
+def relay_here(shell: str, directory: Path, out: int) -> subprocess.Popen[bytes]:
+    """A relay on this machine, with its directory below another."""
     path = shutil.which(shell)
     if path is None:
         missing(shell, f"install {shell}")
+    as_sh = {"busybox": ["sh"], "zsh": ["--emulate", "sh"]}.get(shell, [])
+    return subprocess.Popen(
+        [path, *as_sh, "-c", _RELAY, "sh", "", "pipe1", "0123abcd"],
+        env={"TMPDIR": str(directory), "PATH": os.environ["PATH"]},
+        stdin=subprocess.PIPE,
+        stdout=out,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
+def test_relay_without_its_client_leaves_nothing(tmp_path: Path, shell: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)  # the reader of its first word
-    argv = [path, *(["sh"] if shell == "busybox" else []), "-c", _RELAY, "sh", "", "pipe1", "0123abcd"]
-    with subprocess.Popen(
-        argv,
-        env={"TMPDIR": str(tmp_path), "PATH": os.environ["PATH"]},
-        stdin=subprocess.PIPE,
-        stdout=writer,
-        stderr=writer,
-        start_new_session=True,
-    ) as relay:
+    with relay_here(shell, tmp_path, writer) as relay:
         os.close(writer)
         assert relay.stdin is not None
         relay.stdin.close()
         relay.wait(30)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox", "zsh"])
+@pytest.mark.parametrize("what", ["link", "directory", "nothing"])
+def test_relay_removes_nothing_from_what_has_the_name_of_its_directory(
+    tmp_path: Path, shell: str, what: str
+) -> None:
+    tmp, other = tmp_path / "tmp", tmp_path / "other"
+    for each in (tmp, other):
+        each.mkdir()
+    (other / "precious").touch()
+    with relay_here(shell, tmp, subprocess.PIPE) as relay:
+        assert relay.stdin is not None
+        assert relay.stdout is not None
+        assert relay.stdout.readline().endswith(b"/anyshell-0123abcd\n")
+        made = tmp / "anyshell-0123abcd"
+        if what == "nothing":
+            shutil.rmtree(made)
+        else:
+            made.rename(tmp / "moved")
+        if what == "link":
+            made.symlink_to(other)
+        elif what == "directory":
+            other.rename(made)
+            other = made
+        relay.stdin.close()
+        relay.stdout.read()  # all of its programs have ended
+        assert relay.wait(30) == -signal.SIGTERM
+    assert (other / "precious").exists()
+
+
+@pytest.mark.parametrize(("kept", "code"), [("", signal.SIGKILL), (".hidden", signal.SIGTERM)])
+def test_relay_tells_whether_it_has_removed_its_directory(
+    tmp_path: Path, kept: str, code: signal.Signals
+) -> None:
+    with relay_here("sh", tmp_path, subprocess.PIPE) as relay:
+        assert relay.stdin is not None
+        assert relay.stdout is not None
+        relay.stdout.readline()
+        if kept:
+            (tmp_path / "anyshell-0123abcd" / kept).touch()
+        relay.stdin.close()
+        assert relay.wait(30) == -code
+    assert [each.name for each in tmp_path.rglob("*") if not each.is_dir()] == [kept] * bool(kept)
+
+
+async def test_directory_of_a_session_with_a_killed_relay_is_removed(server: Server) -> None:
+    before = directories(server.user)
+    async with Environment.detect(server.options()) as env:
+        async with env.session() as session:
+            assert (await session.run("echo hi")).output.text == "hi\n"
+            (made,) = directories(server.user) - before
+            relays = [each for each in psutil.process_iter(["cmdline"]) if made.name in str(each.info)]
+            for each in relays:
+                each.kill()
+        await wait_removed(server.user, before)
 
 
 async def test_packets_that_vanish_are_a_lost_link(namespace: str, user: str) -> None:

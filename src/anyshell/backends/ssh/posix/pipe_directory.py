@@ -54,7 +54,9 @@ d=$1
     { d=/tmp/anyshell-$3; mkdir -m 700 "$d"; } || exit 1
 p=$d/$2
 mkfifo "$p" || { [ "$1" ] || rmdir "$d"; exit 1; }
-[ "$1" ] || : >"$d/command" >"$d/run0" >"$d/run1" >"$d/status"
+cd -- "$d" || exit 1
+d=$PWD p=./$2
+[ "$1" ] || : >command >run0 >run1 >status
 printf 'directory %s\n' "$d" >&2
 exec 3>&1 4>&2
 while :; do
@@ -62,12 +64,13 @@ while :; do
     printf '%s\n' "$n" >&4
 done </dev/null &
 read -r word || word=
-exec 5<>"$p"
+[ -p "$p" ] && exec 5<>"$p"
 if [ "$word" = stay ]; then rm -f "$p"
 else
     set -- "$p"
-    for f in "$d"/*; do case $f in "$d"/pipe*) ;; *) set -- "$@" "$f" ;; esac; done
-    rm -f "$@"; rmdir "$d" 2>/dev/null
+    for f in ./*; do case $f in ./pipe*) ;; *) set -- "$@" "$f" ;; esac; done
+    rm -f "$@"
+    { [ "$d" -ef . ] && cd / && rmdir "$d"; } 2>/dev/null || kill -s TERM 0
 fi
 kill -s KILL 0
 """
@@ -76,9 +79,11 @@ kill -s KILL 0
 When the last writer has closed the pipe, dd reports how much it has copied; dd of GNU, busybox and the BSDs reports
 bytes. The relay ends when its own input ends, as when the connection is lost. No file stays: each relay removes its own pipe and
 all files that are no relay's pipe, such as those of a fork or of an input that no command has read, and the last relay removes
-the directory, unless that relay was told that the directory has to stay. No signal of a lost connection ends the
-relay before the removal. A killed relay leaves the directory to `SSHPipeDirectory.aclose`. A shell that waits for the
-other end of the pipe then continues."""
+the directory, unless that relay was told that the directory has to stay. The relay removes from the directory in which it
+is, whatever has its name meanwhile. No signal of a lost connection ends the relay before the removal. At the end the relay
+kills its group, itself too: by SIGKILL, but by SIGTERM when it has not removed the directory, such as a relay that is not the
+last. A killed relay leaves the directory to `SSHPipeDirectory.aclose`. A shell that waits for the other end of the pipe then
+continues."""
 
 _INLET = 'umask 077; mkfifo "$1" && echo ready && exec 3>"$1" && rm -f "$1" && exec cat >&3'
 
@@ -104,7 +109,6 @@ class SSHPipeDirectory:
         self._files = files
         self._leave = leave
         self._name = secrets.token_hex(16)
-        self._is_whole = True
         self._is_removed = False
         self._numbers = itertools.count(1)
         self._unused: list[Relay] = []
@@ -209,13 +213,11 @@ class SSHPipeDirectory:
             self.later(self._end(relay))
         self._unused = []
         await self._finish()
-        if not self._is_whole or not self._is_removed:
+        if not self._is_removed:
             self._leave(self._name)
 
     async def _end(self, relay: Relay, *, stays: bool = False) -> None:
-        if not await relay.aclose(stays=stays):
-            self._is_whole = False
-        elif not stays:
+        if await relay.aclose(stays=stays):
             self._is_removed = True
 
     async def remove(self, path: str) -> None:
@@ -342,10 +344,13 @@ class Relay:
         """End the relay; the directory may have to stay.
 
         Returns:
-            Whether the relay ended by itself, and so has removed its files.
+            Whether the relay has removed the directory.
         """
         self._stop_reading()
-        ended = False
+        removed = killed = False
+        with anyio.move_on_after(0):
+            await self._process.wait()
+            killed = True
         if self._process.stdin is not None:
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 if stays:
@@ -353,13 +358,12 @@ class Relay:
             await self._process.stdin.aclose()
             with anyio.move_on_after(END_SECONDS):
                 status = await self._process.wait()
-                ended = not self.lost
-                if (
-                    status.signal == "SIGKILL"
-                ):  # the relay's last command kills its own group, which holds every process that it started
+                removed = status.signal == "SIGKILL" and not (stays or killed or self.lost)
+                if status.signal in ("SIGKILL", "SIGTERM") and not killed:
+                    # The relay's last command ends its own group, which holds every process that it started.
                     self._process.count_as_gone()
         await self._process.aclose()
-        return ended
+        return removed
 
 
 class RelayOutputPipe(ByteReceiveStream):
