@@ -268,7 +268,7 @@ def _wine(prefix: Path) -> dict[str, str]:
 def _compile(directory: Path) -> None:
     directory.mkdir()
     options = {
-        "console.exe": (),
+        "console.exe": ("-lpsapi",),
         "desktop.exe": ("-luser32",),
         "arguments.exe": ("-municode",),
         "bcryptprimitives.dll": ("-shared", "-ladvapi32"),

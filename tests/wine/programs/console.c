@@ -3,13 +3,32 @@
    What stands behind our own name on the command line is the program's command line, to the last character. Our
    stdin, stdout and stderr are its own. When we are killed, so is everything that it has started.
 
-   Under Wine, one of some thousand starts fails on a busy machine. Nothing has run then, so the start is tried again. */
+   Under Wine, one of some thousand starts fails on a busy machine, or PowerShell ends at once with 0, before it has loaded
+   what it needs. Nothing has run then, so the start is tried again. */
 
 #include <stdio.h>
+#include <wchar.h>
 #include <windows.h>
+#include <psapi.h>
 
 #define STARTS 5
 #define PAUSE 200 /* milliseconds */
+#define LOOK 20   /* milliseconds */
+#define LOADED (64 * 1024 * 1024) /* bytes of memory; PowerShell has 87 MB when it has printed no more than its version */
+
+/* Wait until PowerShell is loaded; TRUE at once for another program. FALSE when PowerShell has ended with 0 before. */
+static BOOL has_begun(HANDLE process, const wchar_t *line)
+{
+    PROCESS_MEMORY_COUNTERS memory;
+    DWORD code;
+
+    if (!wcsstr(line, L"pwsh.exe"))
+        return TRUE;
+    while (WaitForSingleObject(process, LOOK) == WAIT_TIMEOUT)
+        if (!GetProcessMemoryInfo(process, &memory, sizeof memory) || memory.WorkingSetSize > LOADED)
+            return TRUE;
+    return !GetExitCodeProcess(process, &code) || code != 0;
+}
 
 int main(void)
 {
@@ -33,17 +52,20 @@ int main(void)
     startup.hStdInput = GetStdHandle(STD_INPUT_HANDLE);
     startup.hStdOutput = GetStdHandle(STD_OUTPUT_HANDLE);
     startup.hStdError = GetStdHandle(STD_ERROR_HANDLE);
-    for (int starts = 1; !CreateProcessW(NULL, line, NULL, NULL, TRUE, CREATE_NO_WINDOW | CREATE_SUSPENDED, NULL,
-                                         NULL, &startup, &process);
-         starts++) {
+    for (int starts = 1;; starts++) {
+        if (CreateProcessW(NULL, line, NULL, NULL, TRUE, CREATE_NO_WINDOW | CREATE_SUSPENDED, NULL, NULL, &startup,
+                           &process)) {
+            AssignProcessToJobObject(job, process.hProcess);
+            ResumeThread(process.hThread);
+            if (has_begun(process.hProcess, line))
+                break;
+        }
         if (starts == STARTS) {
             fprintf(stderr, "the program was not started: error %lu of Windows\n", GetLastError());
             return 127;
         }
         Sleep(PAUSE);
     }
-    AssignProcessToJobObject(job, process.hProcess);
-    ResumeThread(process.hThread);
 
     /* Ours, that is: who reads what the program prints waits for its end and not for ours. */
     CloseHandle(startup.hStdInput);
