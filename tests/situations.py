@@ -92,11 +92,11 @@ class Situation:
 
 async def _timed_out(play: Play) -> ShellResult:
     play.tool(jobs=True, terminals=True)
-    return await play.shell("echo building; sleep 60", timeout=0.5)
+    return await play.shell("echo building; sleep 60", timeout=2)
 
 
 async def _asks(play: Play) -> ShellResult:
-    return await play.shell("printf 'Proceed? [y/N] '; sleep 60", timeout=0.5)
+    return await play.shell("printf 'Proceed? [y/N] '; sleep 60", timeout=2)
 
 
 async def _much(play: Play) -> ShellResult:
@@ -145,6 +145,7 @@ async def _link_lost(play: Play) -> ShellResult:
     running = asyncio.ensure_future(play.shell("sleep 61.5"))
     while not _sleeps("61.5"):
         await asyncio.sleep(0.05)
+    await asyncio.sleep(0.5)  # the start of the command is reported
     assert play.server is not None
     for pid in sessions(play.server.pid):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -160,7 +161,7 @@ async def _key_changed(play: Play) -> ShellResult:
     for pid in sessions(server.pid):
         with contextlib.suppress(psutil.NoSuchProcess):
             psutil.Process(pid).kill()
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(1)
     return await play.shell("uptime")
 
 

@@ -45,8 +45,10 @@ async def here(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Environment]
         yield env
 
 
-def tool_of(env: Environment, approver: Approver = approve_all, **options: Any) -> ShellTool:
-    return ShellTool(env, approver=approver, limits=ToolLimits(min_timeout=0.1, grace=0.3), **options)
+def tool_of(
+    env: Environment, approver: Approver = approve_all, *, grace: float = 0.3, **options: Any
+) -> ShellTool:
+    return ShellTool(env, approver=approver, limits=ToolLimits(min_timeout=0.1, grace=grace), **options)
 
 
 class Held:
@@ -95,7 +97,7 @@ async def until(happens: Callable[[], object]) -> None:
 @pytest.mark.parametrize("session", [False, True])
 async def test_cancelled_call_keeps_output_and_leaves_no_process(session: bool, env: Environment) -> None:
     seconds = unique_seconds()
-    tool = tool_of(env, session=session)
+    tool = tool_of(env, session=session, grace=20)
     ids: list[str] = []
     task = asyncio.ensure_future(
         tool(

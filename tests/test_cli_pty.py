@@ -201,9 +201,9 @@ def test_terminal_is_restored_after_a_kill_of_the_program(pane: tmux.Pane, tmp_p
 
 
 def test_terminal_is_restored_after_a_timeout(pane: tmux.Pane, tmp_path: Path) -> None:
-    program = Program(pane, tmp_path, "--timeout 1.5")
+    program = Program(pane, tmp_path, "--timeout 5")
     program.assert_over(124)
-    assert "anyshell: timed out after 1.5 s" in pane.screen()
+    assert "anyshell: timed out after 5 s" in pane.screen()
 
 
 def test_terminal_is_restored_after_a_failed_start(pane: tmux.Pane, tmp_path: Path) -> None:
@@ -420,7 +420,7 @@ def test_json_has_the_visible_text() -> None:
 
 def test_json_has_the_prompt_of_a_waiting_program() -> None:
     with start(
-        *("run", "--pty", "--json", "--timeout", "1.5", "--", "read -s -p 'secret? ' x"),
+        *("run", "--pty", "--json", "--timeout", "4", "--", "read -s -p 'secret? ' x"),
         stdin=subprocess.PIPE,
     ) as program:
         assert program.stdout is not None

@@ -18,7 +18,7 @@ from anyshell.cli import main
 from anyshell.cli.commands.run.live import _left_behind
 
 from .cli_program import COPY, SLEEP, anyshell, either, is_alive, lines, read_line, slow, start, wait_until
-from .processes import living, unique_seconds
+from .processes import STARTED, living, unique_seconds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +35,8 @@ PRINT = (
 """A program that prints its pid, and more output than the test reads."""
 
 
-TIMEOUT = "0.5" if sys.platform != "win32" else "5"
-"""Seconds in which the default shell can print some text, and little more."""
+TIMEOUT = "3" if sys.platform != "win32" else "5"
+"""Seconds in which the default shell can print some text, on a busy machine too."""
 
 SLEEPER = either("sleep", "python.exe")
 
@@ -277,7 +277,7 @@ def test_notice_in_a_shared_output_file_has_its_own_line() -> None:
 _SLEEP_300 = '-c "import time; time.sleep(300)"'
 
 LEAVE = either(
-    "sleep 300 & echo $!",
+    f"sleep 300 & {STARTED}; echo $!",
     f"(Start-Process -PassThru -NoNewWindow '{sys.executable}' -ArgumentList '{_SLEEP_300}').Id",
 )
 """Leaves a program running, and prints its pid."""

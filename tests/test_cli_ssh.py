@@ -151,7 +151,7 @@ def test_a_file_as_stdin_passes_through(web: str, tmp_path: Path) -> None:
 
 
 def test_timeout_exits_with_124(web: str) -> None:
-    done = anyshell("run", "--host", web, "--timeout", "0.5", "--grace", "0.3", "--", "sleep 300")
+    done = anyshell("run", "--host", web, "--timeout", "3", "--grace", "0.3", "--", "sleep 300")
     assert done.returncode == 124
     assert b"timed out" in done.stderr
 
@@ -342,6 +342,9 @@ def test_command_of_a_broken_connection_is_stopped_on_the_host(home: Path) -> No
             _, said = program.communicate(timeout=50)
         assert program.returncode == 255
         assert said.startswith(b"anyshell: lost: the connection to web broke")
+        if b"; what still ran there was stopped" not in said:
+            # The machine was too busy for anyshell to confirm the stop: the host stops the command by itself.
+            wait_until(lambda: living(seconds) == [], "the command is stopped")
         assert living(seconds) == []
 
 

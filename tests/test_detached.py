@@ -181,7 +181,8 @@ async def test_stop_ends_the_tree_of_a_job(jobs: DetachedJobs) -> None:
     wait_until(
         lambda: sum(line.endswith(f" sleep {seconds}") for line in living(seconds)) == 4, "four of them"
     )
-    assert await job.stop(grace=0.3) == []
+    # A busy machine may let the shell stand still before it heeds SIGTERM.
+    assert await job.stop(grace=5) == []
     assert living(seconds) == []
     assert (job.status, job.exit_code) == ("stopped", 128 + signal.SIGTERM)
     assert (await job.output()).data == b""

@@ -523,7 +523,7 @@ async def test_reading_for_a_diff_is_bounded(tmp_path: Path, monkeypatch: pytest
         class Slowly(Shell):
             files = Slow()
 
-        monkeypatch.setattr(runner_effects, "LOOK_SECONDS", 0.5)
+        monkeypatch.setattr(runner_effects, "LOOK_SECONDS", 2)
         looks = Looks(Slowly(env.runner.backend), env.info, Scan(diff=True), str(tmp_path))  # type: ignore[arg-type] # as above
         await looks.begin()
         (tmp_path / "a").unlink()

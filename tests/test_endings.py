@@ -150,13 +150,16 @@ async def test_a_timeout_stops_the_whole_tree_and_keeps_the_output(env: Environm
             assert [line for line in alive if marks[name] in line] == []
 
 
+BEGUN = 'until pgrep -xf "sleep {s}" >/dev/null; do sleep 0.01; done'
+"""A text that waits until the sleep has its name: until then it is a copy of the shell, or the program that starts it."""
+
 LEAVING = [
-    "sleep {s} & echo started",
-    "nohup sleep {s} & echo started",
-    "(sleep {s}; echo late) & echo started",
-    "sleep {s} >/dev/null 2>&1 & echo started",
-    "setsid sleep {s} >/dev/null 2>&1 & echo started",
-    "(trap '' TERM; sleep {s}) & echo started",
+    f"sleep {{s}} & {BEGUN}; echo started",
+    f"nohup sleep {{s}} & {BEGUN}; echo started",
+    f"(sleep {{s}}; echo late) & {BEGUN}; echo started",
+    f"sleep {{s}} >/dev/null 2>&1 & {BEGUN}; echo started",
+    f"setsid sleep {{s}} >/dev/null 2>&1 & {BEGUN}; echo started",
+    f"(trap '' TERM; sleep {{s}}) & {BEGUN}; echo started",
 ]
 
 

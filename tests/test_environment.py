@@ -488,7 +488,7 @@ async def test_background_after_bounds_the_wait_for_one_command(tmp_path: Path) 
 
     command = "echo one; until [ -e go ]; do sleep 0.01; done; echo two"
     async with Environment.detect(cwd=tmp_path) as env:
-        outcome = await env.run(command, background_after=1, listener=listener)
+        outcome = await env.run(command, background_after=2, listener=listener)
         assert (outcome.status, outcome.output.text) == ("running", "one\n")
         (tmp_path / "go").touch()
         job = env.jobs.get(outcome.job or "")

@@ -44,7 +44,10 @@ from anyshell import Environment
 async def main(shell):
     async with Environment.detect(shell=shell, cwd="/") as env:
         session = env.session()
-        told = await session.run("(sleep 0.1; kill -STOP $$) & echo $$", left_behind="keep", timeout=20)
+        go = os.environ["TMPDIR"] + "/go"
+        suspend = f"(until [ -e {go} ]; do sleep 0.01; done; kill -STOP $$) & echo $$"
+        told = await session.run(suspend, left_behind="keep", timeout=20)
+        open(go, "w").close()
         pid = int(told.output.text)
         while open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] != "T":
             await asyncio.sleep(0.01)

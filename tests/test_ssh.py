@@ -122,7 +122,7 @@ async def test_command_means_the_same_with_any_login_shell(
         with pytest.raises(InvalidCommand, match="/no such 'place!"):
             await env.run("true", cwd="/no such 'place!")
         seconds = unique_seconds()
-        stopped = await env.run(f"setsid sleep {seconds} & sleep {seconds}", timeout=0.5, grace=0.3)
+        stopped = await env.run(f"setsid sleep {seconds} & sleep {seconds}", timeout=3, grace=0.3)
         assert (stopped.status, stopped.left_behind, living(seconds)) == ("timed_out", (), [])
 
 
@@ -185,7 +185,7 @@ async def test_a_forced_command_may_hand_the_text_to_another_shell(
             outcome = await env.run(
                 'printf "%s;" "$GIVEN"; pwd; cat; exit 3', env={"GIVEN": "v'\n"}, cwd="/usr", stdin="in"
             )
-            stopped = await env.run(f"setsid sleep {seconds} & sleep {seconds}", timeout=0.5, grace=0.3)
+            stopped = await env.run(f"setsid sleep {seconds} & sleep {seconds}", timeout=3, grace=0.3)
     assert (outcome.output.text, outcome.exit_code, outcome.started) == ("v'\n;/usr\nin", 3, True)
     assert (stopped.status, stopped.left_behind, living(seconds)) == ("timed_out", (), [])
 
@@ -266,7 +266,7 @@ async def test_settings_of_startup_files_change_nothing(plain: Server, text: str
             apart = await env.run("echo out; echo err >&2; exit 4", split_stderr=True)
             long = await env.run(f"# {'x' * 200_000}\ncat; kill -9 $$", stdin=b"in")
             left = await env.run("sleep 78 & echo started", left_behind="stop")
-            stopped = await env.run("setsid sleep 77 & sleep 77", timeout=0.5, grace=0.2)
+            stopped = await env.run("setsid sleep 77 & sleep 77", timeout=3, grace=0.2)
     assert (outcome.output.text, outcome.exit_code) == ("v'\n;/usr\nin", 3)
     assert apart.stderr is not None
     assert apart.exit_code == 4
@@ -622,7 +622,7 @@ async def test_commands_can_be_stopped_with_every_session_taken(plain: Server) -
     seconds = unique_seconds()
     text = f"trap '' TERM; setsid sleep {seconds} & sleep {seconds}"
     async with Environment.detect(plain.options(max_connections=1)) as env:
-        tasks = [asyncio.ensure_future(env.run(text, timeout=3, grace=0.3)) for _ in range(9)]
+        tasks = [asyncio.ensure_future(env.run(text, timeout=6, grace=0.3)) for _ in range(9)]
         await asyncio.to_thread(wait_living, seconds, 18)
         queued = await env.run("true", timeout=0.3)
         assert (queued.status, queued.started) == ("timed_out", False)

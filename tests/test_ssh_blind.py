@@ -64,7 +64,7 @@ async def test_stop_on_a_host_without_awk_is_lost_and_ends_the_leaders_group(use
     seconds = unique_seconds()
     with openssh(user, f"SetEnv PATH={tools}") as server:
         async with Environment.detect(server.options()) as env:
-            outcome = await env.run(f"sleep {seconds} & sleep {seconds}; :", timeout=0.5, grace=0.3)
+            outcome = await env.run(f"sleep {seconds} & sleep {seconds}; :", timeout=2, grace=0.3)
             assert outcome.status == "lost"
             assert [process.alive for process in outcome.left_behind] == [True]
             await wait_none(seconds)
@@ -119,7 +119,7 @@ async def test_stop_in_a_separate_pid_namespace_is_lost_and_ends_the_leader(user
     text = f"#!/bin/sh\nexec {' '.join(unshare)} --kill-child sh -c '{run}' sh \"$@\"\n"
     with login_shell(user, text), openssh(user) as server:
         async with Environment.detect(server.options()) as env:
-            outcome = await env.run(f"sleep {seconds} & sleep {seconds}; :", timeout=1, grace=0.3)
+            outcome = await env.run(f"sleep {seconds} & sleep {seconds}; :", timeout=3, grace=0.3)
             assert (outcome.status, outcome.started) == ("lost", True)
             assert [process.alive for process in outcome.left_behind] == [True]
             await wait_none(seconds)
@@ -353,7 +353,7 @@ async def test_slow_look_does_not_prevent_signals_to_a_tree(user: str, tools: Pa
         async with Environment.detect(server.options()) as env:
             slow.touch()
             try:
-                task = asyncio.create_task(env.run(text.replace("{s}", seconds), timeout=1, grace=0.3))
+                task = asyncio.create_task(env.run(text.replace("{s}", seconds), timeout=3, grace=0.3))
                 await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
                 assert (await task).status in ("timed_out", "lost")
                 await wait_none(seconds)

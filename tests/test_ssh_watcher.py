@@ -298,9 +298,14 @@ def test_leader_group_and_descendants_are_signalled_before_a_look(
     assert leader.stdout is not None
     try:
         leader.stdout.readline()
-        wait_for(lambda: len(psutil.Process(leader.pid).children(recursive=True)) == 3)
+        children: list[psutil.Process] = []
+
+        def all_started() -> bool:  # setsid has left the group before it becomes sleep
+            children[:] = psutil.Process(leader.pid).children(recursive=True)
+            return len(children) == 3 and [child.name() for child in children].count("sleep") == 2
+
+        wait_for(all_started)
         started = look(host)[leader.pid].started
-        children = psutil.Process(leader.pid).children(recursive=True)
         descendants = {child.pid for child in children}
         assert host.ask(f"lead KILL {leader.pid} {int(started) + 1} {TAG} 9 {MARK}2a") == []
         # A process of another command, with the same number alone.
@@ -518,11 +523,18 @@ def test_sweep_leaves_the_shell_of_a_session_out(
     ids=["leader has died", "connection exists", "leader lives", "command of a session"],
 )
 def test_lost_connection_stops_all_that_a_leader_has_started(
-    kind: str, part: int, dies: bool, server_ends: bool, tmp_path: Path
+    kind: str,
+    part: int,
+    dies: bool,
+    server_ends: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The loss itself ends a leader that writes; what it has started outside of its session has the tag alone."""
     seconds, tag = unique_seconds(), unique_tag()
     lead = f"ulimit -S -x {tag | part}; setsid sleep {seconds} & echo $$; sleep 300; :"
+    # The kills below come before the end of this time, on a busy machine too.
+    monkeypatch.setattr("anyshell.backends.ssh.posix.watcher.SERVER_SECONDS", 5)
     server = subprocess.Popen(
         ["bash", "-c", f"bash -c '{lead}' & wait; :"], stdout=subprocess.PIPE, start_new_session=True
     )
@@ -538,8 +550,13 @@ def test_lost_connection_stops_all_that_a_leader_has_started(
         host.ask("ping")
         stdin.close()
         watcher = psutil.Process(host._shell.pid)
-        while not any(each.name() == "sleep" for each in watcher.children(recursive=True)):
-            time.sleep(0.02)
+
+        def waits_for_the_server() -> bool:
+            with contextlib.suppress(psutil.NoSuchProcess):  # each other program of the watcher soon ends
+                return any(each.name() == "sleep" for each in watcher.children(recursive=True))
+            return False
+
+        wait_for(waits_for_the_server)
         if dies:
             os.kill(leader, 9)
         if server_ends:

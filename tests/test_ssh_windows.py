@@ -600,7 +600,8 @@ async def test_command_line_reaches_a_windows_host(
     run = await anyio.run_process((*words, "run", "--host", "win", "--", "'é'; exit 44"), check=False)
     assert (run.returncode, run.stdout.decode(), run.stderr.decode()) == (44, "é\r\n", "")
     doctor = await anyio.run_process((*words, "doctor", "--host", "win"), check=False)
-    assert b"commands run in PowerShell 7.6.2" in doctor.stdout, doctor.stdout + doctor.stderr
+    shown = (doctor.stdout + doctor.stderr).decode()
+    assert "commands run in PowerShell 7.6.2" in shown, shown
 
 
 # Files.

@@ -13,6 +13,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import anyio
 import pytest
 
 import anyshell
@@ -120,7 +121,7 @@ async def test_match_has_the_text_before_and_keeps_the_text_after(here: Environm
 
 
 async def test_a_match_at_the_end_may_grow(here: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anyshell.terminal.search.SETTLE_SECONDS", 1.0)
+    monkeypatch.setattr("anyshell.terminal.search.SETTLE_SECONDS", 3.0)
     async with here.terminal("printf 12; sleep 0.01; printf 34; read x") as t:
         match = await t.expect(r"\d+")
         assert match is not None
@@ -146,6 +147,9 @@ async def test_on_the_alternate_screen_its_rows_are_searched(here: Environment) 
 
 async def test_missing_match_is_an_error_with_the_screen(here: Environment) -> None:
     async with here.terminal("echo hello; read x; exit 3") as t:
+        with anyio.fail_after(20):
+            while not any(t.screen.rows):
+                await asyncio.sleep(0.02)
         with pytest.raises(
             anyshell.ExpectTimeout, match=r"'goodbye' did not come within 0\.5 s.*\nhello"
         ) as late:
@@ -279,7 +283,7 @@ async def test_unmaskable_secret_is_refused(here: Environment, secret: Any) -> N
 
 
 async def test_program_that_read_before_the_timeout_is_not_waiting(here: Environment) -> None:
-    outcome = await here.run("timeout --foreground 0.3 cat; sleep 100", terminal=Terminal(), timeout=1.6)
+    outcome = await here.run("timeout --foreground 0.3 cat; sleep 100", terminal=Terminal(), timeout=4)
     assert (outcome.status, outcome.waiting) == ("timed_out", None)
 
 
@@ -663,7 +667,7 @@ async def test_terminal_cancelled_before_its_start_has_an_outcome(here: Environm
 # --- waiting for input ----------------------------------------------------------------------------------------
 
 
-async def waiting_of(environment: Environment, command: str, timeout: float = 3) -> Waiting | None:
+async def waiting_of(environment: Environment, command: str, timeout: float = 20) -> Waiting | None:
     async with environment.terminal(command, grace=0) as t:
         return await t.wait_for_input(timeout=timeout)
 
@@ -1059,7 +1063,7 @@ async def test_process_left_behind_on_a_terminal_delays_no_end(here: Environment
 
 
 async def test_a_command_on_a_terminal_goes_on_as_a_job(here: Environment) -> None:
-    outcome = await here.run("echo one; read x; echo two", terminal=Terminal(), background_after=0.2)
+    outcome = await here.run("echo one; read x; echo two", terminal=Terminal(), background_after=2)
     assert (outcome.status, outcome.output.text) == ("running", "one\n")
     assert outcome.job is not None
     await here.jobs.get(outcome.job).stop(grace=0)

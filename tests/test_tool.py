@@ -255,11 +255,11 @@ def test_a_signal_has_the_number_of_its_system(name: str, os_: Any, number: int 
 
 async def test_a_timeout_is_a_result_with_the_output_so_far(env: Environment) -> None:
     seconds = unique_seconds()
-    result = await tool_of(env)({"command": f"printf begun; sleep {seconds}", "timeout": 1.5})
+    result = await tool_of(env)({"command": f"printf begun; sleep {seconds}", "timeout": 4})
     assert result.is_error
     assert result.details.status == "timed_out"
     assert result.output == "begun"
-    assert result.message.startswith("Timed out after 1.5 s; it and all it started were stopped.")
+    assert result.message.startswith("Timed out after 4 s; it and all it started were stopped.")
     assert living(seconds) == []
 
 

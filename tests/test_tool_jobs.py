@@ -27,7 +27,7 @@ from anyshell.tool import JobParams, JobResult
 from anyshell.tool.jobs import words as job_words
 from anyshell.types import CommandRequest, JobInputRequest
 
-from .processes import living, unique_seconds
+from .processes import STARTED, living, unique_seconds, wait_asleep
 from .test_tool import Recorder, matches_snapshot
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ async def test_process_left_behind_by_a_job_is_a_job(here: Environment) -> None:
 
 async def test_without_jobs_process_left_behind_is_stopped(here: Environment) -> None:
     seconds = unique_seconds()
-    result = await ShellTool(here, approver=approve_all)({"command": f"sleep {seconds} &"})
+    result = await ShellTool(here, approver=approve_all)({"command": f"sleep {seconds} & {STARTED}"})
     assert result.details.job is None
     assert "Stopped when the call ended: sleep" in result.message
     assert here.jobs.list() == ()
@@ -262,7 +262,7 @@ async def test_without_jobs_process_left_behind_is_stopped(here: Environment) ->
 
 async def test_long_command_becomes_a_job_and_keeps_its_deadline(tmp_path: Path) -> None:
     updates: list[str] = []
-    async with Environment.detect(cwd=tmp_path, background_after=1) as env:
+    async with Environment.detect(cwd=tmp_path, background_after=2) as env:
         tool = jobs_of(env, update_interval=0)
         command = "echo begun; until [ -e go ]; do sleep 0.01; done; echo done"
         result = await tool({"command": command, "timeout": 30}, on_update=updates.append)
@@ -277,7 +277,7 @@ async def test_long_command_becomes_a_job_and_keeps_its_deadline(tmp_path: Path)
         read = await tool.job_tool({"action": "output", "id": "j1", "wait": 20, "until": "end"})
         assert read.output == "done\n"
         assert read.message.startswith("Job j1 ended: exit code 0 after ")
-        late = await tool({"command": "sleep 300", "timeout": 3})
+        late = await tool({"command": "sleep 300", "timeout": 5})
         assert late.details.status == "running"
         await ended(env, late.details.job)
         assert "Job j2 timed out after" in (await tool({"command": "true"})).message
@@ -735,6 +735,7 @@ async def test_process_left_behind_in_a_session_survives_a_restart(here: Environ
     result = await tool({"command": f"sleep {seconds} & A=1"})
     assert (result.details.job, result.details.session_state) == ("j1", "kept")
     await tool({"restart": True})
+    await asyncio.to_thread(wait_asleep, seconds)
     assert len(living(seconds)) == 1
     await tool.job_tool({"action": "stop", "id": "j1"})
     assert living(seconds) == []

@@ -193,14 +193,15 @@ async def test_question_is_reported_despite_the_message_of_a_stopped_shell(
     shell: str, tmp_path: Path
 ) -> None:
     async with Environment.detect(cwd=tmp_path, shell=shell) as env:
-        result = await session_of(env)({"command": "printf 'Sure? [y/N] '; sleep 300", "timeout": 0.4})
+        tool = session_of(env, grace=20)
+        result = await tool({"command": "printf 'Sure? [y/N] '; sleep 300", "timeout": 3})
     assert result.output == "Sure? [y/N] Terminated\n"
     assert 'It likely waited at "Sure? [y/N]": use options or stdin.' in result.message
 
 
 async def test_timeout_keeps_the_state_of_the_shell(here: Environment) -> None:
     seconds = unique_seconds()
-    tool = session_of(here)
+    tool = session_of(here, grace=20)
     await tool({"command": "cd /; A=1"})
     result = await tool({"command": f"sleep {seconds}; A=2", "timeout": 0.3})
     assert (result.details.status, result.details.session_state) == ("timed_out", "kept")
@@ -316,7 +317,7 @@ async def test_updates_come_from_a_session_too(env: Environment) -> None:
 
 async def test_cancelling_a_call_of_a_session_leaves_nothing_running(here: Environment) -> None:
     seconds = unique_seconds()
-    tool = session_of(here)
+    tool = session_of(here, grace=20)
     await tool({"command": "A=1"})
     task = asyncio.ensure_future(tool({"command": f"sleep {seconds}; A=2"}))
     await asyncio.to_thread(wait_asleep, seconds)
@@ -329,7 +330,7 @@ async def test_cancelling_a_call_of_a_session_leaves_nothing_running(here: Envir
 
 async def test_call_after_a_cancelled_call_reports_the_directory(here: Environment) -> None:
     seconds = unique_seconds()
-    tool = session_of(here)
+    tool = session_of(here, grace=20)
     await tool({"command": "true"})
     call = asyncio.create_task(tool({"command": f"cd /usr; sleep {seconds}"}))
     await asyncio.to_thread(wait_asleep, seconds)

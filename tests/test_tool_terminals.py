@@ -45,7 +45,7 @@ from anyshell.types import (
     Waiting,
 )
 
-from .processes import living, unique_seconds
+from .processes import STARTED, living, unique_seconds
 from .ssh_server import openssh, own_name
 from .test_tool import ARTIFACT, Recorder, matches_snapshot
 
@@ -141,9 +141,9 @@ async def test_slow_command_is_not_reported_as_waiting_and_keeps_its_timeout(
     here: Environment,
 ) -> None:
     seconds = unique_seconds()
-    result = await run(tool_of(here), f"echo begun; sleep {seconds}", timeout=1.5)
+    result = await run(tool_of(here), f"echo begun; sleep {seconds}", timeout=4)
     assert (result.details.status, result.output) == ("timed_out", "begun\n")
-    assert "Timed out after 1.5 s; it and all it started were stopped." in result.message
+    assert "Timed out after 4 s; it and all it started were stopped." in result.message
     assert result.message.endswith("If it waited for input, use options, or run_in_background with pty.")
     assert living(seconds) == []
 
@@ -215,7 +215,7 @@ async def test_cancelled_call_leaves_nothing(here: Environment) -> None:
 
 async def test_process_left_behind_is_stopped_or_becomes_a_job(here: Environment) -> None:
     seconds = unique_seconds()
-    command = f"trap '' HUP; sleep {seconds} & read -r x"
+    command = f"trap '' HUP; sleep {seconds} & {STARTED}; read -r x"
     tool = tool_of(here)
     await start(tool, command)
     ended = await enter(tool, "")
@@ -598,7 +598,7 @@ async def test_redrawing_program_can_be_answered(here: Environment) -> None:
 
 async def test_redrawing_program_is_reported_as_waiting(here: Environment) -> None:
     tool = tool_of(here)
-    draws = "import select; s = select.select; s([0], [], [], 1.5); print(1); s([0], [], [], 300)"
+    draws = "import select; s = select.select; s([0], [], [], 5); print(1); s([0], [], [], 300)"
     begun = await start(tool, f'python3 -uc "{draws}"')
     assert begun.details.waiting is not None
     again = await wait(tool, wait=10)
@@ -625,7 +625,7 @@ async def test_waiting_is_measured_at_the_moment_of_typing(here: Environment, tm
     async def approver(request: ApprovalRequest) -> Approved:
         if isinstance(request, TerminalInputRequest):
             (tmp_path / "go").touch()
-            await asyncio.sleep(1.1)  # the result is kept for a second
+            await asyncio.sleep(2)  # the result is kept for a second
         return Approved()
 
     tool = tool_of(here, approver)

@@ -21,7 +21,7 @@ from anyshell import Environment, Terminal
 from anyshell.types import Control, DetachedJobs
 
 from .conftest import NOBODY, missing, python_for_all
-from .processes import living, unique_seconds, wait_asleep
+from .processes import STARTED, living, unique_seconds, wait_asleep
 from .ssh_server import WORKER
 
 if TYPE_CHECKING:
@@ -264,13 +264,13 @@ async def main():
     async with Environment.detect(cwd=sys.argv[1]) as env:
         print((await env.run("echo hi")).output.text, end="")
         for start in ("", "setsid ", "env -i setsid "):
-            outcome = await env.run(f'eval "$TAGGED"; {start}sleep 300 & echo $!; wait', timeout=1.5, grace=0.3)
+            outcome = await env.run(f'eval "$TAGGED"; {start}sleep 300 & echo $!; wait', timeout=4, grace=0.3)
             print(outcome.status, len(outcome.left_behind), lives(int(outcome.output.text)))
         outcome = await env.run("sleep 300 &", left_behind="stop")
         print(outcome.status, [process.alive for process in outcome.left_behind])
         async with env.session() as session:
             print((await session.run("a=1; echo $a")).output.text, end="")
-            outcome = await session.run("setsid sleep 300; echo ran on", timeout=1.5, grace=0.3)
+            outcome = await session.run("setsid sleep 300; echo ran on", timeout=1.5, grace=20)
             print(outcome.status, len(outcome.left_behind), "ran on" in outcome.output.text)
             print((await session.run("echo $a")).output.text, end="")
             outcome = await session.run("true")
@@ -672,8 +672,8 @@ def sudo() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "'setsid sleep {s} >/dev/null &'",
-        "'setsid sleep {s} 2>/dev/null &'",
+        f"'setsid sleep {{s}} >/dev/null & {STARTED}'",
+        f"'setsid sleep {{s}} 2>/dev/null & {STARTED}'",
     ],
     ids=["stderr held", "stdout held"],
 )
@@ -716,7 +716,7 @@ async def test_process_of_sudo_in_the_group_of_a_session_is_named_and_stopped(
         before = await session.run(f"sleep {unique_seconds()} &", left_behind="keep")
         with anyio.fail_after(60):
             outcome = await session.run(
-                f"{CLEARING} '(sleep {seconds} >/dev/null 2>&1 </dev/null &)'; {later}",
+                f"{CLEARING} '(sleep {seconds} >/dev/null 2>&1 </dev/null & {STARTED})'; {later}",
                 timeout=2 if end == "timeout" else 60,
                 grace=0.3,
                 left_behind="stop",
@@ -737,13 +737,16 @@ for fd in set(range(256)) - {{int(sys.argv[1])}}:
         os.close(fd)
     except OSError:
         pass
+running, runs = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         os.execve("/bin/sleep", ["sleep", sys.argv[2]], {{}})
     os._exit(0)
+os.close(runs)
+os.read(running, 1)
 '"""
-"""Takes a descriptor and seconds: leaves a process whose only sign is that descriptor."""
+"""Takes a descriptor and seconds: leaves a process whose only sign is that descriptor. Ends when the process has its name."""
 
 
 @pytest.mark.parametrize("fd", [1, 2, 197], ids=["stdout", "stderr", "life pipe"])
@@ -859,7 +862,7 @@ def test_copy_of_the_program_that_holds_a_pipe_of_a_session_is_not_signalled(tmp
         async def main():
             async with Environment.detect(cwd=sys.argv[1]) as env, env.session() as session:
                 await session.run("true")
-                for text in ("sleep 300", "sleep 300 & echo $!", "sleep 1"):
+                for text in ("sleep 300", f"sleep 300 & {sys.argv[2]}", "sleep 1"):
                     running = asyncio.create_task(session.run(text, timeout=3, grace=0.3, left_behind="stop"))
                     await asyncio.sleep(0.5)
                     if (copy := os.fork()) == 0:
@@ -872,7 +875,7 @@ def test_copy_of_the_program_that_holds_a_pipe_of_a_session_is_not_signalled(tmp
         asyncio.run(main())
         """
     result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), tmp_path],
+        [sys.executable, "-c", textwrap.dedent(program), tmp_path, STARTED],
         capture_output=True,
         text=True,
         timeout=50,
@@ -906,7 +909,7 @@ def test_copy_of_the_program_that_holds_a_pipe_is_not_signalled(tmp_path: Path) 
         async def main():
             async with Environment.detect(cwd=sys.argv[1]) as env:
                 posix_spawn.spawn = fork_beside
-                for text, seconds in (("sleep 300", 1), ("sleep 300 & echo $!", 40)):
+                for text, seconds in (("sleep 300", 1), (f"sleep 300 & {sys.argv[2]}", 40)):
                     outcome = await env.run(text, timeout=seconds, grace=0.3, left_behind="stop")
                     print(outcome.status, [each.name for each in outcome.left_behind])
                 for copy in copies:
@@ -916,7 +919,7 @@ def test_copy_of_the_program_that_holds_a_pipe_is_not_signalled(tmp_path: Path) 
         asyncio.run(main())
         """
     result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), tmp_path],
+        [sys.executable, "-c", textwrap.dedent(program), tmp_path, STARTED],
         capture_output=True,
         text=True,
         timeout=50,

@@ -100,7 +100,7 @@ async def test_trial_without_a_commit_leaves_nothing(
     login: Server,
 ) -> None:
     seconds = unique_seconds()
-    async with env.trial(f"echo x > a; (setsid sleep {seconds} &) ; sleep {seconds}", timeout=2) as trial:
+    async with env.trial(f"echo x > a; (setsid sleep {seconds} &) ; sleep {seconds}", timeout=5) as trial:
         assert trial.outcome.status == "timed_out"
         assert [each.path for each in trial.effects.changed] == ["a"]
         assert left(tree)

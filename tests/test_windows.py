@@ -457,7 +457,8 @@ async def test_unread_program_waits(backend: Backend) -> None:
     )
     process = await backend.spawn(python(code, split_stderr=True))
     assert process.stderr is not None
-    counted = b""
+    with anyio.fail_after(30):
+        counted = await process.stderr.receive()
     with anyio.move_on_after(3):
         while True:
             counted += await process.stderr.receive()

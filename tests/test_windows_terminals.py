@@ -471,7 +471,7 @@ async def test_command_on_a_terminal_may_ask_and_reports_the_kind(env: Environme
 async def test_timeout_interrupts_before_a_kill(env: Environment) -> None:
     # The program does not read: under Wine a read continues after ^C.
     text = "'began'; try { Start-Sleep 300 } finally { [Console]::WriteLine('cleaned up') }"
-    outcome = await env.run(text, terminal=Terminal(), timeout=6, grace=30)
+    outcome = await env.run(text, terminal=Terminal(), timeout=20, grace=30)
     assert (outcome.status, outcome.killed_without_warning) == ("timed_out", False)
     assert outcome.output.text == "began\ncleaned up\n"
 
