@@ -142,10 +142,16 @@ async def test_broken_connection_loses_a_terminal_program_and_stops_its_tree(
     text = f"trap '' HUP; echo so far; (env -i setsid sleep {seconds} &); sleep {seconds}"
     backend = connect(server.options(), launcher=Login)
     spawn = Spawn(argv=("/bin/bash", "-c", text), cwd="/", terminal=Terminal())
-    running = asyncio.create_task(run(backend, spawn, output=OutputBuilder(), grace=0.3))
+    printed = asyncio.Event()
+
+    async def listen(channel: object, data: bytes) -> None:
+        printed.set()
+
+    running = asyncio.create_task(run(backend, spawn, output=OutputBuilder(), grace=0.3, listener=listen))
     await asyncio.to_thread(wait_living, f"sleep {seconds}", 2)
-    each_session(server, psutil.Process.kill)
     with anyio.fail_after(20):
+        await printed.wait()
+        each_session(server, psutil.Process.kill)
         outcome = await running
     assert (outcome.status, outcome.exit_code, outcome.signal) == ("lost", None, None)
     assert outcome.output.text == "so far\n"
