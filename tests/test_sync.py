@@ -208,12 +208,10 @@ for _ in range(300):
     state = {"left": 2}
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.002, random.uniform(25e-6, 150e-6))
-        try:
-            front.call(work)
-        finally:
-            while state["left"]: pass
+        front.call(work)
     except KeyboardInterrupt:
         pass
+    state["left"] = 0
     signal.setitimer(signal.ITIMER_REAL, 0)
     front.call(nothing)  # each task that was cancelled has ended, or ends now
     if state.get("began") and not state.get("ended"): time.sleep(1)

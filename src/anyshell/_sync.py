@@ -118,8 +118,10 @@ class Front:
                 told += 1
                 task.cancel()
 
-        interrupt: BaseException | None = None
-        try:
+        def wait() -> BaseException | None:
+            """Wait for the end of the task, and return the last interrupt."""
+            nonlocal cancels
+            interrupt: BaseException | None = None
             while done is None:
                 try:
                     # Also at the first time: an interrupt at this point must neither lose the task nor let the task run on.
@@ -131,7 +133,13 @@ class Front:
                     cancels += 1
                     if loop.is_closed():
                         break
-        except BaseException:  # a second interrupt, in the lines above
+            return interrupt
+
+        # A second interrupt may come in the handler above. A function of its own, since CPython 3.12 and later also look for signals
+        # at the jump behind a handler, which no `try` in the same function covers.
+        try:
+            interrupt = wait()
+        except BaseException:
             cancels += 1
             if not loop.is_closed():
                 loop.call_soon_threadsafe(tell)
