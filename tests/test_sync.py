@@ -277,6 +277,27 @@ def test_interrupt_at_the_end_of_the_interpreter_leaves_no_process() -> None:
     assert living(seconds) == []
 
 
+def test_exit_within_an_input_at_the_end_of_the_interpreter_leaves_no_process() -> None:
+    seconds = unique_seconds()
+    script = (
+        "import asyncio, sys, threading, anyshell, time, psutil\n"
+        "async def pieces():\n"
+        "    try:\n"
+        "        yield b'x'\n"
+        "        await asyncio.sleep(3600)\n"
+        "    finally: sys.exit(3)\n"
+        "def living(): return sum(p.name() == 'sleep' for p in psutil.Process().children(recursive=True))\n"
+        f"text = \"trap '' TERM; sleep {seconds}\"\n"
+        "for stdin in (pieces(), None):\n"
+        "    options = {'grace': 0.5, 'stdin': stdin}\n"
+        "    threading.Thread(target=anyshell.run, args=(text,), kwargs=options, daemon=True).start()\n"
+        "while living() < 2: time.sleep(0.01)\n"
+    )
+    result = subprocess.run(python(script), capture_output=True, text=True, timeout=30)
+    assert result.returncode == 0, result.stderr
+    assert living(seconds) == []
+
+
 def test_exit_within_the_input_of_a_command_reaches_the_caller() -> None:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"x"

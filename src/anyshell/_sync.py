@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
+import contextlib
 import functools
 import os
 import threading
@@ -22,7 +23,7 @@ from ._types import DEFAULT_GRACE, to_recording, to_scan
 from ._waits import shielded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
     from ._runner.redirects import Stdin, Stdout
     from ._types import Command, LeftBehind, Outcome, OutputLimits, Recording, Scan, Spawn
@@ -135,8 +136,8 @@ class Front:
                         break
             return interrupt
 
-        # A second interrupt may come in the handler above. A function of its own, since CPython 3.12 and later also look for signals
-        # at the jump behind a handler, which no `try` in the same function covers.
+        # A second interrupt may come in the handler above. A function of its own, since CPython (seen with 3.12 and 3.13) also looks
+        # for signals at the jump behind a handler, which no `try` in the same function covers.
         try:
             interrupt = wait()
         except BaseException:
@@ -248,25 +249,36 @@ class Front:
 def _serve(loop: asyncio.AbstractEventLoop, leaving: list[Coroutine[object, object, None]]) -> None:
     asyncio.set_event_loop(loop)
     try:
-        while True:
-            try:
-                loop.run_forever()
-                break
-            except (
-                SystemExit,
-                KeyboardInterrupt,
-            ):  # of a caller's coroutine, such as stdin=; its task has it, and so its call
-                continue
+        _until_stopped(loop)
         if leaving:  # the closing stops all runs in the environments
-            closing = [loop.create_task(each) for each in leaving]
-            loop.run_until_complete(asyncio.wait(closing, timeout=_EXIT_SECONDS / 2))
+            _finish(loop, [loop.create_task(each) for each in leaving])
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()
-        if tasks:
-            loop.run_until_complete(asyncio.wait(tasks, timeout=_EXIT_SECONDS / 2))
+        _finish(loop, tasks)
     finally:
         loop.close()
+
+
+def _until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    while True:
+        # Of a caller's coroutine, such as stdin=; its task has it, and so its call.
+        with contextlib.suppress(SystemExit, KeyboardInterrupt):
+            loop.run_forever()
+            return
+
+
+def _finish(loop: asyncio.AbstractEventLoop, tasks: Collection[asyncio.Task[object]]) -> None:
+    """Run the loop until the tasks have ended, for half of the seconds at the end of the interpreter."""
+
+    async def wait() -> None:
+        if tasks:
+            await asyncio.wait(tasks, timeout=_EXIT_SECONDS / 2)
+        loop.stop()
+
+    waiting = loop.create_task(wait())
+    _until_stopped(loop)
+    assert waiting.done()
 
 
 async def _detect(*, shell: str | None, interactive: bool) -> Environment:

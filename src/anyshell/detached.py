@@ -77,7 +77,8 @@ LONGEST_READ = 1024 * 1024
 """Bytes of a log that are read at once, unless the caller asks for more."""
 
 KILL_SECONDS = 5.0
-"""Seconds for a kill to take effect; after that the living processes are named."""
+"""Seconds for a kill to take effect; after that the living processes are named. A look that has begun by then, and the look that
+confirms it, still have the time of an answer each."""
 
 STOP_PAUSE = 0.1
 """Seconds between two looks for the remaining processes of a job that is being stopped."""

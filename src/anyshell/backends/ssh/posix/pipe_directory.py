@@ -347,10 +347,7 @@ class Relay:
             Whether the relay has removed the directory.
         """
         self._stop_reading()
-        removed = killed = False
-        with anyio.move_on_after(0):
-            await self._process.wait()
-            killed = True
+        removed, killed = False, self._process.has_ended
         if self._process.stdin is not None:
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 if stays:

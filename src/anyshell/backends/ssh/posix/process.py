@@ -158,6 +158,11 @@ class SSHProcess(ChannelProcess[Channel]):
         """Always true: signals ask the tree to end."""
         return True
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the leader has ended as far as is known here; the rest of its output may still come."""
+        return self._channel.exit.done()
+
     async def wait(self) -> ExitStatus:
         """Wait until the leader has ended and our reader has taken the output that the leader had printed by then.
 
