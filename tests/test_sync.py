@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +22,6 @@ from .processes import living, unique_seconds, wait_asleep
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
 assert sys.platform != "win32"  # else mypy checks the code below on every platform
 
@@ -73,17 +73,21 @@ def test_bad_input_is_raised_in_the_calling_thread() -> None:
 
 
 def python(script: str) -> list[str]:
-    return [sys.executable, "-c", script]
+    """The words that run a program; the program has `wait_asleep`."""
+    here = str(Path(__file__).parents[1])
+    before = (
+        f"import sys; sys.path.append({here!r}); from tests.processes import wait_asleep; sys.path.pop()\n"
+    )
+    return [sys.executable, "-c", before + script]
 
 
 def test_end_of_the_interpreter_stops_running_commands() -> None:
     seconds = unique_seconds()
     script = (
-        "import threading, anyshell, time, psutil\n"
-        "def living(): return any(p.name() == 'sleep' for p in psutil.Process().children(recursive=True))\n"
+        "import threading, anyshell\n"
         f"threading.Thread(target=anyshell.run, args=(\"trap '' TERM; sleep {seconds}\",), "
         "kwargs={'grace': 0.3}, daemon=True).start()\n"
-        "while not living(): time.sleep(0.01)\n"
+        f"wait_asleep('{seconds}')\n"
     )
     result = subprocess.run(python(script), capture_output=True, text=True, timeout=30)
     assert (result.returncode, result.stderr) == (0, "")  # the waiting thread is not woken to fail
@@ -127,10 +131,10 @@ def test_interrupt_that_another_thread_receives_is_raised() -> None:
     """As one that comes between Python's look for signals and the wait: neither ends the wait of the main thread."""
     seconds = unique_seconds()
     script = (
-        "import threading, anyshell, psutil, signal, time\n"
+        "import threading, anyshell, signal\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def interrupt():\n"
-        "    while not any(p.name() == 'sleep' for p in psutil.Process().children(recursive=True)): time.sleep(0.01)\n"
+        f"    wait_asleep('{seconds}')\n"
         "    signal.pthread_kill(threading.get_ident(), signal.SIGINT)\n"
         "threading.Thread(target=interrupt, daemon=True).start()\n"
         f"try: anyshell.run('exec sleep {seconds}')\n"
@@ -261,12 +265,11 @@ def test_signal_handler_may_run_a_command_within_a_call() -> None:
 def test_interrupt_at_the_end_of_the_interpreter_leaves_no_process() -> None:
     seconds = unique_seconds()
     script = (
-        "import atexit, threading, anyshell, time, psutil, signal\n"
+        "import atexit, threading, anyshell, time, signal\n"
         "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
-        "def living(): return any(p.name() == 'sleep' for p in psutil.Process().children(recursive=True))\n"
         f"threading.Thread(target=anyshell.run, args=(\"trap '' TERM; sleep {seconds}\",), "
         "kwargs={'grace': 0.5}, daemon=True).start()\n"
-        "while not living(): time.sleep(0.01)\n"
+        f"wait_asleep('{seconds}')\n"
         "def busy():\n"
         "    anyshell._sync.front.started().call_soon_threadsafe(time.sleep, 0.5)\n"
         "    signal.setitimer(signal.ITIMER_REAL, 0.1)\n"
@@ -280,18 +283,38 @@ def test_interrupt_at_the_end_of_the_interpreter_leaves_no_process() -> None:
 def test_exit_within_an_input_at_the_end_of_the_interpreter_leaves_no_process() -> None:
     seconds = unique_seconds()
     script = (
-        "import asyncio, sys, threading, anyshell, time, psutil\n"
+        "import asyncio, sys, threading, anyshell\n"
         "async def pieces():\n"
         "    try:\n"
         "        yield b'x'\n"
         "        await asyncio.sleep(3600)\n"
         "    finally: sys.exit(3)\n"
-        "def living(): return sum(p.name() == 'sleep' for p in psutil.Process().children(recursive=True))\n"
         f"text = \"trap '' TERM; sleep {seconds}\"\n"
         "for stdin in (pieces(), None):\n"
         "    options = {'grace': 0.5, 'stdin': stdin}\n"
         "    threading.Thread(target=anyshell.run, args=(text,), kwargs=options, daemon=True).start()\n"
-        "while living() < 2: time.sleep(0.01)\n"
+        f"wait_asleep('{seconds}', 2)\n"
+    )
+    result = subprocess.run(python(script), capture_output=True, text=True, timeout=30)
+    assert result.returncode == 0, result.stderr
+    assert living(seconds) == []
+
+
+def test_exit_beside_the_end_of_the_interpreter_leaves_no_process() -> None:
+    seconds = unique_seconds()
+    script = (
+        "import sys, threading, anyshell, time\n"
+        f"threading.Thread(target=anyshell.run, args=(\"trap '' TERM; sleep {seconds}\",), "
+        "kwargs={'grace': 0.5}, daemon=True).start()\n"
+        f"wait_asleep('{seconds}')\n"
+        "loop, begun = anyshell._sync.front.started(), threading.Event()\n"
+        "def exit_with_the_stop():\n"
+        "    begun.set()\n"
+        "    while anyshell._sync.front._ending is None: time.sleep(0.01)\n"
+        "    time.sleep(0.2)\n"
+        "    loop.call_soon(sys.exit)\n"
+        "loop.call_soon_threadsafe(exit_with_the_stop)\n"
+        "begun.wait()\n"
     )
     result = subprocess.run(python(script), capture_output=True, text=True, timeout=30)
     assert result.returncode == 0, result.stderr

@@ -23,7 +23,7 @@ from ._types import DEFAULT_GRACE, to_recording, to_scan
 from ._waits import shielded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from ._runner.redirects import Stdin, Stdout
     from ._types import Command, LeftBehind, Outcome, OutputLimits, Recording, Scan, Spawn
@@ -67,6 +67,7 @@ class Front:
         self._lock = threading.RLock()  # a signal handler may call within a call
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._closed: asyncio.Future[None] | None = None
         self._ending: asyncio.AbstractEventLoop | None = None
         self._leaving: list[Coroutine[object, object, None]] = []
         self._environments: dict[tuple[str | None, bool], asyncio.Task[Environment]] = {}
@@ -196,20 +197,23 @@ class Front:
         traceback, for example) during the interpreter's teardown would hold the interpreter's locks, and abort the process.
         """
         with self._lock:
-            self._ending = loop = self._loop
-            self._loop = self._thread = None
+            self._ending, closed = self._loop, self._closed
+            self._loop = self._thread = self._closed = None
             self._environments = {}
             self._leaving += [environment.aclose() for environment in self.open]
             self.open = set()
-        if loop is None:
+        if closed is None:
             return
-        loop.call_soon_threadsafe(loop.stop)
+        loop = closed.get_loop()
+        loop.call_soon_threadsafe(closed.set_result, None)
         interrupt: BaseException | None = None
         give_up = time.monotonic() + _EXIT_SECONDS
         # Not Thread.join: an interrupt makes it take the thread for ended (CPython's fix of bpo-45274).
-        while (left := give_up - time.monotonic()) > 0 and not loop.is_closed():
+        while True:
             try:
-                time.sleep(min(left, _EXIT_PAUSE))
+                while time.monotonic() < give_up and not loop.is_closed():
+                    time.sleep(_EXIT_PAUSE)
+                break
             except BaseException as error:  # noqa: BLE001 - it is raised below: the interpreter must not end before the thread
                 interrupt = error
         if interrupt is not None:
@@ -218,7 +222,7 @@ class Front:
     def forget(self) -> None:
         """Reset the front in a forked child, which has neither the thread nor a usable loop."""
         self._lock = threading.RLock()  # a signal handler may call within a call
-        self._loop = self._thread = None
+        self._loop = self._thread = self._closed = None
         self._environments = {}
         self.open = set()
 
@@ -231,8 +235,9 @@ class Front:
                 )
             if self._loop is None:
                 loop = asyncio.new_event_loop()
+                closed: asyncio.Future[None] = loop.create_future()
                 thread = threading.Thread(
-                    target=_serve, args=(loop, self._leaving), name="anyshell", daemon=True
+                    target=_serve, args=(loop, closed, self._leaving), name="anyshell", daemon=True
                 )
                 try:
                     thread.start()
@@ -240,45 +245,39 @@ class Front:
                     loop.close()
                     raise AnyshellError(f"blocking calls of anyshell need a thread: {error}") from error
                 if self._loop is not None:  # a signal handler has called meanwhile
-                    loop.call_soon_threadsafe(loop.stop)
+                    loop.call_soon_threadsafe(closed.set_result, None)
                     return self._loop
-                self._loop, self._thread = loop, thread
+                self._loop, self._thread, self._closed = loop, thread, closed
             return self._loop
 
 
-def _serve(loop: asyncio.AbstractEventLoop, leaving: list[Coroutine[object, object, None]]) -> None:
+def _serve(
+    loop: asyncio.AbstractEventLoop,
+    closed: asyncio.Future[None],
+    leaving: list[Coroutine[object, object, None]],
+) -> None:
     asyncio.set_event_loop(loop)
     try:
-        _until_stopped(loop)
+        _run_until_done(loop, closed)
         if leaving:  # the closing stops all runs in the environments
-            _finish(loop, [loop.create_task(each) for each in leaving])
+            closing = [loop.create_task(each) for each in leaving]
+            _run_until_done(loop, loop.create_task(asyncio.wait(closing, timeout=_EXIT_SECONDS / 2)))
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()
-        _finish(loop, tasks)
+        if tasks:
+            _run_until_done(loop, loop.create_task(asyncio.wait(tasks, timeout=_EXIT_SECONDS / 2)))
     finally:
         loop.close()
 
 
-def _until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    while True:
-        # Of a caller's coroutine, such as stdin=; its task has it, and so its call.
+def _run_until_done(loop: asyncio.AbstractEventLoop, future: asyncio.Future[T]) -> None:
+    # An exit in the same turn of the loop loses the stop, and a stop may come late: the future alone decides.
+    future.add_done_callback(lambda _: loop.stop())
+    while not future.done():
+        # An exit of a caller's coroutine, such as stdin=. The coroutine's task has it, and so does its call.
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
             loop.run_forever()
-            return
-
-
-def _finish(loop: asyncio.AbstractEventLoop, tasks: Collection[asyncio.Task[object]]) -> None:
-    """Run the loop until the tasks have ended, for half of the seconds at the end of the interpreter."""
-
-    async def wait() -> None:
-        if tasks:
-            await asyncio.wait(tasks, timeout=_EXIT_SECONDS / 2)
-        loop.stop()
-
-    waiting = loop.create_task(wait())
-    _until_stopped(loop)
-    assert waiting.done()
 
 
 async def _detect(*, shell: str | None, interactive: bool) -> Environment:
